@@ -1,0 +1,2 @@
+//! pitcrew
+fn main() {}
