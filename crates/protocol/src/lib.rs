@@ -9,6 +9,7 @@ mod config;
 mod error;
 mod frame;
 mod graph;
+mod inject;
 mod input;
 mod limits;
 mod message;
@@ -31,6 +32,7 @@ pub use frame::{
     TeammateTerminated,
 };
 pub use graph::{CircleError, TaskGraph, open_blockers, ready, would_cycle};
+pub use inject::{Injected, neutralised, parse as parse_injected, render};
 pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
