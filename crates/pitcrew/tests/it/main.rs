@@ -1,0 +1,10 @@
+//! The binary as its users meet it: what they type, what they see, what is on disk afterwards.
+
+mod bad_input;
+mod help;
+mod members;
+mod messages;
+mod recordings;
+mod room;
+mod tasks;
+mod teams;
