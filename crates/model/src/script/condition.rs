@@ -23,10 +23,16 @@ pub(super) struct Hearing<'a> {
 #[schemars(with = "WrittenCondition")]
 pub(super) struct Condition(WrittenCondition);
 
-/// Something that holds or not. All parts that are given must hold.
+/// A condition as it is written, before it is checked that it asks something.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Condition", extend("minProperties" = 1))]
+#[schemars(rename = "Condition", extend("anyOf" = [
+    {"required": ["contains"]},
+    {"required": ["matches"]},
+    {"required": ["all"]},
+    {"required": ["any"]},
+    {"required": ["not"]},
+]))]
 struct WrittenCondition {
     /// A text that the agent was told.
     #[serde(default)]
@@ -87,10 +93,10 @@ enum Source {
 #[schemars(with = "WrittenCapture")]
 pub(super) struct Capture(WrittenCapture);
 
-/// A value to take out of what the agent was told; the last place that has it counts.
+/// A capture as it is written, before it is checked that it looks in one way.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Capture")]
+#[schemars(rename = "Capture", extend("oneOf" = [{"required": ["regex"]}, {"required": ["pointer"]}]))]
 struct WrittenCapture {
     /// What to look at.
     #[serde(default)]

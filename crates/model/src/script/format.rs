@@ -82,9 +82,10 @@ impl TryFrom<String> for AgentPattern {
     }
 }
 
-/// One step, checked: it is exactly one of four things.
-#[derive(Debug, Deserialize)]
+/// A step: an answer (`text`, `thinking`, `tools`), or `wait_for`, or `choose`, or `repeat`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenStep")]
+#[schemars(with = "WrittenStep")]
 pub(super) struct Step {
     pub(super) when: Option<Condition>,
     pub(super) act: Act,
@@ -109,10 +110,17 @@ pub(super) struct Turn {
     pub(super) delay: Duration,
 }
 
-/// A step: an answer (`text`, `thinking`, `tools`), or `wait_for`, or `choose`, or `repeat`.
+/// A step as it is written, before it is checked that it is one thing only.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Step", extend("minProperties" = 1))]
+#[schemars(rename = "Step", extend("anyOf" = [
+    {"required": ["text"]},
+    {"required": ["thinking"]},
+    {"required": ["tools"]},
+    {"required": ["wait_for"]},
+    {"required": ["choose"]},
+    {"required": ["repeat"]},
+]))]
 struct WrittenStep {
     /// The step is skipped unless this holds when its turn comes.
     #[serde(default)]
@@ -162,7 +170,6 @@ pub(super) struct Branch {
     #[serde(default)]
     pub(super) when: Option<Condition>,
     /// What to play.
-    #[schemars(with = "Vec<WrittenStep>")]
     pub(super) turns: Vec<Step>,
 }
 
@@ -177,22 +184,11 @@ pub(super) struct Repeat {
     #[serde(default = "default_rounds")]
     pub(super) at_most: u32,
     /// What to play in each round.
-    #[schemars(with = "Vec<WrittenStep>")]
     pub(super) turns: Vec<Step>,
 }
 
 fn default_rounds() -> u32 {
     100
-}
-
-impl JsonSchema for Step {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        WrittenStep::schema_name()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        WrittenStep::json_schema(generator)
-    }
 }
 
 impl TryFrom<WrittenStep> for Step {

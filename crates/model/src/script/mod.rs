@@ -110,7 +110,8 @@ impl Script {
     /// # Errors
     /// When it is no script.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ScriptError> {
-        match serde_saphyr::from_str(text) {
+        let options = serde_saphyr::options! { with_snippet: false };
+        match serde_saphyr::from_str_with_options(text, options) {
             Ok(content) => Ok(Self {
                 file: file.to_owned(),
                 content,
