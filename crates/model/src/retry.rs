@@ -100,14 +100,11 @@ impl Model for Retrying {
                     return Err(error);
                 };
                 tracing::debug!(model = inner.id(), failed, ?delay, %error, "call is made again");
-                out.emit(StreamEvent::Waiting {
-                    reason: error.to_string(),
-                    delay,
-                })
-                .await;
                 if error.slows_the_team() {
                     pace.hold(delay);
                 }
+                let reason = error.to_string();
+                out.emit(StreamEvent::Waiting { reason, delay }).await;
                 tokio::time::sleep(delay).await;
             }
         })
