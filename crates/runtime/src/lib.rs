@@ -1,1 +1,5 @@
-//! runtime
+//! Where agents live: settings, the gate every tool call passes, hooks, agent definitions and prompts.
+
+pub mod gate;
+
+pub mod settings;
