@@ -1,5 +1,10 @@
-//! Where agents live: settings, the gate every tool call passes, hooks, agent definitions and prompts.
+//! Where agents live: how they run, the tools they work with, and what they may do.
+//!
+//! Start reading at `agent`, which decides; `driver` carries out, `crew` keeps the team together, `run` is the face.
 
+pub mod agent;
 pub mod gate;
-
+pub mod process;
 pub mod settings;
+pub mod tools;
+pub mod transcript;
