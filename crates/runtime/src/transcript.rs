@@ -97,6 +97,8 @@ pub enum Step {
         /// The id of the request.
         request: String,
     },
+    /// The agent told the lead that it does not shut down.
+    ShutdownRefused,
     /// The turn ended, and everyone who is told of it has been told.
     Rested,
     /// The agent is no more.
@@ -118,6 +120,9 @@ pub enum Grant {
         /// The input to use instead of the call's own.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         input: Option<Value>,
+        /// What else is allowed from now on, in the wire's form.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        updates: Vec<Value>,
     },
     /// No.
     Denied {
@@ -173,6 +178,7 @@ pub struct Conversation {
     turns: u32,
     usage: Usage,
     cost_usd: f64,
+    updates: Vec<Value>,
     plan: Option<String>,
     shutdown: Option<String>,
     rested: bool,
@@ -208,6 +214,12 @@ impl Conversation {
     #[must_use]
     pub fn spent(&self) -> (Usage, f64) {
         (self.usage, self.cost_usd)
+    }
+
+    /// All permission updates that were ever granted.
+    #[must_use]
+    pub fn updates(&self) -> &[Value] {
+        &self.updates
     }
 
     /// The request of the plan that lies with the lead.
@@ -251,6 +263,7 @@ impl Conversation {
     /// Adds a step. A step that repeats what is there changes nothing.
     pub fn apply(&mut self, step: &Step) {
         self.rested = matches!(step, Step::Rested);
+        self.ended = None;
         match step {
             Step::Told { text } => self.say(Block::text(text)),
             Step::Mail { ids, text } => {
@@ -268,12 +281,16 @@ impl Conversation {
             Step::Asked { call, request } => self.reach(call, Reached::Asked { request: request.clone() }),
             Step::Granted { ids, call, grant } => {
                 self.delivered.extend(ids.iter().cloned());
+                if let Grant::Allowed { updates, .. } = grant {
+                    self.updates.extend(updates.iter().cloned());
+                }
                 self.reach(call, Reached::Granted(grant.clone()));
             }
             Step::Result { call, text, is_error, context } => self.result(call, text, *is_error, context),
             Step::PlanSent { request } => self.plan = Some(request.clone()),
             Step::PlanAnswered { request } => self.plan = self.plan.take().filter(|open| open != request),
             Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
+            Step::ShutdownRefused => self.shutdown = None,
             Step::Rested => {}
             Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
         }
@@ -423,17 +440,19 @@ mod tests {
 
     #[test]
     fn every_step_comes_back_from_its_line() {
+        let granted = Grant::Allowed { input: Some(json!({})), updates: vec![json!({"type": "setMode"})] };
         let steps = [
             Step::Told { text: "go".to_owned() },
             mail(&["m"], "hi"),
             calls(&["a"]),
             Step::Began { call: "a".to_owned() },
             Step::Asked { call: "a".to_owned(), request: "r".to_owned() },
-            Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant: Grant::Allowed { input: Some(json!({})) } },
+            Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant: granted },
             Step::Result { call: "a".to_owned(), text: "x".to_owned(), is_error: true, context: vec!["c".to_owned()] },
             Step::PlanSent { request: "p".to_owned() },
             Step::PlanAnswered { request: "p".to_owned() },
             Step::ShutdownAsked { request: "s".to_owned() },
+            Step::ShutdownRefused,
             Step::Rested,
             Step::Ended { status: Status::Failed, reason: Some("r".to_owned()) },
         ];

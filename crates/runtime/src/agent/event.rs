@@ -142,10 +142,16 @@ pub enum Judgement {
         reason: String,
     },
     /// Somebody is to be asked.
-    Ask {
-        /// Why, for them to read.
-        reason: String,
-    },
+    Ask(Question),
+}
+
+/// What somebody is asked about a call.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// What the call would do, in a few words.
+    pub description: String,
+    /// Permission updates that would answer this and the like, in the wire's form.
+    pub suggestions: Vec<Value>,
 }
 
 /// What came of a call of a tool.
@@ -192,11 +198,13 @@ pub enum Effect {
     AskPermission {
         /// The call.
         call: ToolCall,
-        /// Why it is asked.
-        reason: String,
+        /// What is asked about it.
+        question: Question,
     },
     /// Run a call; answered by [`Event::ToolFinished`].
     Run(ToolCall),
+    /// Tell everyone what came of a call.
+    Report(ToolCall, Ending),
     /// Look what an interrupted call left behind; answered by [`Event::Inspected`].
     Inspect(ToolCall),
     /// Run the hooks for the end of a turn; answered by [`Event::HookAnswered`].
@@ -205,6 +213,8 @@ pub enum Effect {
     SendIdle(IdleReport),
     /// Make a mode the agent's own, in the config.
     SetMode(PermissionMode),
+    /// Apply permission updates to the agent's gate; a mode among them comes back as [`Event::ModeChanged`].
+    Permit(Vec<Value>),
     /// Let the crew act on a frame.
     Refer(Mail),
     /// Tell everyone the state.

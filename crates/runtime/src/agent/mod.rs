@@ -10,7 +10,9 @@ mod mail;
 mod round;
 mod status;
 
-pub use event::{Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, Profile, Role, TurnEnd};
+pub use event::{
+    Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, Profile, Question, Role, TurnEnd,
+};
 pub use machine::Agent;
 pub use mail::Mail;
 pub use status::Status;
