@@ -114,8 +114,12 @@ impl Agent {
                 }
             }
             Event::MailArrived(mail) => {
+                let phase = self.phase;
                 self.sort(mail, &mut fx);
-                self.proceed(&mut fx);
+                // An answer among the mail may have brought the agent to a boundary, where the inbox is read anew.
+                if self.phase == phase {
+                    self.proceed(&mut fx);
+                }
             }
             Event::Told { text } => {
                 self.told.push(text);
