@@ -30,6 +30,16 @@ impl Foreign {
         self.slots.iter().filter_map(|(key, raw)| Some((key.as_str(), raw.as_deref()?)))
     }
 
+    /// Takes the text of the unknown field `key`, which becomes a known one.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Box<RawValue>> {
+        self.slots.iter_mut().find(|(k, _)| k == key).and_then(|(_, raw)| raw.take())
+    }
+
+    /// How a known field was spelled: `older`, where it stood in place of `key`.
+    pub(crate) fn spelled<'a>(&self, key: &'a str, older: Option<&'a str>) -> &'a str {
+        older.filter(|older| self.slots.iter().any(|(k, raw)| k == older && raw.is_none())).unwrap_or(key)
+    }
+
     pub(crate) fn keep(&mut self, key: String, raw: Option<Box<RawValue>>) {
         match self.slots.iter_mut().find(|(k, _)| *k == key) {
             Some(slot) => slot.1 = raw,
@@ -66,7 +76,8 @@ impl PartialEq for Foreign {
     }
 }
 
-/// Declares a wire object: `name: Type => "wireName"` for a required field, `name: Type =>? "wireName"` for an optional one.
+/// Declares a wire object: `name: Type => "wireName" req` for a required field, `opt` for an optional one, and
+/// `req or "olderName"` for one that is also read, and then written back, by an older name.
 ///
 /// The struct gets a `foreign` field; `Default` is not derived, `new`-like constructors are the type's own.
 macro_rules! wire_object {
@@ -94,10 +105,12 @@ macro_rules! wire_object {
             Err(_) => $foreign.keep($key.to_owned(), Some($raw)),
         }
     };
+    (@older) => { None };
+    (@older $older:literal) => { Some($older) };
     (@done $slot:ident, $key:literal, req) => { $slot.ok_or_else(|| serde::de::Error::missing_field($key))? };
     (@done $slot:ident, $key:literal, opt) => { $slot };
     ($(#[$meta:meta])* pub struct $name:ident {
-        $($(#[$fmeta:meta])* pub $field:ident: $ty:ty => $key:literal $kind:ident,)*
+        $($(#[$fmeta:meta])* pub $field:ident: $ty:ty => $key:literal $kind:ident $(or $older:literal)?,)*
     }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
@@ -111,9 +124,13 @@ macro_rules! wire_object {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
-                for key in self.foreign.order(&[$($key),*]) {
+                let known = [$(self.foreign.spelled($key, wire_object!(@older $($older)?))),*];
+                for key in self.foreign.order(&known) {
                     match key {
                         $($key => wire_object!(@write map, self, $field, $key, $kind),)*
+                        $($($older if self.foreign.get($older).is_none() => {
+                            wire_object!(@write map, self, $field, $older, $kind)
+                        })?)*
                         other => {
                             if let Some(raw) = self.foreign.get(other) {
                                 map.serialize_entry(other, raw)?;
@@ -143,6 +160,9 @@ macro_rules! wire_object {
                                 _ => foreign.keep(key, Some(raw)),
                             }
                         }
+                        $($(if $field.is_none() && let Some(raw) = foreign.take($older) {
+                            wire_object!(@read raw, foreign, $field, $older, $kind);
+                        })?)*
                         Ok($name { $($field: wire_object!(@done $field, $key, $kind),)* foreign })
                     }
                 }
