@@ -1,5 +1,5 @@
 //! Where agents live: settings, the gate every tool call passes, hooks, agent definitions and prompts.
 
 pub mod gate;
-
+pub mod hooks;
 pub mod settings;
