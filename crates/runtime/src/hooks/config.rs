@@ -78,10 +78,7 @@ impl Hooks {
     /// Reads the hooks of the settings. What cannot be used becomes a warning, and the rest works.
     #[must_use]
     pub fn from_settings(settings: &Settings) -> Self {
-        let mut hooks = Self {
-            env: settings.env(),
-            ..Self::default()
-        };
+        let mut hooks = Self { env: settings.env(), ..Self::default() };
         let sections = settings.hooks().and_then(Value::as_object);
         for (event, groups) in sections.into_iter().flatten() {
             if !EVENTS.contains(&event.as_str()) {
@@ -150,18 +147,15 @@ impl Hooks {
                 self.warnings.push(format!("a hook of type `{}` for {event} is not run", entry.kind));
                 continue;
             }
-            let hook = Hook {
-                matcher: matcher.clone(),
-                command: entry.command,
-                deadline: deadline(entry.timeout),
-            };
+            let hook = Hook { matcher: matcher.clone(), command: entry.command, deadline: deadline(entry.timeout) };
             self.by_event.entry(event.to_owned()).or_default().push(hook);
         }
     }
 }
 
 fn deadline(timeout_s: Option<f64>) -> Duration {
-    let asked = timeout_s.filter(|seconds| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let asked =
+        timeout_s.filter(|seconds| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     asked.unwrap_or(DEFAULT_DEADLINE).min(LONGEST_DEADLINE)
 }
 

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use serde::ser::Serializer;
 use serde::Serialize;
+use serde::ser::Serializer;
 use serde_json::Value;
 
 use crate::gate::PermissionMode;
@@ -148,7 +148,9 @@ impl HookKind {
 
     fn carries_mode(&self) -> bool {
         match self {
-            Self::SessionStart { .. } | Self::SessionEnd { .. } | Self::TaskCreated(_) | Self::TaskCompleted(_) => false,
+            Self::SessionStart { .. } | Self::SessionEnd { .. } | Self::TaskCreated(_) | Self::TaskCompleted(_) => {
+                false
+            }
             Self::PreToolUse { .. }
             | Self::PostToolUse { .. }
             | Self::UserPromptSubmit { .. }

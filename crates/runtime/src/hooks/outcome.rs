@@ -73,10 +73,7 @@ struct Specific {
 
 impl HookOutcome {
     pub(super) fn warning(text: String) -> Self {
-        Self {
-            warnings: vec![text],
-            ..Self::default()
-        }
+        Self { warnings: vec![text], ..Self::default() }
     }
 
     /// Makes sense of one hook's end.
@@ -134,22 +131,13 @@ impl HookOutcome {
     }
 
     fn decided(decision: Decision) -> Self {
-        Self {
-            decision: Some(decision),
-            ..Self::default()
-        }
+        Self { decision: Some(decision), ..Self::default() }
     }
 
     fn refused(kind: &HookKind, reason: String) -> Self {
         match kind.refusal() {
-            Refusal::Blocks => Self {
-                feedback: Some(reason.clone()),
-                ..Self::decided(Decision::Deny { reason })
-            },
-            Refusal::Tells => Self {
-                feedback: Some(reason),
-                ..Self::default()
-            },
+            Refusal::Blocks => Self { feedback: Some(reason.clone()), ..Self::decided(Decision::Deny { reason }) },
+            Refusal::Tells => Self { feedback: Some(reason), ..Self::default() },
             Refusal::Warns => Self::warning(reason),
         }
     }
@@ -179,19 +167,11 @@ mod tests {
     use super::*;
 
     fn pre() -> HookKind {
-        HookKind::PreToolUse {
-            tool_name: "Bash".to_owned(),
-            tool_input: json!({}),
-            tool_use_id: "t".to_owned(),
-        }
+        HookKind::PreToolUse { tool_name: "Bash".to_owned(), tool_input: json!({}), tool_use_id: "t".to_owned() }
     }
 
     fn of(kind: &HookKind, code: i32, stdout: &str, stderr: &str) -> HookOutcome {
-        let finished = Finished {
-            code: Some(code),
-            stdout: stdout.to_owned(),
-            stderr: stderr.to_owned(),
-        };
+        let finished = Finished { code: Some(code), stdout: stdout.to_owned(), stderr: stderr.to_owned() };
         HookOutcome::of(kind, "h", Ok(finished))
     }
 
@@ -200,9 +180,7 @@ mod tests {
     }
 
     fn deny(reason: &str) -> Option<Decision> {
-        Some(Decision::Deny {
-            reason: reason.to_owned(),
-        })
+        Some(Decision::Deny { reason: reason.to_owned() })
     }
 
     #[test]
@@ -217,14 +195,9 @@ mod tests {
         };
         let told = of(&post, 2, "", "look again");
         assert_eq!((told.feedback.as_deref(), told.decision), (Some("look again"), None));
-        let idle = HookKind::TeammateIdle {
-            teammate_name: "a".to_owned(),
-            team_name: "t".to_owned(),
-        };
+        let idle = HookKind::TeammateIdle { teammate_name: "a".to_owned(), team_name: "t".to_owned() };
         assert_eq!(of(&idle, 2, "", "go on").decision, deny("go on"));
-        let end = HookKind::SessionEnd {
-            reason: "other".to_owned(),
-        };
+        let end = HookKind::SessionEnd { reason: "other".to_owned() };
         assert_eq!(of(&end, 2, "", "too late"), HookOutcome::warning("too late".to_owned()));
     }
 
@@ -241,9 +214,7 @@ mod tests {
         let old = json!({"decision": "block", "reason": "no"});
         assert_eq!(answered(&pre(), &old).decision, deny("no"));
         let top = json!({"permissionDecision": "ask", "reason": "sure?"});
-        let ask = Decision::Ask {
-            reason: "sure?".to_owned(),
-        };
+        let ask = Decision::Ask { reason: "sure?".to_owned() };
         assert_eq!(answered(&pre(), &top).decision, Some(ask));
         assert!(answered(&pre(), &json!({"decision": "maybe"})).decision.is_none());
         let stop = answered(&pre(), &json!({"continue": false, "stopReason": "enough"}));
@@ -262,9 +233,7 @@ mod tests {
 
     #[test]
     fn plain_output_is_context_only_where_the_reference_takes_it() {
-        let prompt = HookKind::UserPromptSubmit {
-            prompt: "x".to_owned(),
-        };
+        let prompt = HookKind::UserPromptSubmit { prompt: "x".to_owned() };
         assert_eq!(of(&prompt, 0, "hello\n", "").additional_context, ["hello"]);
         assert_eq!(of(&pre(), 0, "hello", ""), HookOutcome::default());
         assert_eq!(of(&pre(), 0, "{broken", "").warnings.len(), 1);

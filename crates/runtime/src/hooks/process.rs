@@ -97,7 +97,12 @@ pub(super) async fn run(
 /// Writes the payload. A hook that does not read it, or ends first, is no failure.
 async fn feed(stdin: Option<ChildStdin>, payload: &str) {
     if let Some(mut stdin) = stdin
-        && let Err(error) = async { stdin.write_all(payload.as_bytes()).await?; stdin.write_all(b"\n").await?; stdin.shutdown().await }.await
+        && let Err(error) = async {
+            stdin.write_all(payload.as_bytes()).await?;
+            stdin.write_all(b"\n").await?;
+            stdin.shutdown().await
+        }
+        .await
     {
         tracing::debug!(%error, "a hook did not read its input");
     }
