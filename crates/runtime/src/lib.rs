@@ -3,8 +3,11 @@
 //! Start reading at `agent`, which decides; `driver` carries out, `crew` keeps the team together, `run` is the face.
 
 pub mod agent;
+pub mod definitions;
 pub mod gate;
+pub mod hooks;
 pub mod process;
+pub mod prompts;
 pub mod settings;
 pub mod tools;
 pub mod transcript;

@@ -69,7 +69,7 @@ impl Agent {
                 fx.push(Effect::Inspect(call));
             }
             tool => {
-                let text = format!("{tool} was {INTERRUPTED}. It may have run in part: look before you run it again.");
+                let text = format!("{INTERRUPTED} A crash interrupted {tool}. It may have run in part: look before you run it again.");
                 self.refuse(&call.id, text, fx);
             }
         }
@@ -84,7 +84,7 @@ impl Agent {
             }
             Inspection::Undone => self.run(call, fx),
             Inspection::Unknown => {
-                let text = format!("{} was {INTERRUPTED}. Read the file before you go on.", call.tool);
+                let text = format!("{INTERRUPTED} A crash interrupted {}. Read the file before you go on.", call.tool);
                 self.refuse(id, text, fx);
             }
         }

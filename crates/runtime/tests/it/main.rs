@@ -1,1 +1,3 @@
 //! Integration tests of the runtime: real processes, real folders.
+
+mod hooks;
