@@ -37,7 +37,7 @@ const KILL_ROUNDS: usize = 20;
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Variables by which an outer git would redirect a git that we start, or a command of an agent.
-pub const GIT_LEAKS: [&str; 6] = [
+const GIT_LEAKS: [&str; 6] = [
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -94,8 +94,10 @@ pub struct Ended {
 /// Dropping it kills the command and everything it started.
 #[derive(Debug)]
 pub struct Job {
-    child: Child,
+    /// Stands first, so that it is dropped first: what the command started must be found before the
+    /// command itself is killed.
     group: ProcessGroup,
+    child: Child,
 }
 
 impl Job {
@@ -123,12 +125,7 @@ impl Job {
             .and_then(|number| i32::try_from(number).ok())
             .ok_or_else(|| io::Error::other("the process ended before it was known"))?;
         let group = ProcessGroup::led_by(leader, tag);
-        Ok(Self { child, group })
-    }
-
-    /// The number of the process that leads the group.
-    pub fn leader(&self) -> i32 {
-        self.group.claim.leader
+        Ok(Self { group, child })
     }
 
     /// Reads both pipes until the command ends, is cancelled or its deadline passes.
@@ -287,8 +284,10 @@ impl ProcessGroup {
     }
 
     async fn end_all(&mut self, grace: Duration, mut child: Option<&mut Child>) {
-        self.claim.signal_group(Signal::TERM);
         let mut left = self.owned().await;
+        // Once its parent is gone, one that changed its session and environment is found by this only.
+        self.claim.survivors.clone_from(&left);
+        self.claim.signal_group(Signal::TERM);
         for process in &left {
             process.signal(Signal::TERM);
         }

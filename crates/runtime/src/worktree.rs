@@ -223,17 +223,19 @@ impl Worktrees {
         let folder = self.prepare_folder().await?;
         let _lock = lock(&common).await?;
         let (path, branch) = self.free_name(&folder, team, member).await?;
-        self.git.add_worktree(&path, &branch, &start).await?;
         let marker = Marker {
             team: team.to_owned(),
             member: member.to_owned(),
             branch: branch.clone(),
-            start,
+            start: start.clone(),
             base,
         };
-        if let Err(problem) = self.mark(&path, &marker).await {
-            self.git.remove_worktree(&path, true).await?;
-            self.git.delete_branch(&branch).await?;
+        let made = match self.git.add_worktree(&path, &branch, &start).await {
+            Ok(()) => self.mark(&path, &marker).await,
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = made {
+            self.undo(&path, &branch).await;
             return Err(problem);
         }
         Ok(Worktree {
@@ -352,6 +354,15 @@ impl Worktrees {
         }
         let branch = format!("pitcrew/{team}/{member}");
         Err(WorktreeError::Taken { branch })
+    }
+
+    /// Takes back what a failed creation has left; the names were free before.
+    async fn undo(&self, path: &Path, branch: &str) {
+        // Each fails when its thing was never made, and the reason for the failure is told already.
+        let removed = self.git.remove_worktree(path, true).await;
+        let deleted = self.git.delete_branch(branch).await;
+        tracing::debug!(branch, ?removed, ?deleted, "took back a worktree");
+        self.tidy(path);
     }
 
     async fn mark(&self, path: &Path, marker: &Marker) -> Result<(), WorktreeError> {
@@ -483,6 +494,9 @@ impl Record {
 }
 
 /// Waits for the turn of this process and task to touch the worktrees of a repository.
+///
+/// The lock is a file's, so that it may be held while git runs; git itself takes locks of its own
+/// without waiting for them, and fails when two calls meet.
 async fn lock(common: &Path) -> Result<File, WorktreeError> {
     let path = common.join(LOCK);
     let take = move || {

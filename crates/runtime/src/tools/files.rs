@@ -230,9 +230,7 @@ pub(super) fn change(
         Err(error) => return Err(error.into()),
     };
     let (before, permissions) = before.unzip();
-    if let Some(content) = &before
-        && !content.is_empty()
-    {
+    if let Some(content) = &before {
         reads.check(&target, content)?;
     }
     let after = make(before.as_deref())?;

@@ -159,18 +159,18 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str) -> (String, String) {
-        let (folder, rest) = split(Path::new("/work"), pattern);
+        let (folder, rest) = split(Path::new("/project"), pattern);
         (folder.display().to_string(), rest)
     }
 
     #[test]
     fn the_folders_a_pattern_begins_with_are_walked_directly() {
         let pair = |folder: &str, rest: &str| (folder.to_owned(), rest.to_owned());
-        assert_eq!(check("**/*.rs"), pair("/work", "**/*.rs"));
-        assert_eq!(check("src/a/*.rs"), pair("/work/src/a", "*.rs"));
-        assert_eq!(check("./src/lib.rs"), pair("/work/src", "lib.rs"));
+        assert_eq!(check("**/*.rs"), pair("/project", "**/*.rs"));
+        assert_eq!(check("src/a/*.rs"), pair("/project/src/a", "*.rs"));
+        assert_eq!(check("./src/lib.rs"), pair("/project/src", "lib.rs"));
         assert_eq!(check("/etc/**/x"), pair("/etc", "**/x"));
-        assert_eq!(check("../other/{a,b}"), pair("/work/../other", "{a,b}"));
+        assert_eq!(check("../other/{a,b}"), pair("/project/../other", "{a,b}"));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Tool for Grep {
          `files_with_matches` (the default: paths, the last changed first), `content` (the lines, with -A, -B \
          and -C for those around them) or `count` (matching lines of each file). Narrow it by `glob` (such as `*.rs`) or \
          `type` (such as `rust`). `head_limit` and `offset` page through long results. With `multiline` a \
-         match may go over several lines. What git ignores and binary files are left out."
+         match may go over several lines. What git ignores, binary files and files over 64 MB are left out."
     }
 
     fn input_schema(&self) -> Value {

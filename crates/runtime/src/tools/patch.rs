@@ -11,8 +11,14 @@ const CONTEXT_LINES: usize = 3;
 /// How long the shortest diff is looked for; after that a longer one will do.
 const EFFORT: Duration = Duration::from_millis(100);
 
+/// Texts of more bytes than this together have no hunks: nobody reads such a diff.
+const MOST_BYTES: usize = 1 << 20;
+
 /// The hunks that lead from one text to another.
 pub(super) fn hunks(before: &str, after: &str) -> Value {
+    if before.len() + after.len() > MOST_BYTES {
+        return json!([]);
+    }
     let diff = TextDiff::configure()
         .timeout(EFFORT)
         .diff_lines(before, after);

@@ -16,7 +16,7 @@ use super::{Tool, ToolContext, ToolLimits, ToolOutcome};
 /// A NUL within so many first bytes makes a file binary, as for git.
 const SNIFFED_BYTES: usize = 8_000;
 
-/// File names of pictures, notebooks and documents, which are turned down by name.
+/// Pictures and documents, which are turned down by their extension.
 const NOT_TEXT: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
 
 /// Shows a text file with line numbers, and remembers what was seen.

@@ -21,6 +21,9 @@ use crate::process::{Ended, Ending, Job, ProcessGroup};
 /// How many commands of one agent may run in the background at once.
 const MOST_RUNNING: usize = 32;
 
+/// How many commands are listed before those that ended are forgotten.
+const MOST_LISTED: usize = 256;
+
 /// The name a background command goes by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShellId(String);
@@ -175,17 +178,7 @@ impl Shells {
     pub fn start(&self, command: &str, context: &ToolContext) -> Result<Shell, ShellError> {
         let id = ShellId::unique();
         let output = self.set.folder.join(format!("{id}.output"));
-        let mut entries = self.entries();
-        entries
-            .shells
-            .retain(|_, entry| entry.is_running() || entry.output.exists());
-        if entries
-            .shells
-            .values()
-            .filter(|entry| entry.is_running())
-            .count()
-            >= MOST_RUNNING
-        {
+        if self.running().len() >= MOST_RUNNING {
             return Err(ShellError::TooMany);
         }
         let started = create(&output).and_then(|file| Ok((file, spawn_shell(command, context)?)));
@@ -214,6 +207,10 @@ impl Shells {
             task,
         };
         let shell = entry.shell(&id);
+        let mut entries = self.entries();
+        if entries.shells.len() >= MOST_LISTED {
+            entries.shells.retain(|_, entry| entry.is_running());
+        }
         entries.shells.insert(id, entry);
         Ok(shell)
     }

@@ -70,13 +70,13 @@ impl Git {
 
     async fn folder(&self, which: &str) -> Result<PathBuf, WorktreeError> {
         let arguments = ["rev-parse", "--path-format=absolute", which];
-        let answer = self.ask(&self.checkout, arguments).await?;
-        if answer.is_success {
-            Ok(answer.path())
-        } else {
-            Err(WorktreeError::NotARepository {
-                path: self.checkout.clone(),
-            })
+        match self.tell(&self.checkout, arguments).await {
+            Ok(answer) => Ok(answer.path()),
+            Err(WorktreeError::Git { answer, .. }) if answer.contains("not a git repository") => {
+                let path = self.checkout.clone();
+                Err(WorktreeError::NotARepository { path })
+            }
+            Err(problem) => Err(problem),
         }
     }
 
