@@ -1,1 +1,30 @@
-//! protocol
+//! The wire of agent teams as types: names, config, messages, frames, tasks, tools, stream events, errors and limits.
+//!
+//! Everything here is pure: no I/O, no async, no clock, no randomness. What is read keeps the fields it does not know
+//! ([`Foreign`]), so that a file written back has lost nothing. Where files live and how they are locked is `store`'s;
+//! who may do what is `team`'s.
+
+mod config;
+mod error;
+mod frame;
+mod limits;
+mod message;
+mod names;
+mod task;
+mod tolerant;
+#[macro_use]
+mod wire;
+
+pub use config::{BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
+pub use error::{ApiError, ErrorCode};
+pub use frame::{
+    Frame, IdleNotification, PermissionRequest, PermissionResponse, PlanApprovalRequest, PlanApprovalResponse,
+    ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse, TaskAssignment, TaskCompleted,
+    TeammateTerminated,
+};
+pub use limits::{Limits, Rate};
+pub use message::{Message, MessageId, message_ids};
+pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName};
+pub use task::{Task, TaskId, TaskStatus};
+pub use tolerant::{ParseError, from_text};
+pub use wire::Foreign;

@@ -1,1 +1,15 @@
-//! store
+//! Where teams are kept: one [`Backend`] trait, and its media.
+//!
+//! This room holds all that is ever written below a team's folders: how a file is locked, made durable, read while
+//! others write it, and watched. It decides nothing about who may do what; that is `team`'s.
+
+mod backend;
+mod error;
+mod journal;
+
+pub use backend::{
+    Appended, Backend, Change, Lease, LeaseHolder, LogName, RateScope, Slot, StoredMessage, TaskEdit, TaskTable,
+    TeamEdit, Watch,
+};
+pub use error::StoreError;
+pub use journal::{Event, JournalEntry};

@@ -1,0 +1,99 @@
+//! `config.json`: a team and its members.
+//!
+//! Source: `fixtures/*/teams/*/config.json`; the field order is that of the recordings.
+
+use crate::wire::wire_object;
+use crate::{AgentId, AgentName, TeamName};
+
+/// The name every team's lead has.
+pub const LEAD_NAME: &str = "team-lead";
+
+/// The `backendType`, and the `tmuxPaneId`, of a teammate that runs inside its lead's process.
+pub const BACKEND_IN_PROCESS: &str = "in-process";
+
+wire_object! {
+    /// A team, as `config.json` holds it.
+    pub struct TeamConfig {
+        /// The name as given.
+        pub name: TeamName => "name" req,
+        /// What the team is for.
+        pub description: String => "description" opt,
+        /// When it was made, in milliseconds since 1970.
+        pub created_at_ms: i64 => "createdAt" opt,
+        /// The lead's agent id.
+        pub lead_agent_id: AgentId => "leadAgentId" opt,
+        /// The session that made it, a UUID.
+        pub lead_session_id: String => "leadSessionId" opt,
+        /// All members, the lead first.
+        pub members: Vec<Member> => "members" req,
+    }
+}
+
+wire_object! {
+    /// A member of a team.
+    pub struct Member {
+        /// `name@team`.
+        pub agent_id: AgentId => "agentId" opt,
+        /// The name, unique in the team without regard to case.
+        pub name: AgentName => "name" req,
+        /// The agent definition it runs, such as `general-purpose`.
+        pub agent_type: String => "agentType" opt,
+        /// The model it runs on.
+        pub model: String => "model" opt,
+        /// What it was spawned with; absent for the lead.
+        pub prompt: String => "prompt" opt,
+        /// Its color; absent for the lead.
+        pub color: String => "color" opt,
+        /// Whether it must have a plan approved before it may change anything.
+        pub plan_mode_required: bool => "planModeRequired" opt,
+        /// When it joined, in milliseconds since 1970.
+        pub joined_at_ms: i64 => "joinedAt" opt,
+        /// Its pane: `%N`, `in-process`, `leader`, or empty for a lead.
+        pub tmux_pane_id: String => "tmuxPaneId" opt,
+        /// Its working folder.
+        pub cwd: String => "cwd" opt,
+        /// Always empty in the recordings.
+        pub subscriptions: Vec<serde_json::Value> => "subscriptions" opt,
+        /// `in-process` or `tmux`; absent for a lead of the named dialect.
+        pub backend_type: String => "backendType" opt,
+        /// Its git worktree, when it has one of its own.
+        pub worktree_path: String => "worktreePath" opt,
+        /// Its permission mode, when it was changed from the one it was spawned with.
+        pub mode: String => "mode" opt,
+        /// Whether it is in a turn; written for members with a pane.
+        pub is_active: bool => "isActive" opt,
+    }
+}
+
+impl TeamConfig {
+    /// The member called `name`, compared without case as the reference does.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<&Member> {
+        self.members.iter().find(|m| m.is_called(name))
+    }
+
+    /// The member called `name`, to change it.
+    pub fn member_mut(&mut self, name: &str) -> Option<&mut Member> {
+        self.members.iter_mut().find(|m| m.is_called(name))
+    }
+
+    /// Every member but the lead.
+    pub fn teammates(&self) -> impl Iterator<Item = &Member> {
+        self.members.iter().filter(|m| !m.is_called(LEAD_NAME))
+    }
+
+    /// Whether the team was made by a client of the session dialect, which removes taken messages.
+    #[must_use]
+    pub fn is_session_dialect(&self) -> bool {
+        self.foreign.get("leadProcess").is_some()
+            || self.member(LEAD_NAME).is_some_and(|m| m.tmux_pane_id.as_deref() == Some("leader"))
+    }
+}
+
+impl Member {
+    /// Whether the member goes by `name`; upper and lower case are one.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name.as_str().to_lowercase() == name.to_lowercase()
+    }
+}

@@ -1,0 +1,143 @@
+//! The error envelope: `{"success": false, "error", "message", "details"?}`.
+//!
+//! Source: API reference, "Error Handling". Its ten codes have no word for input that is malformed in itself (a name with
+//! a NUL, a text over the limit); for that one case there is an eleventh of ours, `invalid_request`.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+/// What went wrong, as a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCode {
+    /// The team does not exist.
+    TeamNotFound,
+    /// The agent is not in the team.
+    AgentNotFound,
+    /// The task does not exist.
+    TaskNotFound,
+    /// The team name, or the folder it maps to, is taken.
+    TeamAlreadyExists,
+    /// The agent name, or the inbox it maps to, is taken.
+    AgentAlreadyExists,
+    /// The thing is not in a state that allows this.
+    InvalidStatus,
+    /// The dependency would close a circle.
+    CircularDependency,
+    /// The caller may not do this.
+    PermissionDenied,
+    /// Too much, too soon or too many.
+    RateLimit,
+    /// Something under us failed.
+    InternalError,
+    /// The request is malformed (ours; not in the API reference).
+    InvalidRequest,
+}
+
+impl ErrorCode {
+    /// All codes.
+    pub const ALL: [Self; 11] = [
+        Self::TeamNotFound,
+        Self::AgentNotFound,
+        Self::TaskNotFound,
+        Self::TeamAlreadyExists,
+        Self::AgentAlreadyExists,
+        Self::InvalidStatus,
+        Self::CircularDependency,
+        Self::PermissionDenied,
+        Self::RateLimit,
+        Self::InternalError,
+        Self::InvalidRequest,
+    ];
+
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TeamNotFound => "team_not_found",
+            Self::AgentNotFound => "agent_not_found",
+            Self::TaskNotFound => "task_not_found",
+            Self::TeamAlreadyExists => "team_already_exists",
+            Self::AgentAlreadyExists => "agent_already_exists",
+            Self::InvalidStatus => "invalid_status",
+            Self::CircularDependency => "circular_dependency",
+            Self::PermissionDenied => "permission_denied",
+            Self::RateLimit => "rate_limit",
+            Self::InternalError => "internal_error",
+            Self::InvalidRequest => "invalid_request",
+        }
+    }
+
+    /// The HTTP status.
+    #[must_use]
+    pub fn status(self) -> u16 {
+        match self {
+            Self::TeamNotFound | Self::AgentNotFound | Self::TaskNotFound => 404,
+            Self::TeamAlreadyExists | Self::AgentAlreadyExists => 409,
+            Self::InvalidStatus | Self::CircularDependency | Self::InvalidRequest => 400,
+            Self::PermissionDenied => 403,
+            Self::RateLimit => 429,
+            Self::InternalError => 500,
+        }
+    }
+}
+
+/// An error as the API answers it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApiError {
+    /// The code.
+    pub code: ErrorCode,
+    /// One sentence for a person or a model.
+    pub message: String,
+    /// More, by name: the valid names, a near miss, the limit.
+    pub details: Map<String, Value>,
+}
+
+impl ApiError {
+    /// An error without details.
+    #[must_use]
+    pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), details: Map::new() }
+    }
+
+    /// The same error with one more detail.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(key.to_owned(), value.into());
+        self
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ApiError {}
+
+#[derive(Serialize, Deserialize)]
+struct Envelope {
+    success: bool,
+    error: ErrorCode,
+    message: String,
+    #[serde(default, skip_serializing_if = "Map::is_empty")]
+    details: Map<String, Value>,
+}
+
+impl Serialize for ApiError {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let envelope =
+            Envelope { success: false, error: self.code, message: self.message.clone(), details: self.details.clone() };
+        envelope.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for ApiError {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let envelope = Envelope::deserialize(deserializer)?;
+        Ok(Self { code: envelope.error, message: envelope.message, details: envelope.details })
+    }
+}

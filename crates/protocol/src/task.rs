@@ -1,0 +1,117 @@
+//! Tasks, as `tasks/<dir>/<id>.json` holds them.
+//!
+//! Source: `fixtures/*/*/tasks/*/*.json`. The API reference shows other names (`taskId`, `created_at`); files have these.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::wire::wire_object;
+
+/// A task's id: a decimal number from 1 up, as a string; never used again after its task is deleted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaskId(String);
+
+impl TaskId {
+    /// The `n`th id.
+    #[must_use]
+    pub fn from_number(n: u64) -> Self {
+        Self(n.to_string())
+    }
+
+    /// Reads an id; `#3` is accepted for `3`, as people and models write it. `None` for anything but a number from 1 up.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix('#').unwrap_or(text);
+        let number: u64 = digits.parse().ok()?;
+        (number > 0 && number.to_string() == digits).then(|| Self(digits.to_owned()))
+    }
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The id as a number; 0 for an id some other tool made up.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.parse().unwrap_or(0)
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl PartialOrd for TaskId {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for TaskId {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.number().cmp(&other.number()).then_with(|| self.0.cmp(&other.0))
+    }
+}
+
+/// Where a task stands. `deleted` is no status of a file: it removes the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Nobody works on it.
+    Pending,
+    /// Its owner works on it.
+    InProgress,
+    /// It is done.
+    Completed,
+}
+
+impl TaskStatus {
+    /// The name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+        }
+    }
+}
+
+wire_object! {
+    /// A task of a team.
+    pub struct Task {
+        /// The id, also the file's stem.
+        pub id: TaskId => "id" req,
+        /// A short imperative title.
+        pub subject: String => "subject" req,
+        /// What is to be done.
+        pub description: String => "description" req,
+        /// The title while it is being done ("Fixing ...").
+        pub active_form: String => "activeForm" opt,
+        /// The name of the member that works on it.
+        pub owner: String => "owner" opt,
+        /// Where it stands.
+        pub status: TaskStatus => "status" req,
+        /// The tasks that wait for this one.
+        pub blocks: Vec<TaskId> => "blocks" req,
+        /// The tasks this one waits for, completed ones included.
+        pub blocked_by: Vec<TaskId> => "blockedBy" req,
+        /// Free fields; ours stand under `pitcrew`.
+        pub metadata: Map<String, Value> => "metadata" opt,
+    }
+}
+
+impl Task {
+    /// Whether it is the reference client's own bookkeeping of a running teammate, kept out of every list.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.metadata.as_ref().and_then(|m| m.get("_internal")) == Some(&Value::Bool(true))
+    }
+}

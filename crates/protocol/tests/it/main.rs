@@ -1,0 +1,3 @@
+//! The types against the recordings.
+
+mod recordings;

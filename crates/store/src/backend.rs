@@ -1,0 +1,205 @@
+//! The one trait behind which teams are kept, with the guarantees every medium gives.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use pitcrew_protocol::{AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir};
+use serde::{Deserialize, Serialize};
+
+use crate::{JournalEntry, StoreError};
+
+/// A change to a team's config. It may be applied more than once, to newer states, and so must be idempotent and pure.
+pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync>;
+
+/// A change to a team's tasks, applied under the list's lock; all of it becomes visible, or nothing.
+pub type TaskEdit = Box<dyn FnMut(&mut TaskTable) -> Result<(), ApiError> + Send>;
+
+/// What changed in a team, as its watcher is told.
+pub type Watch = BoxStream<'static, Change>;
+
+/// Where teams are kept.
+///
+/// Every method may be called from any number of processes at once. A method that returned `Ok` has made its change
+/// durable (as far as the store's durability setting goes); one that returned `Err` has changed nothing.
+#[async_trait]
+pub trait Backend: Send + Sync + std::fmt::Debug {
+    /// The folders of all teams, sorted.
+    async fn teams(&self) -> Result<Vec<TeamDir>, StoreError>;
+
+    /// Makes a team. Of several callers with names that fall on one folder, one wins; the others get
+    /// [`StoreError::TeamTaken`]. A crash leaves either the whole team or none.
+    async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError>;
+
+    /// The team's config.
+    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError>;
+
+    /// Reads, changes and writes the config, keeping foreign fields. An update lost to a writer that holds no lock is
+    /// noticed and applied again.
+    async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError>;
+
+    /// Moves the team's journal, transcripts and unread mail to the archive and removes the team; says where the archive is.
+    /// A crash in the middle leaves a team that a second call removes.
+    async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError>;
+
+    /// Where people find the team's config.
+    fn team_file(&self, team: &TeamDir) -> PathBuf;
+
+    /// All messages of an inbox, in order; empty for an inbox not made yet. Entries that are no message are passed over.
+    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
+
+    /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
+    /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync.
+    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError>;
+
+    /// Marks messages as read; ids that are not there, or read already, are passed over.
+    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError>;
+
+    /// Moves the oldest read messages past `keep` to the archive; only ever called for inboxes of our own members.
+    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError>;
+
+    /// All tasks, by id, the reference client's internal ones included. A dependency is seen from both its ends, even
+    /// when a crash left it written on one.
+    async fn tasks(&self, team: &TeamDir) -> Result<Vec<Task>, StoreError>;
+
+    /// Changes tasks: see [`TaskTable`]. Ids of removed tasks are never given again.
+    async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
+
+    /// Appends to the journal, in order. Survives `kill -9` at once; forced to disk with the next durable write.
+    async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError>;
+
+    /// The journal so far; a torn last line is passed over.
+    async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError>;
+
+    /// Takes one slot of a rate, counted over all processes.
+    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError>;
+
+    /// Reads, changes and writes one of our own documents of a team (JSON; `None` when it is not there yet).
+    async fn edit_document(
+        &self,
+        team: &TeamDir,
+        name: &'static str,
+        edit: Box<dyn FnMut(&mut Option<serde_json::Value>) -> Result<(), ApiError> + Send>,
+    ) -> Result<(), StoreError>;
+
+    /// Appends lines to a log and forces them to disk.
+    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError>;
+
+    /// The whole lines of a log; a torn last line is passed over, and cut off by the next append.
+    async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError>;
+
+    /// Where people find the log.
+    fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf;
+
+    /// Takes the lease of the process that runs the team; it ends with the process. `Err(holder)` inside: somebody has it.
+    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError>;
+
+    /// Who holds the lease now.
+    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError>;
+
+    /// Tells what changes in a team from now on, by whomever it is changed. Several changes of one thing may be told once.
+    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError>;
+}
+
+/// A message with the id it goes by.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredMessage {
+    /// The id.
+    pub id: MessageId,
+    /// The message.
+    pub message: Message,
+}
+
+/// What an append did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Appended {
+    /// The message is there now.
+    New,
+    /// It was there already.
+    AlreadyThere,
+}
+
+/// What changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The config.
+    Config,
+    /// An inbox.
+    Inbox(InboxFile),
+    /// Some task.
+    Tasks,
+    /// The team is gone; the last change told.
+    Gone,
+    /// Changes may have been missed: look at everything.
+    Unsure,
+}
+
+/// All tasks of a team while they are edited.
+#[derive(Clone, Debug, Default)]
+pub struct TaskTable {
+    /// The tasks by id. Change, insert (under [`TaskTable::next_id`]) or remove them here.
+    pub tasks: BTreeMap<TaskId, Task>,
+    /// The id the next new task gets.
+    pub next_id: u64,
+}
+
+/// One of our own append-only files of a team.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum LogName {
+    /// An agent's conversation, a JSON line a step.
+    Transcript(AgentName),
+    /// What an agent said and did, for people.
+    Output(AgentName),
+}
+
+/// What a rate is counted over.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum RateScope {
+    /// Teams made under the root.
+    TeamCreation,
+    /// Calls under the root.
+    Calls,
+    /// Spawns into a team.
+    Spawns(TeamDir),
+    /// Tasks made in a team.
+    TaskCreation(TeamDir),
+    /// Broadcasts in a team.
+    Broadcasts(TeamDir),
+}
+
+/// The answer to [`Backend::take_slot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Slot {
+    /// Taken.
+    Taken,
+    /// None is free for that long.
+    Full {
+        /// When the next one comes free.
+        retry_after: Duration,
+    },
+}
+
+/// Who runs a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseHolder {
+    /// Its process id.
+    pub pid: u32,
+    /// The start of that process in clock ticks since boot, to tell it from a later one with the same id.
+    pub start_ticks: u64,
+    /// When it took the lease, in milliseconds since 1970.
+    pub since_ms: i64,
+}
+
+/// The lease of a team; given up when dropped.
+pub struct Lease(#[expect(dead_code, reason = "held for its drop")] pub(crate) Box<dyn std::any::Any + Send + Sync>);
+
+impl std::fmt::Debug for Lease {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lease")
+    }
+}

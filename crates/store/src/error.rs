@@ -1,0 +1,54 @@
+//! What can go wrong in a store.
+
+use std::path::PathBuf;
+
+use pitcrew_protocol::{ApiError, TeamDir};
+
+/// A store could not do what it was asked to; nothing was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// No team lives in that folder.
+    #[error("no team in folder {team}")]
+    NoTeam {
+        /// The folder.
+        team: TeamDir,
+    },
+    /// A team lives in that folder already.
+    #[error("folder {team} is taken by team {name:?}")]
+    TeamTaken {
+        /// The folder.
+        team: TeamDir,
+        /// The name of the team that has it.
+        name: String,
+    },
+    /// A file holds something other than it should, also when read under its lock.
+    #[error("{} is not readable: {reason}", path.display())]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and where in it.
+        reason: String,
+    },
+    /// The lock was held by somebody else for too long.
+    #[error("{} stayed locked for {waited_ms} ms", path.display())]
+    Locked {
+        /// The locked file.
+        path: PathBuf,
+        /// How long we waited.
+        waited_ms: u64,
+    },
+    /// The system refused a read or a write.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The caller's own edit said no; what it said is passed through.
+    #[error(transparent)]
+    Refused(#[from] ApiError),
+}
