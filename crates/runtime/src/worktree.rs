@@ -107,9 +107,7 @@ pub enum WorktreeError {
         checkout: PathBuf,
     },
     /// All names for it are taken by worktrees or branches that were kept.
-    #[error(
-        "{branch} and {MOST_KEPT} names like it are taken by branches or folders that were kept"
-    )]
+    #[error("{branch} and {MOST_KEPT} names like it are taken by branches or folders that were kept")]
     Taken {
         /// The branch it would have got.
         branch: String,
@@ -152,11 +150,7 @@ pub enum WorktreeError {
 impl WorktreeError {
     fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io {
-            doing,
-            path,
-            source,
-        }
+        move |source| Self::Io { doing, path, source }
     }
 }
 
@@ -194,10 +188,7 @@ impl Worktrees {
     ///
     /// Nothing is touched before the first worktree is made.
     pub fn new(repo_root: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
-        Self {
-            git: Git::new(repo_root.into()),
-            folder: folder.into(),
-        }
+        Self { git: Git::new(repo_root.into()), folder: folder.into() }
     }
 
     /// Makes a worktree with a new branch that starts at the checkout's present commit.
@@ -209,16 +200,12 @@ impl Worktrees {
     pub async fn create(&self, team: &str, member: &str) -> Result<Worktree, WorktreeError> {
         for name in [team, member] {
             if !is_branch_part(name) {
-                return Err(WorktreeError::Name {
-                    name: name.to_owned(),
-                });
+                return Err(WorktreeError::Name { name: name.to_owned() });
             }
         }
         let common = self.git.common_folder().await?;
         let start = self.git.commit("HEAD").await?;
-        let start = start.ok_or_else(|| WorktreeError::NoCommit {
-            path: self.git.checkout().to_owned(),
-        })?;
+        let start = start.ok_or_else(|| WorktreeError::NoCommit { path: self.git.checkout().to_owned() })?;
         let base = self.git.head_reference().await?;
         let folder = self.prepare_folder().await?;
         let _lock = lock(&common).await?;
@@ -238,12 +225,7 @@ impl Worktrees {
             self.undo(&path, &branch).await;
             return Err(problem);
         }
-        Ok(Worktree {
-            path,
-            branch,
-            team: marker.team,
-            member: marker.member,
-        })
+        Ok(Worktree { path, branch, team: marker.team, member: marker.member })
     }
 
     /// Finds the worktree at a path, for a team that goes on.
@@ -329,12 +311,7 @@ impl Worktrees {
         Ok(folder)
     }
 
-    async fn free_name(
-        &self,
-        folder: &Path,
-        team: &str,
-        member: &str,
-    ) -> Result<(PathBuf, String), WorktreeError> {
+    async fn free_name(&self, folder: &Path, team: &str, member: &str) -> Result<(PathBuf, String), WorktreeError> {
         for number in 1..=MOST_KEPT {
             let name = match number {
                 1 => member.to_owned(),
@@ -342,12 +319,8 @@ impl Worktrees {
             };
             let branch = format!("pitcrew/{team}/{name}");
             let path = folder.join(team).join(name);
-            let is_taken = path.symlink_metadata().is_ok()
-                || self
-                    .git
-                    .commit(&format!("refs/heads/{branch}"))
-                    .await?
-                    .is_some();
+            let is_taken =
+                path.symlink_metadata().is_ok() || self.git.commit(&format!("refs/heads/{branch}")).await?.is_some();
             if !is_taken {
                 return Ok((path, branch));
             }
@@ -368,8 +341,7 @@ impl Worktrees {
     async fn mark(&self, path: &Path, marker: &Marker) -> Result<(), WorktreeError> {
         let file = self.git.admin_folder(path).await?.join(MARKER);
         let doing = "write the marker";
-        let content = serde_json::to_vec(marker)
-            .map_err(|problem| WorktreeError::io(doing, &file)(problem.into()))?;
+        let content = serde_json::to_vec(marker).map_err(|problem| WorktreeError::io(doing, &file)(problem.into()))?;
         fs::write(&file, content).map_err(WorktreeError::io(doing, &file))
     }
 
@@ -377,13 +349,8 @@ impl Worktrees {
     async fn record(&self, path: &Path) -> Result<Record, WorktreeError> {
         let wanted = real(path);
         let records = self.records().await?;
-        let found = records
-            .into_iter()
-            .find(|record| real(&record.worktree.path) == wanted);
-        found.ok_or_else(|| WorktreeError::NotOurs {
-            path: path.to_owned(),
-            folder: self.folder.clone(),
-        })
+        let found = records.into_iter().find(|record| real(&record.worktree.path) == wanted);
+        found.ok_or_else(|| WorktreeError::NotOurs { path: path.to_owned(), folder: self.folder.clone() })
     }
 
     /// Every worktree of the repository that carries our marker and is below our folder.
@@ -428,11 +395,7 @@ impl Worktrees {
     }
 
     /// How many commits of `tip` were made in the worktree and are not merged, and into what.
-    async fn own_commits(
-        &self,
-        record: &Record,
-        tip: &str,
-    ) -> Result<(usize, String), WorktreeError> {
+    async fn own_commits(&self, record: &Record, tip: &str) -> Result<(usize, String), WorktreeError> {
         let base = match &record.marker.base {
             Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
             Some(_) | None => "HEAD",
@@ -485,11 +448,7 @@ impl Record {
             team: marker.team.clone(),
             member: marker.member.clone(),
         };
-        Some(Self {
-            worktree,
-            marker,
-            admin,
-        })
+        Some(Self { worktree, marker, admin })
     }
 }
 
@@ -511,9 +470,7 @@ async fn lock(common: &Path) -> Result<File, WorktreeError> {
 async fn remove_folder(path: PathBuf) -> Result<(), WorktreeError> {
     let shown = path.clone();
     let remove = move || match fs::remove_dir_all(&path) {
-        Err(problem) if problem.kind() != io::ErrorKind::NotFound => {
-            Err(WorktreeError::io("remove", &path)(problem))
-        }
+        Err(problem) if problem.kind() != io::ErrorKind::NotFound => Err(WorktreeError::io("remove", &path)(problem)),
         Ok(()) | Err(_) => Ok(()),
     };
     in_background("remove", &shown, remove).await
@@ -535,11 +492,7 @@ fn real(path: &Path) -> PathBuf {
         .find_map(|ancestor| {
             let real = ancestor.canonicalize().ok()?;
             let missing = path.strip_prefix(ancestor).ok()?;
-            Some(if missing.as_os_str().is_empty() {
-                real
-            } else {
-                real.join(missing)
-            })
+            Some(if missing.as_os_str().is_empty() { real } else { real.join(missing) })
         })
         .unwrap_or_else(|| path.clone())
 }
@@ -566,21 +519,7 @@ mod tests {
             assert!(is_branch_part(name), "{name}");
         }
         let long = "x".repeat(300);
-        for name in [
-            "",
-            ".",
-            "..",
-            "a/b",
-            "-f",
-            "a..b",
-            "a.lock",
-            "a ",
-            "a\0",
-            "ü",
-            ".git",
-            "a.",
-            long.as_str(),
-        ] {
+        for name in ["", ".", "..", "a/b", "-f", "a..b", "a.lock", "a ", "a\0", "ü", ".git", "a.", long.as_str()] {
             assert!(!is_branch_part(name), "{name:?}");
         }
     }

@@ -108,21 +108,13 @@ pub struct ToolOutcome {
 impl ToolOutcome {
     /// Tells of a call that succeeded.
     pub fn done(text: impl Into<String>, data: Value) -> Self {
-        Self {
-            text: text.into(),
-            data,
-            is_error: false,
-        }
+        Self { text: text.into(), data, is_error: false }
     }
 
     /// Tells of work that failed.
     pub fn failed(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self {
-            data: Value::String(format!("Error: {text}")),
-            text,
-            is_error: true,
-        }
+        Self { data: Value::String(format!("Error: {text}")), text, is_error: true }
     }
 
     /// Tells of a call that was turned down before anything was done.

@@ -82,9 +82,7 @@ impl Git {
 
     /// The folder git keeps for the worktree at a path.
     pub(super) async fn admin_folder(&self, worktree: &Path) -> Result<PathBuf, WorktreeError> {
-        let answer = self
-            .tell(worktree, ["rev-parse", "--absolute-git-dir"])
-            .await?;
+        let answer = self.tell(worktree, ["rev-parse", "--absolute-git-dir"]).await?;
         Ok(answer.path())
     }
 
@@ -94,90 +92,45 @@ impl Git {
     }
 
     /// The commit a reference stands for in a worktree, when there is one.
-    pub(super) async fn commit_in(
-        &self,
-        worktree: &Path,
-        reference: &str,
-    ) -> Result<Option<String>, WorktreeError> {
+    pub(super) async fn commit_in(&self, worktree: &Path, reference: &str) -> Result<Option<String>, WorktreeError> {
         let wanted = format!("{reference}^{{commit}}");
-        let arguments = [
-            "rev-parse",
-            "--verify",
-            "--quiet",
-            "--end-of-options",
-            &wanted,
-        ];
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
         let answer = self.ask(worktree, arguments).await?;
         Ok(answer.is_success.then(|| answer.text()))
     }
 
     /// The full reference that is checked out; none for a detached head.
     pub(super) async fn head_reference(&self) -> Result<Option<String>, WorktreeError> {
-        let answer = self
-            .ask(&self.checkout, ["symbolic-ref", "--quiet", "HEAD"])
-            .await?;
+        let answer = self.ask(&self.checkout, ["symbolic-ref", "--quiet", "HEAD"]).await?;
         Ok(answer.is_success.then(|| answer.text()))
     }
 
     /// How many files of a worktree are changed or new; what git ignores does not count.
     pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
-        let arguments = [
-            "status",
-            "--porcelain",
-            "--untracked-files=all",
-            "--ignore-submodules=none",
-        ];
+        let arguments = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
         Ok(self.tell(worktree, arguments).await?.stdout_lines)
     }
 
     /// How many commits lead to `tip` that none of `known` has.
-    pub(super) async fn commits_beyond(
-        &self,
-        tip: &str,
-        known: &[String],
-    ) -> Result<usize, WorktreeError> {
+    pub(super) async fn commits_beyond(&self, tip: &str, known: &[String]) -> Result<usize, WorktreeError> {
         let mut arguments = vec!["rev-list", "--count", "--end-of-options", tip];
         let excluded: Vec<_> = known.iter().map(|commit| format!("^{commit}")).collect();
         arguments.extend(excluded.iter().map(String::as_str));
         let answer = self.tell(&self.checkout, arguments).await?.text();
-        answer.parse().map_err(|_| WorktreeError::Git {
-            command: "rev-list".to_owned(),
-            answer,
-        })
+        answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
     }
 
     /// Makes a worktree with a new branch.
-    pub(super) async fn add_worktree(
-        &self,
-        path: &Path,
-        branch: &str,
-        start: &str,
-    ) -> Result<(), WorktreeError> {
-        let words = [
-            "worktree",
-            "add",
-            "--quiet",
-            "--no-track",
-            "-b",
-            branch,
-            "--",
-        ];
+    pub(super) async fn add_worktree(&self, path: &Path, branch: &str, start: &str) -> Result<(), WorktreeError> {
+        let words = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"];
         let arguments = words.iter().map(OsStr::new);
         let arguments = arguments.chain([path.as_os_str(), OsStr::new(start)]);
         self.tell(&self.checkout, arguments).await.map(drop)
     }
 
     /// Removes a worktree; when not forced git looks once more whether it is clean.
-    pub(super) async fn remove_worktree(
-        &self,
-        path: &Path,
-        force: bool,
-    ) -> Result<(), WorktreeError> {
-        let words: &[&str] = if force {
-            &["worktree", "remove", "--force"]
-        } else {
-            &["worktree", "remove"]
-        };
+    pub(super) async fn remove_worktree(&self, path: &Path, force: bool) -> Result<(), WorktreeError> {
+        let words: &[&str] = if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
         let arguments = words.iter().map(OsStr::new);
         let arguments = arguments.chain([OsStr::new("--"), path.as_os_str()]);
         self.tell(&self.checkout, arguments).await.map(drop)
@@ -214,22 +167,13 @@ impl Git {
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<Answer, WorktreeError> {
         let mut command = Command::new("git");
-        command
-            .args(["-c", "core.fsmonitor=false", "-C"])
-            .arg(folder)
-            .args(arguments)
-            .envs([
-                ("GIT_TERMINAL_PROMPT", "0"),
-                ("GIT_OPTIONAL_LOCKS", "0"),
-                ("LC_ALL", "C"),
-            ]);
+        command.args(["-c", "core.fsmonitor=false", "-C"]).arg(folder).args(arguments).envs([
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("LC_ALL", "C"),
+        ]);
         let job = Job::spawn(&mut command).map_err(WorktreeError::io("run git in", folder))?;
-        let mut answer = Answer {
-            is_success: false,
-            stdout: Vec::new(),
-            stdout_lines: 0,
-            stderr: Vec::new(),
-        };
+        let mut answer = Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
         let deadline = Some(Instant::now() + CALL_TIME);
         let never = CancellationToken::new();
         let ended = job
@@ -242,16 +186,12 @@ impl Git {
             })
             .await
             .map_err(WorktreeError::io("run git in", folder))?;
-        let Ended {
-            ending,
-            left_behind,
-        } = ended;
+        let Ended { ending, left_behind } = ended;
         drop(left_behind);
         match ending {
             Ending::Exited(status) => answer.is_success = status.success(),
             Ending::DeadlinePassed | Ending::Cancelled => {
-                answer.stderr =
-                    format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
+                answer.stderr = format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
             }
         }
         Ok(answer)

@@ -47,9 +47,7 @@ async fn a_result_has_the_recorded_shape() {
         .find(|line| line["tool_use_result"]["stdout"].is_string())
         .unwrap();
     let setting = Setting::new();
-    let outcome = setting
-        .call("Bash", json!({"command": "echo out; echo err >&2"}))
-        .await;
+    let outcome = setting.call("Bash", json!({"command": "echo out; echo err >&2"})).await;
     assert_eq!(outcome.text, "out\nerr");
     assert_eq!(
         outcome.data,
@@ -58,23 +56,14 @@ async fn a_result_has_the_recorded_shape() {
             "isImage": false, "noOutputExpected": false,
         })
     );
-    let keys = |value: &Value| {
-        value
-            .as_object()
-            .unwrap()
-            .keys()
-            .cloned()
-            .collect::<Vec<_>>()
-    };
+    let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&outcome.data), keys(&recorded["tool_use_result"]));
 }
 
 #[tokio::test]
 async fn a_failure_tells_the_exit_code_as_recorded() {
     let setting = Setting::new();
-    let outcome = setting
-        .call("Bash", json!({"command": "echo out; echo err >&2; exit 3"}))
-        .await;
+    let outcome = setting.call("Bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
     assert!(outcome.is_error);
     assert_eq!(outcome.text, "Exit code 3\nerr\n\nout");
     assert_eq!(outcome.data, json!("Error: Exit code 3\nerr\n\nout"));
@@ -83,9 +72,7 @@ async fn a_failure_tells_the_exit_code_as_recorded() {
 #[tokio::test]
 async fn long_output_is_cut_in_the_middle() {
     let setting = Setting::new();
-    let text = setting
-        .done("Bash", json!({"command": "seq 1 500000; seq 1 500000 >&2"}))
-        .await;
+    let text = setting.done("Bash", json!({"command": "seq 1 500000; seq 1 500000 >&2"})).await;
     assert!(text.starts_with("1\n2\n3\n"), "{text:.50}");
     assert!(text.ends_with("\n499999\n500000"));
     assert_eq!(text.matches("bytes cut from the middle").count(), 2);
@@ -95,58 +82,36 @@ async fn long_output_is_cut_in_the_middle() {
 #[tokio::test]
 async fn each_command_starts_afresh_in_the_working_folder() {
     let mut setting = Setting::new();
-    setting.context.env = vec![
-        ("GREETING".to_owned(), "hello".to_owned()),
-        ("GIT_DIR".to_owned(), "/elsewhere".to_owned()),
-    ];
-    setting
-        .done(
-            "Bash",
-            json!({"command": "cd / && export GREETING=changed"}),
-        )
-        .await;
-    let text = setting
-        .done(
-            "Bash",
-            json!({"command": "pwd; echo $GREETING ${GIT_DIR-unset}"}),
-        )
-        .await;
+    setting.context.env =
+        vec![("GREETING".to_owned(), "hello".to_owned()), ("GIT_DIR".to_owned(), "/elsewhere".to_owned())];
+    setting.done("Bash", json!({"command": "cd / && export GREETING=changed"})).await;
+    let text = setting.done("Bash", json!({"command": "pwd; echo $GREETING ${GIT_DIR-unset}"})).await;
     assert_eq!(text, "ROOT/project\nhello unset");
 }
 
 #[tokio::test]
 async fn output_that_is_no_text_is_replaced() {
     let setting = Setting::new();
-    let text = setting
-        .done("Bash", json!({"command": r"printf 'a\377b'"}))
-        .await;
+    let text = setting.done("Bash", json!({"command": r"printf 'a\377b'"})).await;
     assert_eq!(text, "a\u{FFFD}b");
 }
 
 #[tokio::test]
 async fn a_grandchild_that_keeps_the_pipe_open_does_not_hold_the_answer_up() {
     let setting = Setting::new();
-    let text = setting
-        .done("Bash", json!({"command": "sleep 300 & echo $!"}))
-        .await;
+    let text = setting.done("Bash", json!({"command": "sleep 300 & echo $!"})).await;
     let (pid, note) = text.split_once('\n').unwrap();
     let pid = pid.parse().unwrap();
     assert!(note.contains("still running"), "{note}");
     assert!(is_alive(pid));
-    setting
-        .context
-        .shells
-        .stop_all(&setting.context.limits)
-        .await;
+    setting.context.shells.stop_all(&setting.context.limits).await;
     assert!(!is_alive(pid));
 }
 
 #[tokio::test]
 async fn a_grandchild_that_never_stops_writing_does_not_hold_the_answer_up() {
     let setting = Setting::new();
-    let text = setting
-        .done("Bash", json!({"command": "yes & echo $! > pids"}))
-        .await;
+    let text = setting.done("Bash", json!({"command": "yes & echo $! > pids"})).await;
     assert!(text.contains("y\ny\n"));
     until_gone(&pids(&setting.path("pids"), 1).await).await;
 }
@@ -156,17 +121,9 @@ async fn the_deadline_ends_everything_a_command_started() {
     let mut setting = Setting::new();
     setting.context.limits.stop_grace = std::time::Duration::from_millis(200);
     let command = format!("{FAMILY}; echo never");
-    let outcome = setting
-        .call("Bash", json!({"command": command, "timeout": 3000}))
-        .await;
+    let outcome = setting.call("Bash", json!({"command": command, "timeout": 3000})).await;
     assert!(outcome.is_error);
-    assert!(
-        outcome
-            .text
-            .starts_with("The command was stopped after 3000 ms"),
-        "{}",
-        outcome.text
-    );
+    assert!(outcome.text.starts_with("The command was stopped after 3000 ms"), "{}", outcome.text);
     assert_eq!(outcome.data["interrupted"], json!(true));
     let family = pids(&setting.path("pids"), FAMILY_SIZE).await;
     assert!(!family.iter().any(|pid| is_alive(*pid)));
@@ -184,11 +141,7 @@ async fn an_interrupt_ends_everything_a_command_started() {
         family
     };
     let (outcome, family) = tokio::join!(setting.call("Bash", input), interrupt);
-    assert!(
-        outcome.is_error && outcome.text.contains("interrupted"),
-        "{}",
-        outcome.text
-    );
+    assert!(outcome.is_error && outcome.text.contains("interrupted"), "{}", outcome.text);
     assert!(!family.iter().any(|pid| is_alive(*pid)));
 }
 
@@ -213,22 +166,14 @@ async fn a_background_command_runs_on_and_is_stopped_by_its_id() {
     let shells = setting.context.shells.list();
     assert_eq!(shells[0].state, ShellState::Running);
     let output = until("the output is written", || {
-        fs::read_to_string(&shells[0].output)
-            .ok()
-            .filter(|output| !output.is_empty())
+        fs::read_to_string(&shells[0].output).ok().filter(|output| !output.is_empty())
     });
     assert_eq!(output.await, "begun\n");
-    let unknown = setting
-        .refused("TaskStop", json!({"task_id": "nobody"}))
-        .await;
+    let unknown = setting.refused("TaskStop", json!({"task_id": "nobody"})).await;
     assert!(unknown.contains(&format!("running: {id}")), "{unknown}");
     setting.done("TaskStop", json!({"shell_id": id})).await;
     assert!(!family.iter().any(|pid| is_alive(*pid)));
-    assert!(
-        fs::read_to_string(&shells[0].output)
-            .unwrap()
-            .ends_with("[stopped]\n")
-    );
+    assert!(fs::read_to_string(&shells[0].output).unwrap().ends_with("[stopped]\n"));
 }
 
 #[tokio::test]
@@ -242,17 +187,9 @@ async fn a_background_command_that_ended_tells_its_exit_code() {
     })
     .await;
     assert_eq!(shell.state, ShellState::Exited(Some(4)));
-    assert_eq!(
-        fs::read_to_string(shell.output).unwrap(),
-        "out\n\n[ended with exit code 4]\n"
-    );
+    assert_eq!(fs::read_to_string(shell.output).unwrap(), "out\n\n[ended with exit code 4]\n");
     let stop = json!({"task_id": outcome.data["backgroundTaskId"]});
-    assert!(
-        setting
-            .refused("TaskStop", stop)
-            .await
-            .contains("ended already")
-    );
+    assert!(setting.refused("TaskStop", stop).await.contains("ended already"));
 }
 
 #[tokio::test]
@@ -274,12 +211,7 @@ async fn background_output_is_bounded_on_disk() {
 #[tokio::test]
 async fn dropping_the_last_handle_stops_background_commands() {
     let setting = Setting::new();
-    setting
-        .done(
-            "Bash",
-            json!({"command": FAMILY, "run_in_background": true}),
-        )
-        .await;
+    setting.done("Bash", json!({"command": FAMILY, "run_in_background": true})).await;
     let family = pids(&setting.path("pids"), FAMILY_SIZE).await;
     drop(setting);
     until_gone(&family).await;

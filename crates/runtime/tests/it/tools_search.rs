@@ -13,10 +13,7 @@ fn project() -> Setting {
     let files: [(&str, &[u8]); 7] = [
         (".gitignore", b"target/\n*.log\n"),
         ("src/main.rs", b"fn main() {\n    greet();\n}\n"),
-        (
-            "src/deep/er.rs",
-            b"// Greet people\nfn greet() {}\n\nfn other() {}\n",
-        ),
+        ("src/deep/er.rs", b"// Greet people\nfn greet() {}\n\nfn other() {}\n"),
         ("readme.md", b"greet\n"),
         ("noise.log", b"greet\n"),
         ("target/out.rs", b"greet\n"),
@@ -25,12 +22,7 @@ fn project() -> Setting {
     for (age, (name, content)) in files.iter().enumerate() {
         let path = setting.write(name, content);
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000 + age as u64);
-        File::options()
-            .write(true)
-            .open(path)
-            .unwrap()
-            .set_modified(time)
-            .unwrap();
+        File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
     }
     setting.write("data.bin", b"greet\0");
     setting
@@ -46,34 +38,19 @@ async fn files_are_found_newest_first_without_what_git_ignores() {
     src/deep/er.rs
     src/main.rs
     ");
-    assert_eq!(
-        check("Glob", json!({"pattern": ".git*"})).await,
-        ".gitignore"
-    );
+    assert_eq!(check("Glob", json!({"pattern": ".git*"})).await, ".gitignore");
 }
 
 #[tokio::test]
 async fn a_star_stays_in_its_folder() {
-    assert_eq!(
-        check("Glob", json!({"pattern": "src/*.rs"})).await,
-        "src/main.rs"
-    );
-    assert_eq!(
-        check("Glob", json!({"pattern": "*.rs", "path": "src/deep"})).await,
-        "src/deep/er.rs"
-    );
-    assert_eq!(
-        check("Glob", json!({"pattern": "*.rs"})).await,
-        "No files found"
-    );
+    assert_eq!(check("Glob", json!({"pattern": "src/*.rs"})).await, "src/main.rs");
+    assert_eq!(check("Glob", json!({"pattern": "*.rs", "path": "src/deep"})).await, "src/deep/er.rs");
+    assert_eq!(check("Glob", json!({"pattern": "*.rs"})).await, "No files found");
 }
 
 #[tokio::test]
 async fn an_ignored_folder_that_is_named_is_searched() {
-    assert_eq!(
-        check("Glob", json!({"pattern": "target/*.rs"})).await,
-        "target/out.rs"
-    );
+    assert_eq!(check("Glob", json!({"pattern": "target/*.rs"})).await, "target/out.rs");
 }
 
 #[tokio::test]
@@ -169,37 +146,12 @@ async fn bad_patterns_types_and_places_are_refused() {
         let text = setting.refused(tool, input).await;
         assert!(text.contains(words), "{text}");
     };
-    refused(
-        "Grep",
-        json!({"pattern": "("}),
-        "not a valid regular expression",
-    )
-    .await;
-    refused(
-        "Grep",
-        json!({"pattern": "a", "type": "nonsense"}),
-        "nonsense",
-    )
-    .await;
+    refused("Grep", json!({"pattern": "("}), "not a valid regular expression").await;
+    refused("Grep", json!({"pattern": "a", "type": "nonsense"}), "nonsense").await;
     refused("Grep", json!({"pattern": "a", "glob": "["}), "glob").await;
-    refused(
-        "Grep",
-        json!({"pattern": "a", "path": "gone"}),
-        "does not exist",
-    )
-    .await;
+    refused("Grep", json!({"pattern": "a", "path": "gone"}), "does not exist").await;
     refused("Grep", json!({"pattern": "a", "-A": -1}), "whole number").await;
-    refused(
-        "Grep",
-        json!({"pattern": "a", "output_mode": "all"}),
-        "must be one of",
-    )
-    .await;
+    refused("Grep", json!({"pattern": "a", "output_mode": "all"}), "must be one of").await;
     refused("Glob", json!({"pattern": "["}), "pattern is not valid").await;
-    refused(
-        "Glob",
-        json!({"pattern": "*", "path": "gone"}),
-        "is not a folder",
-    )
-    .await;
+    refused("Glob", json!({"pattern": "*", "path": "gone"}), "is not a folder").await;
 }

@@ -4,9 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pitcrew_runtime::tools::{
-    PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools,
-};
+use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -35,19 +33,12 @@ impl Setting {
             shells: Shells::new(root.join("shells")),
             limits: ToolLimits::default(),
         };
-        Self {
-            folder,
-            tools: Toolbox::new(plain_tools()),
-            context,
-        }
+        Self { folder, tools: Toolbox::new(plain_tools()), context }
     }
 
     /// Another agent of the same process in the same folder.
     pub(crate) fn colleague(&self, locks: &PathLocks) -> ToolContext {
-        ToolContext {
-            reads: ReadLog::new(locks.clone()),
-            ..self.context.clone()
-        }
+        ToolContext { reads: ReadLog::new(locks.clone()), ..self.context.clone() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -69,19 +60,11 @@ impl Setting {
         self.call_as(&self.context, tool, input).await
     }
 
-    pub(crate) async fn call_as(
-        &self,
-        context: &ToolContext,
-        tool: &str,
-        input: Value,
-    ) -> ToolOutcome {
+    pub(crate) async fn call_as(&self, context: &ToolContext, tool: &str, input: Value) -> ToolOutcome {
         let call = self.tools.call(tool, input, context);
         let outcome = tokio::time::timeout(PATIENCE, call).await.unwrap();
         let root = self.folder.path().canonicalize().unwrap();
-        ToolOutcome {
-            text: outcome.text.replace(root.to_str().unwrap(), "ROOT"),
-            ..outcome
-        }
+        ToolOutcome { text: outcome.text.replace(root.to_str().unwrap(), "ROOT"), ..outcome }
     }
 
     pub(crate) async fn done(&self, tool: &str, input: Value) -> String {
@@ -115,10 +98,7 @@ pub(crate) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) ->
 pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
     until("all processes have told their numbers", || {
         let content = fs::read_to_string(file).ok()?;
-        let pids: Vec<_> = content
-            .lines()
-            .filter_map(|line| line.parse().ok())
-            .collect();
+        let pids: Vec<_> = content.lines().filter_map(|line| line.parse().ok()).collect();
         (pids.len() == count && content.ends_with('\n')).then_some(pids)
     })
     .await
@@ -126,19 +106,10 @@ pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
 
 /// Whether a process runs; a zombie does not.
 pub(crate) fn is_alive(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|line| {
-        !line
-            .rsplit(')')
-            .next()
-            .unwrap()
-            .trim_start()
-            .starts_with('Z')
-    })
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|line| !line.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
 }
 
 pub(crate) async fn until_gone(pids: &[i32]) {
-    until("all processes are gone", || {
-        (!pids.iter().any(|pid| is_alive(*pid))).then_some(())
-    })
-    .await;
+    until("all processes are gone", || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await;
 }

@@ -24,12 +24,7 @@ impl Setting {
         fs::create_dir(&repository).unwrap();
         git(&repository, "init --quiet --initial-branch=main");
         let worktrees = Worktrees::new(&repository, root.join("worktrees"));
-        Self {
-            _folder: folder,
-            repository,
-            folder: root.join("worktrees"),
-            worktrees,
-        }
+        Self { _folder: folder, repository, folder: root.join("worktrees"), worktrees }
     }
 
     fn new() -> Self {
@@ -51,10 +46,7 @@ impl Setting {
     }
 
     fn branches(&self) -> String {
-        git(
-            &self.repository,
-            "for-each-ref --format=%(refname:short) refs/heads",
-        )
+        git(&self.repository, "for-each-ref --format=%(refname:short) refs/heads")
     }
 }
 
@@ -81,15 +73,9 @@ async fn a_worktree_has_its_own_folder_and_branch() {
     let worktree = setting.worker().await;
     assert_eq!(worktree.branch, "pitcrew/probe/worker");
     assert_eq!(worktree.path, setting.folder.join("probe/worker"));
-    assert_eq!(
-        git(&worktree.path, "branch --show-current"),
-        worktree.branch
-    );
+    assert_eq!(git(&worktree.path, "branch --show-current"), worktree.branch);
     assert_eq!(git(&setting.repository, "status --porcelain"), "");
-    assert_eq!(
-        setting.worktrees.open(&worktree.path).await.unwrap(),
-        worktree
-    );
+    assert_eq!(setting.worktrees.open(&worktree.path).await.unwrap(), worktree);
 }
 
 #[tokio::test]
@@ -109,10 +95,7 @@ async fn what_is_not_committed_is_kept() {
     let worktree = setting.worker().await;
     fs::write(worktree.path.join("new file"), "x").unwrap();
     fs::write(worktree.path.join("first"), "changed").unwrap();
-    assert_eq!(
-        setting.finish(&worktree).await,
-        "2 files are changed or new and not committed"
-    );
+    assert_eq!(setting.finish(&worktree).await, "2 files are changed or new and not committed");
     assert!(worktree.path.join("new file").exists());
 }
 
@@ -121,14 +104,8 @@ async fn what_is_not_merged_is_kept_and_what_is_merged_goes() {
     let setting = Setting::new();
     let worktree = setting.worker().await;
     commit(&worktree.path, "second");
-    assert_eq!(
-        setting.finish(&worktree).await,
-        "1 commits are not merged into main"
-    );
-    git(
-        &setting.repository,
-        "merge --quiet --no-ff -m merged pitcrew/probe/worker",
-    );
+    assert_eq!(setting.finish(&worktree).await, "1 commits are not merged into main");
+    git(&setting.repository, "merge --quiet --no-ff -m merged pitcrew/probe/worker");
     assert_eq!(setting.finish(&worktree).await, "removed");
     assert_eq!(setting.branches(), "main");
     assert!(setting.repository.join("second").exists());
@@ -140,10 +117,7 @@ async fn commits_off_the_branch_are_kept_too() {
     let worktree = setting.worker().await;
     git(&worktree.path, "checkout --quiet --detach");
     commit(&worktree.path, "second");
-    assert_eq!(
-        setting.finish(&worktree).await,
-        "1 commits are not merged into main"
-    );
+    assert_eq!(setting.finish(&worktree).await, "1 commits are not merged into main");
     assert!(worktree.path.exists());
 }
 
@@ -151,21 +125,10 @@ async fn commits_off_the_branch_are_kept_too() {
 async fn a_locked_worktree_is_kept() {
     let setting = Setting::new();
     let worktree = setting.worker().await;
-    git(
-        &setting.repository,
-        &format!("worktree lock {}", worktree.path.display()),
-    );
-    assert!(
-        setting
-            .finish(&worktree)
-            .await
-            .contains("git would not remove it")
-    );
+    git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
+    assert!(setting.finish(&worktree).await.contains("git would not remove it"));
     let forced = setting.worktrees.force_remove(&worktree.path).await;
-    assert!(
-        matches!(forced, Err(WorktreeError::Locked { .. })),
-        "{forced:?}"
-    );
+    assert!(matches!(forced, Err(WorktreeError::Locked { .. })), "{forced:?}");
     assert!(worktree.path.exists());
 }
 
@@ -189,10 +152,7 @@ async fn what_was_kept_does_not_stand_in_the_way_of_the_next() {
     let other = setting.worktrees.create("probe", "other").await.unwrap();
     assert_eq!(other.branch, "pitcrew/probe/other-2");
     assert_eq!(setting.finish(&other).await, "removed");
-    assert!(
-        setting.branches().contains("pitcrew/probe/other"),
-        "a branch of somebody else stays"
-    );
+    assert!(setting.branches().contains("pitcrew/probe/other"), "a branch of somebody else stays");
 }
 
 #[tokio::test]
@@ -200,29 +160,15 @@ async fn the_end_of_a_team_removes_the_folder_but_no_commit() {
     let setting = Setting::new();
     let worktree = setting.worker().await;
     fs::write(worktree.path.join("scratch"), "x").unwrap();
-    assert_eq!(
-        setting
-            .worktrees
-            .force_remove(&worktree.path)
-            .await
-            .unwrap(),
-        None
-    );
+    assert_eq!(setting.worktrees.force_remove(&worktree.path).await.unwrap(), None);
     assert!(!worktree.path.exists());
     assert_eq!(setting.branches(), "main");
     let worktree = setting.worker().await;
     commit(&worktree.path, "second");
-    let left = setting
-        .worktrees
-        .force_remove(&worktree.path)
-        .await
-        .unwrap();
+    let left = setting.worktrees.force_remove(&worktree.path).await.unwrap();
     assert_eq!(left.as_deref(), Some("pitcrew/probe/worker"));
     assert!(!worktree.path.exists());
-    git(
-        &setting.repository,
-        "cat-file -e pitcrew/probe/worker:second",
-    );
+    git(&setting.repository, "cat-file -e pitcrew/probe/worker:second");
 }
 
 #[tokio::test]
@@ -230,11 +176,7 @@ async fn a_folder_git_no_longer_knows_is_removed_when_it_is_ours() {
     let setting = Setting::new();
     let worktree = setting.worker().await;
     fs::write(worktree.path.join(".git"), "broken").unwrap();
-    setting
-        .worktrees
-        .force_remove(&worktree.path)
-        .await
-        .unwrap();
+    setting.worktrees.force_remove(&worktree.path).await.unwrap();
     assert!(!worktree.path.exists());
     assert_eq!(git(&setting.repository, "worktree list").lines().count(), 1);
 }
@@ -244,26 +186,14 @@ async fn what_we_did_not_make_is_never_removed() {
     let setting = Setting::new();
     setting.worker().await;
     let foreign = setting.folder.join("foreign");
-    git(
-        &setting.repository,
-        &format!("worktree add --quiet -b theirs {}", foreign.display()),
-    );
+    git(&setting.repository, &format!("worktree add --quiet -b theirs {}", foreign.display()));
     let plain = setting.folder.join("plain");
     fs::create_dir(&plain).unwrap();
     let elsewhere = Worktrees::new(&setting.repository, setting.folder.with_extension("2"));
     let outside = elsewhere.create("probe", "worker").await.unwrap().path;
-    for path in [
-        &foreign,
-        &plain,
-        &outside,
-        &setting.folder,
-        &setting.repository,
-    ] {
+    for path in [&foreign, &plain, &outside, &setting.folder, &setting.repository] {
         let forced = setting.worktrees.force_remove(path).await;
-        assert!(
-            matches!(forced, Err(WorktreeError::NotOurs { .. })),
-            "{forced:?}"
-        );
+        assert!(matches!(forced, Err(WorktreeError::NotOurs { .. })), "{forced:?}");
         let claimed = Worktree {
             path: path.clone(),
             branch: "theirs".to_owned(),
@@ -271,10 +201,7 @@ async fn what_we_did_not_make_is_never_removed() {
             member: "worker".to_owned(),
         };
         let finished = setting.worktrees.finish(&claimed).await;
-        assert!(
-            matches!(finished, Err(WorktreeError::NotOurs { .. })),
-            "{finished:?}"
-        );
+        assert!(matches!(finished, Err(WorktreeError::NotOurs { .. })), "{finished:?}");
         assert!(path.exists());
     }
 }
@@ -284,11 +211,7 @@ async fn worktrees_of_nobody_are_listed() {
     let setting = Setting::new();
     let live = setting.worker().await;
     let orphan = setting.worktrees.create("probe", "gone").await.unwrap();
-    let orphans = setting
-        .worktrees
-        .orphans(std::slice::from_ref(&live.path))
-        .await
-        .unwrap();
+    let orphans = setting.worktrees.orphans(std::slice::from_ref(&live.path)).await.unwrap();
     assert_eq!(orphans, [orphan]);
 }
 
@@ -297,11 +220,7 @@ async fn many_worktrees_are_made_and_finished_at_once() {
     let setting = Setting::new();
     let other_process = Worktrees::new(&setting.repository, &setting.folder);
     let made = (0..8).map(|number| {
-        let maker = if number % 2 == 0 {
-            &setting.worktrees
-        } else {
-            &other_process
-        };
+        let maker = if number % 2 == 0 { &setting.worktrees } else { &other_process };
         maker.create("probe", "worker")
     });
     let made = futures_util::future::join_all(made).await;
@@ -335,25 +254,16 @@ async fn what_cannot_be_made_is_an_error_and_leaves_nothing() {
     }
     let inside = Worktrees::new(&setting.repository, setting.repository.join("trees"));
     let made = inside.create("probe", "worker").await;
-    assert!(
-        matches!(made, Err(WorktreeError::InsideCheckout { .. })),
-        "{made:?}"
-    );
+    assert!(matches!(made, Err(WorktreeError::InsideCheckout { .. })), "{made:?}");
     assert!(!setting.repository.join("trees").exists());
     let nowhere = Worktrees::new(setting.folder.parent().unwrap(), &setting.folder);
     let made = nowhere.create("probe", "worker").await;
-    assert!(
-        matches!(made, Err(WorktreeError::NotARepository { .. })),
-        "{made:?}"
-    );
+    assert!(matches!(made, Err(WorktreeError::NotARepository { .. })), "{made:?}");
     git(&setting.repository, "branch pitcrew");
     let made = setting.worktrees.create("probe", "worker").await;
     assert!(matches!(made, Err(WorktreeError::Git { .. })), "{made:?}");
     let empty = Setting::empty();
     let made = empty.worktrees.create("probe", "worker").await;
-    assert!(
-        matches!(made, Err(WorktreeError::NoCommit { .. })),
-        "{made:?}"
-    );
+    assert!(matches!(made, Err(WorktreeError::NoCommit { .. })), "{made:?}");
     assert!(!setting.folder.join("probe").exists() && !empty.folder.exists());
 }
