@@ -11,3 +11,4 @@ pub mod prompts;
 pub mod settings;
 pub mod tools;
 pub mod transcript;
+pub mod worktree;

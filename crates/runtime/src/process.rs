@@ -37,14 +37,8 @@ const KILL_ROUNDS: usize = 20;
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// Variables by which an outer git would redirect a git that we start, or a command of an agent.
-pub const GIT_LEAKS: [&str; 6] = [
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-];
+const GIT_LEAKS: [&str; 6] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"];
 
 /// Which of the two pipes a piece of output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,9 +65,7 @@ impl Ending {
     pub fn exit_code(&self) -> Option<i32> {
         use std::os::unix::process::ExitStatusExt;
         match self {
-            Self::Exited(status) => status
-                .code()
-                .or_else(|| status.signal().map(|number| 128 + number)),
+            Self::Exited(status) => status.code().or_else(|| status.signal().map(|number| 128 + number)),
             Self::DeadlinePassed | Self::Cancelled => None,
         }
     }
@@ -94,8 +86,10 @@ pub struct Ended {
 /// Dropping it kills the command and everything it started.
 #[derive(Debug)]
 pub struct Job {
-    child: Child,
+    /// Stands first, so that it is dropped first: what the command started must be found before the
+    /// command itself is killed.
     group: ProcessGroup,
+    child: Child,
 }
 
 impl Job {
@@ -123,12 +117,7 @@ impl Job {
             .and_then(|number| i32::try_from(number).ok())
             .ok_or_else(|| io::Error::other("the process ended before it was known"))?;
         let group = ProcessGroup::led_by(leader, tag);
-        Ok(Self { child, group })
-    }
-
-    /// The number of the process that leads the group.
-    pub fn leader(&self) -> i32 {
-        self.group.claim.leader
+        Ok(Self { group, child })
     }
 
     /// Reads both pipes until the command ends, is cancelled or its deadline passes.
@@ -172,10 +161,7 @@ impl Job {
         }
         let ending = ending.ok_or_else(|| io::Error::other("the command never ended"))?;
         let left_behind = self.group.after_leader().await;
-        Ok(Ended {
-            ending,
-            left_behind,
-        })
+        Ok(Ended { ending, left_behind })
     }
 }
 
@@ -195,10 +181,7 @@ struct Pipe<R> {
 
 impl<R: AsyncRead + Unpin> Pipe<R> {
     fn new(reader: Option<R>) -> Self {
-        Self {
-            reader,
-            buffer: vec![0; CHUNK_BYTES],
-        }
+        Self { reader, buffer: vec![0; CHUNK_BYTES] }
     }
 
     fn is_open(&self) -> bool {
@@ -249,16 +232,8 @@ struct Identity {
 
 impl ProcessGroup {
     fn led_by(leader: i32, tag: String) -> Self {
-        let claim = Claim {
-            leader,
-            tag,
-            owns_group: true,
-            survivors: Vec::new(),
-        };
-        Self {
-            claim,
-            is_gone: false,
-        }
+        let claim = Claim { leader, tag, owns_group: true, survivors: Vec::new() };
+        Self { claim, is_gone: false }
     }
 
     /// Whether anything of it still runs.
@@ -287,8 +262,10 @@ impl ProcessGroup {
     }
 
     async fn end_all(&mut self, grace: Duration, mut child: Option<&mut Child>) {
-        self.claim.signal_group(Signal::TERM);
         let mut left = self.owned().await;
+        // Once its parent is gone, one that changed its session and environment is found by this only.
+        self.claim.survivors.clone_from(&left);
+        self.claim.signal_group(Signal::TERM);
         for process in &left {
             process.signal(Signal::TERM);
         }
@@ -321,9 +298,7 @@ impl ProcessGroup {
     /// What runs now; read away from the async threads as it walks the whole process table.
     async fn owned(&self) -> Vec<Identity> {
         let claim = self.claim.clone();
-        tokio::task::spawn_blocking(move || claim.owned())
-            .await
-            .unwrap_or_default()
+        tokio::task::spawn_blocking(move || claim.owned()).await.unwrap_or_default()
     }
 }
 
@@ -359,9 +334,9 @@ impl Claim {
         let mut pids = HashSet::new();
         let mut is_first_pass = true;
         loop {
-            let (found, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| {
-                pids.contains(&entry.parent) || (is_first_pass && self.names(entry))
-            });
+            let (found, rest): (Vec<_>, Vec<_>) = others
+                .into_iter()
+                .partition(|entry| pids.contains(&entry.parent) || (is_first_pass && self.names(entry)));
             if found.is_empty() {
                 return owned;
             }
@@ -395,11 +370,8 @@ impl Identity {
 
     fn carries(&self, tag: &str) -> bool {
         let entry = format!("{TAG_VARIABLE}={tag}");
-        fs::read(format!("/proc/{}/environ", self.pid)).is_ok_and(|environment| {
-            environment
-                .split(|byte| *byte == 0)
-                .any(|variable| variable == entry.as_bytes())
-        })
+        fs::read(format!("/proc/{}/environ", self.pid))
+            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes()))
     }
 }
 
@@ -415,10 +387,7 @@ impl Entry {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
         };
-        folder
-            .filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok())
-            .filter_map(Self::read)
-            .collect()
+        folder.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok()).filter_map(Self::read).collect()
     }
 
     fn read(pid: i32) -> Option<Self> {
@@ -434,11 +403,7 @@ impl Entry {
         let parent = fields.next()?.parse().ok()?;
         let group = fields.next()?.parse().ok()?;
         let started = fields.nth(16)?.parse().ok()?;
-        (!matches!(state, "Z" | "X")).then_some(Self {
-            identity: Identity { pid, started },
-            parent,
-            group,
-        })
+        (!matches!(state, "Z" | "X")).then_some(Self { identity: Identity { pid, started }, parent, group })
     }
 }
 
@@ -468,10 +433,7 @@ mod tests {
         let ourselves = rustix::process::getpid().as_raw_nonzero().get();
         let real = Entry::read(ourselves).unwrap().identity;
         assert!(real.is_alive());
-        let earlier = Identity {
-            started: real.started - 1,
-            ..real
-        };
+        let earlier = Identity { started: real.started - 1, ..real };
         assert!(!earlier.is_alive());
     }
 }

@@ -140,8 +140,8 @@ pub struct ToolCall {
     pub tool: String,
     /// The input: an object, or a string when the model wrote something else.
     pub input: Value,
-    /// The model call it came of, from 1 up; with the id it names the call in the whole conversation.
-    pub turn: u32,
+    /// The id, or one made of it when the model used that before: no other call of the conversation has it.
+    pub key: String,
 }
 
 /// A call without a result, and how far it durably came.
@@ -175,6 +175,7 @@ pub struct Conversation {
     messages: Vec<Message>,
     delivered: HashSet<MessageId>,
     open: Vec<OpenCall>,
+    made: HashSet<String>,
     turns: u32,
     usage: Usage,
     cost_usd: f64,
@@ -298,12 +299,13 @@ impl Conversation {
 
     fn answer(&mut self, blocks: &[Block]) {
         self.turns = self.turns.saturating_add(1);
-        let turn = self.turns;
         for block in blocks {
             if let Block::ToolUse { id, name, input, .. } = block
                 && self.open.iter().all(|open| open.call.id != *id)
             {
-                let call = ToolCall { id: id.clone(), tool: name.clone(), input: input.clone(), turn };
+                let is_new = self.made.insert(id.clone());
+                let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
+                let call = ToolCall { id: id.clone(), tool: name.clone(), input: input.clone(), key };
                 self.open.push(OpenCall { call, reached: Reached::Nothing });
             }
         }

@@ -89,21 +89,12 @@ impl Tool for Bash {
 /// What the system said when neither could be started.
 pub(super) fn spawn_shell(command: &str, context: &ToolContext) -> io::Result<Job> {
     if !context.cwd.is_dir() {
-        let words = format!(
-            "the working folder {} does not exist",
-            context.cwd.display()
-        );
+        let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
     }
     let spawn = |shell: &str| {
         let variables = context.env.iter().map(|(name, value)| (name, value));
-        Job::spawn(
-            Command::new(shell)
-                .arg("-c")
-                .arg(command)
-                .current_dir(&context.cwd)
-                .envs(variables),
-        )
+        Job::spawn(Command::new(shell).arg("-c").arg(command).current_dir(&context.cwd).envs(variables))
     };
     match spawn("bash") {
         Err(problem) if problem.kind() == io::ErrorKind::NotFound => spawn("sh"),
@@ -141,27 +132,17 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     let mut stderr = HeadTail::for_chars(limits.output_chars);
     let deadline = Some(Instant::now() + time);
     let ended = job
-        .run(
-            deadline,
-            limits.stop_grace,
-            &context.cancel,
-            |stream, bytes| match stream {
-                Stream::Stdout => stdout.push(bytes),
-                Stream::Stderr => stderr.push(bytes),
-            },
-        )
+        .run(deadline, limits.stop_grace, &context.cancel, |stream, bytes| match stream {
+            Stream::Stdout => stdout.push(bytes),
+            Stream::Stderr => stderr.push(bytes),
+        })
         .await?;
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
     let (stdout_most, stderr_most) = share(limits.output_chars, &stdout, &stderr);
-    let mut written = Written {
-        stdout: stdout.shown(stdout_most),
-        stderr: stderr.shown(stderr_most),
-    };
+    let mut written = Written { stdout: stdout.shown(stdout_most), stderr: stderr.shown(stderr_most) };
     if let Some(group) = ended.left_behind {
         context.shells.adopt(group);
-        written.stderr.push_str(
-            "\n[processes this command started are still running; they end with this agent]",
-        );
+        written.stderr.push_str("\n[processes this command started are still running; they end with this agent]");
     }
     Ok(outcome(&ended.ending, &written, time))
 }
@@ -180,26 +161,17 @@ fn outcome(ending: &Ending, written: &Written, time: Duration) -> ToolOutcome {
                 text if text.is_empty() => "The command succeeded without output.".to_owned(),
                 text => text,
             };
-            return ToolOutcome::done(
-                text,
-                output_data(stdout.trim_end(), stderr.trim_end(), false),
-            );
+            return ToolOutcome::done(text, output_data(stdout.trim_end(), stderr.trim_end(), false));
         }
         Ending::Exited(_) => {
             let code = ending.exit_code().unwrap_or(-1);
-            return ToolOutcome::failed(join(&[
-                &format!("Exit code {code}"),
-                stderr,
-                stdout.trim_end(),
-            ]));
+            return ToolOutcome::failed(join(&[&format!("Exit code {code}"), stderr, stdout.trim_end()]));
         }
         Ending::DeadlinePassed => format!(
             "The command was stopped after {} ms, its timeout, with everything it had started.",
             time.as_millis()
         ),
-        Ending::Cancelled => {
-            "The command was interrupted and stopped with everything it had started.".to_owned()
-        }
+        Ending::Cancelled => "The command was interrupted and stopped with everything it had started.".to_owned(),
     };
     ToolOutcome {
         text: join(&[&stopped, stdout.trim_end(), stderr.trim_end()]),
@@ -209,11 +181,7 @@ fn outcome(ending: &Ending, written: &Written, time: Duration) -> ToolOutcome {
 }
 
 fn join(parts: &[&str]) -> String {
-    let parts: Vec<_> = parts
-        .iter()
-        .copied()
-        .filter(|part| !part.is_empty())
-        .collect();
+    let parts: Vec<_> = parts.iter().copied().filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
 

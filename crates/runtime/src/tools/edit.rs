@@ -78,9 +78,7 @@ impl Tool for Edit {
 fn edit(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
     let path = resolve(&context.cwd, &input.file_path)?;
     if input.old_string == input.new_string {
-        return Err(ToolOutcome::refused(
-            "old_string and new_string are the same: there is nothing to change",
-        ));
+        return Err(ToolOutcome::refused("old_string and new_string are the same: there is nothing to change"));
     }
     let mut place = None;
     let done = change(&path, context, |before| {
@@ -99,11 +97,7 @@ fn edit(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
         "replaceAll": input.replace_all,
     });
     let shown = snippet(&after, at, len, SNIPPET_LINES, context.limits.line_chars);
-    let verb = if done.before.is_none() {
-        "Created"
-    } else {
-        "Changed"
-    };
+    let verb = if done.before.is_none() { "Created" } else { "Changed" };
     let text = format!("{verb} {}. It now reads:\n{shown}", path.display());
     Ok(ToolOutcome::done(text, data))
 }
@@ -116,39 +110,20 @@ struct Replaced {
     len: usize,
 }
 
-fn replace(
-    input: &Input,
-    before: Option<&[u8]>,
-    path: &Path,
-    context: &ToolContext,
-) -> Result<Replaced, ToolOutcome> {
+fn replace(input: &Input, before: Option<&[u8]>, path: &Path, context: &ToolContext) -> Result<Replaced, ToolOutcome> {
     if input.old_string.is_empty() {
         return match before {
-            None | Some([]) => Ok(Replaced {
-                content: input.new_string.clone(),
-                at: 0,
-                len: input.new_string.len(),
-            }),
+            None | Some([]) => Ok(Replaced { content: input.new_string.clone(), at: 0, len: input.new_string.len() }),
             Some(_) => Err(ToolOutcome::refused(format_args!(
                 "{} exists and is not empty: old_string must say what to replace",
                 path.display()
             ))),
         };
     }
-    let before = before.ok_or_else(|| FileError::Missing {
-        path: path.to_owned(),
-        cwd: context.cwd.clone(),
-    })?;
-    let before = std::str::from_utf8(before).map_err(|_| FileError::Binary {
-        path: path.to_owned(),
-    })?;
-    replace_in(
-        before,
-        &input.old_string,
-        &input.new_string,
-        input.replace_all,
-    )
-    .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
+    let before = before.ok_or_else(|| FileError::Missing { path: path.to_owned(), cwd: context.cwd.clone() })?;
+    let before = std::str::from_utf8(before).map_err(|_| FileError::Binary { path: path.to_owned() })?;
+    replace_in(before, &input.old_string, &input.new_string, input.replace_all)
+        .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
 }
 
 /// Why a piece cannot be replaced.
@@ -156,24 +131,14 @@ fn replace(
 enum Unplaced {
     #[error("old_string was not found")]
     NotFound,
-    #[error(
-        "old_string was found {count} times; give more of the text around it, or set replace_all,"
-    )]
+    #[error("old_string was found {count} times; give more of the text around it, or set replace_all,")]
     Ambiguous { count: usize },
 }
 
 fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Replaced, Unplaced> {
-    let is_crlf =
-        text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
+    let is_crlf = text.contains("\r\n") && text.matches('\n').count() == text.matches("\r\n").count();
     let (old, new) = if text.contains(old) {
-        (
-            Cow::Borrowed(old),
-            if is_crlf {
-                with_crlf(new)
-            } else {
-                Cow::Borrowed(new)
-            },
-        )
+        (Cow::Borrowed(old), if is_crlf { with_crlf(new) } else { Cow::Borrowed(new) })
     } else {
         (with_crlf(old), with_crlf(new))
     };
@@ -184,11 +149,7 @@ fn replace_in(text: &str, old: &str, new: &str, everywhere: bool) -> Result<Repl
     if count > 1 && !everywhere {
         return Err(Unplaced::Ambiguous { count });
     }
-    Ok(Replaced {
-        content: text.replace(old.as_ref(), &new),
-        at,
-        len: new.len(),
-    })
+    Ok(Replaced { content: text.replace(old.as_ref(), &new), at, len: new.len() })
 }
 
 /// How often a piece is in a text, overlaps counted: two that overlap are ambiguous too.
@@ -204,11 +165,7 @@ fn occurrences(text: &str, piece: &str) -> usize {
 }
 
 fn with_crlf(text: &str) -> Cow<'_, str> {
-    if text.contains('\n') {
-        Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n"))
-    } else {
-        Cow::Borrowed(text)
-    }
+    if text.contains('\n') { Cow::Owned(text.replace("\r\n", "\n").replace('\n', "\r\n")) } else { Cow::Borrowed(text) }
 }
 
 #[cfg(test)]
@@ -226,35 +183,20 @@ mod tests {
 
     #[test]
     fn an_ambiguous_piece_is_refused_unless_all_are_meant() {
-        assert_eq!(
-            check("x x", "x", "y", false),
-            Err(Unplaced::Ambiguous { count: 2 })
-        );
+        assert_eq!(check("x x", "x", "y", false), Err(Unplaced::Ambiguous { count: 2 }));
         assert_eq!(check("x x", "x", "y", true).unwrap(), "y y");
     }
 
     #[test]
     fn pieces_that_overlap_are_ambiguous() {
-        assert_eq!(
-            check("aaa", "aa", "b", false),
-            Err(Unplaced::Ambiguous { count: 2 })
-        );
+        assert_eq!(check("aaa", "aa", "b", false), Err(Unplaced::Ambiguous { count: 2 }));
     }
 
     #[test]
     fn a_file_with_crlf_keeps_it() {
-        assert_eq!(
-            check("a\r\nb\r\n", "a\nb", "c\nd", false).unwrap(),
-            "c\r\nd\r\n"
-        );
-        assert_eq!(
-            check("a\r\nb\r\n", "a", "c\nd", false).unwrap(),
-            "c\r\nd\r\nb\r\n"
-        );
-        assert_eq!(
-            check("a\r\nb\r\n", "a\r\n", "c\r\n", false).unwrap(),
-            "c\r\nb\r\n"
-        );
+        assert_eq!(check("a\r\nb\r\n", "a\nb", "c\nd", false).unwrap(), "c\r\nd\r\n");
+        assert_eq!(check("a\r\nb\r\n", "a", "c\nd", false).unwrap(), "c\r\nd\r\nb\r\n");
+        assert_eq!(check("a\r\nb\r\n", "a\r\n", "c\r\n", false).unwrap(), "c\r\nb\r\n");
     }
 
     #[test]

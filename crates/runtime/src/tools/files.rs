@@ -31,11 +31,7 @@ pub(super) enum FileError {
     #[error("{} is not a regular file", .path.display())]
     Special { path: PathBuf },
     #[error("{} has {bytes} bytes, more than the {most} that are handled; use Bash on a part of it", .path.display())]
-    TooLarge {
-        path: PathBuf,
-        bytes: u64,
-        most: u64,
-    },
+    TooLarge { path: PathBuf, bytes: u64, most: u64 },
     #[error("{} is a binary file, which cannot be shown or edited as text; use Bash to look into it", .path.display())]
     Binary { path: PathBuf },
     #[error("{} has not been read yet. Read it first before writing to it", .path.display())]
@@ -57,11 +53,7 @@ pub(super) enum FileError {
 impl FileError {
     fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io {
-            doing,
-            path,
-            source,
-        }
+        move |source| Self::Io { doing, path, source }
     }
 }
 
@@ -88,9 +80,7 @@ pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
         return Err(FileError::EmptyPath);
     }
     if given.contains('\0') {
-        return Err(FileError::Nul {
-            path: given.to_owned(),
-        });
+        return Err(FileError::Nul { path: given.to_owned() });
     }
     Ok(cwd.join(given))
 }
@@ -114,10 +104,7 @@ where
 /// Opens a regular file of bounded size; anything else would block or never end.
 pub(super) fn open(path: &Path, context: &ToolContext) -> Result<File, FileError> {
     let metadata = fs::metadata(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => FileError::Missing {
-            path: path.to_owned(),
-            cwd: context.cwd.clone(),
-        },
+        io::ErrorKind::NotFound => FileError::Missing { path: path.to_owned(), cwd: context.cwd.clone() },
         _ => FileError::io("look at", path)(source),
     })?;
     let path_buf = path.to_owned();
@@ -129,11 +116,7 @@ pub(super) fn open(path: &Path, context: &ToolContext) -> Result<File, FileError
     }
     let most = context.limits.file_bytes;
     if metadata.len() > most {
-        return Err(FileError::TooLarge {
-            path: path_buf,
-            bytes: metadata.len(),
-            most,
-        });
+        return Err(FileError::TooLarge { path: path_buf, bytes: metadata.len(), most });
     }
     File::open(path).map_err(FileError::io("open", path))
 }
@@ -174,9 +157,7 @@ pub(super) fn follow(path: &Path) -> Result<PathBuf, FileError> {
         };
         path = path.parent().unwrap_or(Path::new("/")).join(link);
     }
-    Err(FileError::io("find", &path)(io::Error::from(
-        rustix::io::Errno::LOOP,
-    )))
+    Err(FileError::io("find", &path)(io::Error::from(rustix::io::Errno::LOOP)))
 }
 
 /// The path of a file that does not exist, with the folders that do made canonical.
@@ -184,19 +165,14 @@ fn below_what_exists(path: &Path) -> Result<PathBuf, FileError> {
     let mut missing = Vec::new();
     for ancestor in path.ancestors() {
         if let Ok(real) = fs::canonicalize(ancestor) {
-            return Ok(missing
-                .iter()
-                .rev()
-                .fold(real, |folder, name| folder.join(name)));
+            return Ok(missing.iter().rev().fold(real, |folder, name| folder.join(name)));
         }
         match ancestor.components().next_back() {
             Some(Component::Normal(name)) => missing.push(name),
             _ => break,
         }
     }
-    Err(FileError::io("find", path)(io::Error::from(
-        io::ErrorKind::NotFound,
-    )))
+    Err(FileError::io("find", path)(io::Error::from(io::ErrorKind::NotFound)))
 }
 
 /// A change that was made.
@@ -221,8 +197,7 @@ pub(super) fn change(
     let before = match open(&target, context) {
         Ok(mut file) => {
             let mut content = Vec::new();
-            file.read_to_end(&mut content)
-                .map_err(FileError::io("read", &target))?;
+            file.read_to_end(&mut content).map_err(FileError::io("read", &target))?;
             let permissions = file.metadata().map_err(FileError::io("look at", &target))?;
             Some((content, permissions.permissions()))
         }
@@ -230,9 +205,7 @@ pub(super) fn change(
         Err(error) => return Err(error.into()),
     };
     let (before, permissions) = before.unzip();
-    if let Some(content) = &before
-        && !content.is_empty()
-    {
+    if let Some(content) = &before {
         reads.check(&target, content)?;
     }
     let after = make(before.as_deref())?;
@@ -243,22 +216,17 @@ pub(super) fn change(
 
 /// Puts content under a name in one step; without rights of an earlier file it must be a new name.
 fn store(target: &Path, content: &[u8], earlier: Option<Permissions>) -> Result<(), FileError> {
-    let folder = target.parent().ok_or_else(|| FileError::Folder {
-        path: target.to_owned(),
-    })?;
+    let folder = target.parent().ok_or_else(|| FileError::Folder { path: target.to_owned() })?;
     fs::create_dir_all(folder).map_err(FileError::io("create the folder", folder))?;
     let mut file = tempfile::Builder::new()
         .prefix(".pitcrew-")
         .permissions(Permissions::from_mode(NEW_FILE_MODE))
         .tempfile_in(folder)
         .map_err(FileError::io("write into", folder))?;
-    file.write_all(content)
-        .map_err(FileError::io("write", target))?;
+    file.write_all(content).map_err(FileError::io("write", target))?;
     let persisted = match earlier {
         Some(permissions) => {
-            file.as_file()
-                .set_permissions(permissions)
-                .map_err(FileError::io("write", target))?;
+            file.as_file().set_permissions(permissions).map_err(FileError::io("write", target))?;
             file.persist(target)
         }
         None => file.persist_noclobber(target),
@@ -266,9 +234,7 @@ fn store(target: &Path, content: &[u8], earlier: Option<Permissions>) -> Result<
     match persisted {
         Ok(_) => Ok(()),
         Err(problem) if problem.error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(FileError::NotRead {
-                path: target.to_owned(),
-            })
+            Err(FileError::NotRead { path: target.to_owned() })
         }
         Err(problem) => Err(FileError::io("write", target)(problem.error)),
     }

@@ -82,14 +82,8 @@ fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
         if is_folder || !matcher.is_match(relative) {
             continue;
         }
-        let modified = entry
-            .metadata()
-            .ok()
-            .and_then(|metadata| metadata.modified().ok());
-        files.push(Found {
-            modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
-            path: entry.into_path(),
-        });
+        let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
+        files.push(Found { modified: modified.unwrap_or(SystemTime::UNIX_EPOCH), path: entry.into_path() });
     }
     newest_first(&mut files);
     Ok(outcome(&files, context))
@@ -97,22 +91,12 @@ fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
 
 fn outcome(files: &[Found], context: &ToolContext) -> ToolOutcome {
     let most = context.limits.found_files;
-    let names: Vec<_> = files
-        .iter()
-        .take(most)
-        .map(|found| shown(&found.path, &context.cwd))
-        .collect();
+    let names: Vec<_> = files.iter().take(most).map(|found| shown(&found.path, &context.cwd)).collect();
     let is_truncated = files.len() > most;
-    let mut text = if names.is_empty() {
-        "No files found".to_owned()
-    } else {
-        names.join("\n")
-    };
+    let mut text = if names.is_empty() { "No files found".to_owned() } else { names.join("\n") };
     if is_truncated {
         let rest = files.len() - most;
-        text.push_str(&format!(
-            "\n[{rest} more files are not shown; use a narrower pattern or path]"
-        ));
+        text.push_str(&format!("\n[{rest} more files are not shown; use a narrower pattern or path]"));
     }
     let data = json!({"filenames": names, "numFiles": names.len(), "truncated": is_truncated});
     ToolOutcome::done(text, data)
@@ -123,9 +107,7 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, ToolOutcome> {
         .literal_separator(true)
         .build()
         .map(|glob| glob.compile_matcher())
-        .map_err(|problem| {
-            ToolOutcome::refused(format_args!("the pattern is not valid: {problem}"))
-        })
+        .map_err(|problem| ToolOutcome::refused(format_args!("the pattern is not valid: {problem}")))
 }
 
 /// Moves the folders a pattern begins with into the folder to walk, so that absolute patterns, `..`
@@ -135,11 +117,7 @@ fn split(folder: &Path, pattern: &str) -> (PathBuf, String) {
     let mut components = Path::new(pattern).components().peekable();
     let mut rest = PathBuf::new();
     while let Some(component) = components.next() {
-        let is_literal = !component
-            .as_os_str()
-            .as_encoded_bytes()
-            .iter()
-            .any(|byte| b"*?[]{}\\!".contains(byte));
+        let is_literal = !component.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[]{}\\!".contains(byte));
         let is_last = components.peek().is_none();
         if !is_literal || (is_last && matches!(component, Component::Normal(_))) {
             rest.push(component);
@@ -159,18 +137,18 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str) -> (String, String) {
-        let (folder, rest) = split(Path::new("/work"), pattern);
+        let (folder, rest) = split(Path::new("/project"), pattern);
         (folder.display().to_string(), rest)
     }
 
     #[test]
     fn the_folders_a_pattern_begins_with_are_walked_directly() {
         let pair = |folder: &str, rest: &str| (folder.to_owned(), rest.to_owned());
-        assert_eq!(check("**/*.rs"), pair("/work", "**/*.rs"));
-        assert_eq!(check("src/a/*.rs"), pair("/work/src/a", "*.rs"));
-        assert_eq!(check("./src/lib.rs"), pair("/work/src", "lib.rs"));
+        assert_eq!(check("**/*.rs"), pair("/project", "**/*.rs"));
+        assert_eq!(check("src/a/*.rs"), pair("/project/src/a", "*.rs"));
+        assert_eq!(check("./src/lib.rs"), pair("/project/src", "lib.rs"));
         assert_eq!(check("/etc/**/x"), pair("/etc", "**/x"));
-        assert_eq!(check("../other/{a,b}"), pair("/work/../other", "{a,b}"));
+        assert_eq!(check("../other/{a,b}"), pair("/project/../other", "{a,b}"));
     }
 
     #[test]

@@ -85,7 +85,7 @@ impl Tool for Grep {
          `files_with_matches` (the default: paths, the last changed first), `content` (the lines, with -A, -B \
          and -C for those around them) or `count` (matching lines of each file). Narrow it by `glob` (such as `*.rs`) or \
          `type` (such as `rust`). `head_limit` and `offset` page through long results. With `multiline` a \
-         match may go over several lines. What git ignores and binary files are left out."
+         match may go over several lines. What git ignores, binary files and files over 64 MB are left out."
     }
 
     fn input_schema(&self) -> Value {
@@ -170,9 +170,7 @@ fn matcher(input: &Input) -> Result<RegexMatcher, ToolOutcome> {
         builder.line_terminator(Some(b'\n'));
     }
     builder.build(&input.pattern).map_err(|problem| {
-        ToolOutcome::refused(format_args!(
-            "the pattern is not a valid regular expression: {problem}"
-        ))
+        ToolOutcome::refused(format_args!("the pattern is not a valid regular expression: {problem}"))
     })
 }
 
@@ -210,10 +208,7 @@ impl Filter {
         if let Some(name) = &input.r#type {
             types.select(name);
         }
-        Ok(Self {
-            globs: globs.build().map_err(refuse)?,
-            types: types.build().map_err(refuse)?,
-        })
+        Ok(Self { globs: globs.build().map_err(refuse)?, types: types.build().map_err(refuse)? })
     }
 
     fn admits(&self, path: &Path) -> bool {
@@ -234,11 +229,7 @@ impl Window {
 
     /// The words for what is left out after the window.
     fn rest(&self, total: usize, things: &str) -> String {
-        if total > self.end() {
-            format!("\n[more {things}; go on with offset {}]", self.end())
-        } else {
-            String::new()
-        }
+        if total > self.end() { format!("\n[more {things}; go on with offset {}]", self.end()) } else { String::new() }
     }
 }
 
@@ -284,10 +275,7 @@ impl Search<'_> {
             text.push('\n');
             shown_lines += 1;
         }
-        let window = Window {
-            most: shown_lines,
-            ..*window
-        };
+        let window = Window { most: shown_lines, ..*window };
         let text = match text.trim_end() {
             "" => "No matches found".to_owned(),
             found => format!("{found}{}", window.rest(total, "lines")),
@@ -305,10 +293,7 @@ impl Search<'_> {
                 continue;
             }
             let modified = path.metadata().and_then(|metadata| metadata.modified());
-            found.push(Found {
-                modified: modified.unwrap_or(SystemTime::UNIX_EPOCH),
-                path,
-            });
+            found.push(Found { modified: modified.unwrap_or(SystemTime::UNIX_EPOCH), path });
         }
         newest_first(&mut found);
         let names: Vec<_> = found
@@ -322,8 +307,7 @@ impl Search<'_> {
         } else {
             format!("{}{}", names.join("\n"), window.rest(found.len(), "files"))
         };
-        let data =
-            json!({"mode": "files_with_matches", "numFiles": names.len(), "filenames": names});
+        let data = json!({"mode": "files_with_matches", "numFiles": names.len(), "filenames": names});
         ToolOutcome::done(text, data)
     }
 
@@ -337,21 +321,13 @@ impl Search<'_> {
                 matches += count;
             }
         }
-        let lines: Vec<_> = counts
-            .iter()
-            .skip(window.skip)
-            .take(window.most)
-            .map(String::as_str)
-            .collect();
+        let lines: Vec<_> = counts.iter().skip(window.skip).take(window.most).map(String::as_str).collect();
         let content = if lines.is_empty() {
             "No matches found".to_owned()
         } else {
             format!("{}{}", lines.join("\n"), window.rest(counts.len(), "files"))
         };
-        let text = format!(
-            "{content}\n{matches} matching lines in {} files",
-            counts.len()
-        );
+        let text = format!("{content}\n{matches} matching lines in {} files", counts.len());
         let data = json!({
             "mode": "count", "numFiles": counts.len(), "filenames": [], "content": content, "numMatches": matches,
         });
@@ -361,31 +337,20 @@ impl Search<'_> {
     /// The files to look into, one after the other until the agent is interrupted.
     fn candidates(&self) -> impl Iterator<Item = PathBuf> + use<> {
         let cancel: CancellationToken = self.context.cancel.clone();
-        let filter = Filter {
-            globs: self.filter.globs.clone(),
-            types: self.filter.types.clone(),
-        };
+        let filter = Filter { globs: self.filter.globs.clone(), types: self.filter.types.clone() };
         let most = self.context.limits.file_bytes;
         walk(&self.root)
             .take_while(move |_| !cancel.is_cancelled())
             // What cannot be read is left out.
             .filter_map(Result::ok)
             .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
-            .filter(move |entry| {
-                entry
-                    .metadata()
-                    .is_ok_and(|metadata| metadata.len() <= most)
-            })
+            .filter(move |entry| entry.metadata().is_ok_and(|metadata| metadata.len() <= most))
             .map(ignore::DirEntry::into_path)
             .filter(move |path| filter.admits(path))
     }
 
     fn count(&mut self, path: &Path, most: u64) -> u64 {
-        let mut counting = Counting {
-            count: 0,
-            most,
-            cancel: &self.context.cancel,
-        };
+        let mut counting = Counting { count: 0, most, cancel: &self.context.cancel };
         self.look_into(path, &mut counting);
         counting.count
     }

@@ -22,26 +22,12 @@ pub(super) fn parse<T: DeserializeOwned>(tool: &dyn Tool, input: Value) -> Resul
 /// The outcome to answer with, naming every parameter that is missing, unknown or of the wrong type.
 pub fn check_input(tool: &str, schema: &Value, input: &Value) -> Result<(), ToolOutcome> {
     let Value::Object(given) = input else {
-        return Err(refuse(
-            tool,
-            &[format!(
-                "The input is expected as `object` but provided as `{}`",
-                kind(input)
-            )],
-        ));
+        return Err(refuse(tool, &[format!("The input is expected as `object` but provided as `{}`", kind(input))]));
     };
     let no_parameters = Map::new();
-    let known = schema
-        .get("properties")
-        .and_then(Value::as_object)
-        .unwrap_or(&no_parameters);
+    let known = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_parameters);
     let mut problems = Vec::new();
-    for name in schema
-        .get("required")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
+    for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
         if let Some(name) = name.as_str()
             && !given.contains_key(name)
         {
@@ -58,11 +44,7 @@ pub fn check_input(tool: &str, schema: &Value, input: &Value) -> Result<(), Tool
             None => {}
         }
     }
-    if problems.is_empty() {
-        Ok(())
-    } else {
-        Err(refuse(tool, &problems))
-    }
+    if problems.is_empty() { Ok(()) } else { Err(refuse(tool, &problems)) }
 }
 
 fn mismatch(name: &str, wanted: &Value, value: &Value) -> Option<String> {
@@ -80,10 +62,7 @@ fn mismatch(name: &str, wanted: &Value, value: &Value) -> Option<String> {
     let choices = wanted.get("enum").and_then(Value::as_array)?;
     (!choices.contains(value)).then(|| {
         let choices: Vec<_> = choices.iter().filter_map(Value::as_str).collect();
-        format!(
-            "The parameter `{name}` must be one of: {}",
-            choices.join(", ")
-        )
+        format!("The parameter `{name}` must be one of: {}", choices.join(", "))
     })
 }
 
@@ -99,11 +78,7 @@ fn kind(value: &Value) -> &'static str {
 }
 
 fn refuse(tool: &str, problems: &[String]) -> ToolOutcome {
-    let issues = if problems.len() == 1 {
-        "issue"
-    } else {
-        "issues"
-    };
+    let issues = if problems.len() == 1 { "issue" } else { "issues" };
     let mut message = format!("InputValidationError: {tool} failed due to the following {issues}:");
     for problem in problems {
         // Writing into a string cannot fail.
@@ -160,10 +135,7 @@ mod tests {
 
     #[test]
     fn a_good_input_passes() {
-        assert_eq!(
-            check(json!({"path": "x", "limit": 2.5, "mode": "a"})),
-            "fine"
-        );
+        assert_eq!(check(json!({"path": "x", "limit": 2.5, "mode": "a"})), "fine");
     }
 
     #[test]

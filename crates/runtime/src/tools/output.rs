@@ -43,11 +43,7 @@ impl HeadTail {
         if kept == self.total {
             let mut whole = self.head;
             whole.extend(tail);
-            return Text {
-                head: String::from_utf8_lossy(&whole).into_owned(),
-                tail: String::new(),
-                lost_bytes: 0,
-            };
+            return Text { head: String::from_utf8_lossy(&whole).into_owned(), tail: String::new(), lost_bytes: 0 };
         }
         let head = without_torn_end(&self.head);
         let tail = without_torn_start(&tail);
@@ -88,9 +84,7 @@ impl Text {
         let start_of_tail = start_of_last(&self.tail, most / 2);
         let head = self.head.get(..end_of_head).unwrap_or_default();
         let tail = self.tail.get(start_of_tail..).unwrap_or_default();
-        let cut = self.lost_bytes
-            + (self.head.len() - head.len()) as u64
-            + (self.tail.len() - tail.len()) as u64;
+        let cut = self.lost_bytes + (self.head.len() - head.len()) as u64 + (self.tail.len() - tail.len()) as u64;
         format!("{head}{}{tail}", Cut(cut))
     }
 }
@@ -100,11 +94,7 @@ struct Cut(u64);
 
 impl fmt::Display for Cut {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            formatter,
-            "\n\n... [{} bytes cut from the middle] ...\n\n",
-            self.0
-        )
+        write!(formatter, "\n\n... [{} bytes cut from the middle] ...\n\n", self.0)
     }
 }
 
@@ -122,37 +112,27 @@ pub(super) fn share(most: usize, first: &Text, second: &Text) -> (usize, usize) 
 }
 
 fn end_of_first(text: &str, chars: usize) -> usize {
-    text.char_indices()
-        .nth(chars)
-        .map_or(text.len(), |(index, _)| index)
+    text.char_indices().nth(chars).map_or(text.len(), |(index, _)| index)
 }
 
 fn start_of_last(text: &str, chars: usize) -> usize {
     if chars == 0 {
         return text.len();
     }
-    text.char_indices()
-        .nth_back(chars - 1)
-        .map_or(0, |(index, _)| index)
+    text.char_indices().nth_back(chars - 1).map_or(0, |(index, _)| index)
 }
 
 /// Leaves out a character whose last bytes are missing.
 fn without_torn_end(bytes: &[u8]) -> &[u8] {
     match std::str::from_utf8(bytes) {
-        Err(problem) if problem.error_len().is_none() => {
-            bytes.get(..problem.valid_up_to()).unwrap_or(bytes)
-        }
+        Err(problem) if problem.error_len().is_none() => bytes.get(..problem.valid_up_to()).unwrap_or(bytes),
         Ok(_) | Err(_) => bytes,
     }
 }
 
 /// Leaves out the continuation bytes of a character whose start is missing.
 fn without_torn_start(bytes: &[u8]) -> &[u8] {
-    let torn = bytes
-        .iter()
-        .take(CHAR_BYTES - 1)
-        .take_while(|byte| (0x80..0xC0).contains(*byte))
-        .count();
+    let torn = bytes.iter().take(CHAR_BYTES - 1).take_while(|byte| (0x80..0xC0).contains(*byte)).count();
     bytes.get(torn..).unwrap_or(bytes)
 }
 
@@ -188,10 +168,7 @@ mod tests {
 
     #[test]
     fn what_fits_the_buffer_but_not_the_limit_is_cut_too() {
-        assert_eq!(
-            kept(8, &[b"abcdefghijkl"]).shown(4),
-            "ab\n\n... [8 bytes cut from the middle] ...\n\nkl"
-        );
+        assert_eq!(kept(8, &[b"abcdefghijkl"]).shown(4), "ab\n\n... [8 bytes cut from the middle] ...\n\nkl");
     }
 
     #[test]

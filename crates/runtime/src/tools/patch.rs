@@ -11,44 +11,35 @@ const CONTEXT_LINES: usize = 3;
 /// How long the shortest diff is looked for; after that a longer one will do.
 const EFFORT: Duration = Duration::from_millis(100);
 
+/// Texts of more bytes than this together have no hunks: nobody reads such a diff.
+const MOST_BYTES: usize = 1 << 20;
+
 /// The hunks that lead from one text to another.
 pub(super) fn hunks(before: &str, after: &str) -> Value {
-    let diff = TextDiff::configure()
-        .timeout(EFFORT)
-        .diff_lines(before, after);
-    let hunks = diff
-        .grouped_ops(CONTEXT_LINES)
-        .into_iter()
-        .map(|operations| {
-            let mut lines = Vec::new();
-            for change in operations
-                .iter()
-                .flat_map(|operation| diff.iter_changes(operation))
-            {
-                let sign = match change.tag() {
-                    ChangeTag::Equal => ' ',
-                    ChangeTag::Delete => '-',
-                    ChangeTag::Insert => '+',
-                };
-                lines.push(format!(
-                    "{sign}{}",
-                    change.value().trim_end_matches(['\r', '\n'])
-                ));
-            }
-            let old_start = operations
-                .first()
-                .map_or(0, |operation| operation.old_range().start);
-            let new_start = operations
-                .first()
-                .map_or(0, |operation| operation.new_range().start);
-            json!({
-                "oldStart": old_start + 1,
-                "oldLines": lines.iter().filter(|line| !line.starts_with('+')).count(),
-                "newStart": new_start + 1,
-                "newLines": lines.iter().filter(|line| !line.starts_with('-')).count(),
-                "lines": lines,
-            })
-        });
+    if before.len() + after.len() > MOST_BYTES {
+        return json!([]);
+    }
+    let diff = TextDiff::configure().timeout(EFFORT).diff_lines(before, after);
+    let hunks = diff.grouped_ops(CONTEXT_LINES).into_iter().map(|operations| {
+        let mut lines = Vec::new();
+        for change in operations.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            lines.push(format!("{sign}{}", change.value().trim_end_matches(['\r', '\n'])));
+        }
+        let old_start = operations.first().map_or(0, |operation| operation.old_range().start);
+        let new_start = operations.first().map_or(0, |operation| operation.new_range().start);
+        json!({
+            "oldStart": old_start + 1,
+            "oldLines": lines.iter().filter(|line| !line.starts_with('+')).count(),
+            "newStart": new_start + 1,
+            "newLines": lines.iter().filter(|line| !line.starts_with('-')).count(),
+            "lines": lines,
+        })
+    });
     Value::Array(hunks.collect())
 }
 

@@ -16,7 +16,7 @@ use super::{Tool, ToolContext, ToolLimits, ToolOutcome};
 /// A NUL within so many first bytes makes a file binary, as for git.
 const SNIFFED_BYTES: usize = 8_000;
 
-/// File names of pictures, notebooks and documents, which are turned down by name.
+/// Pictures and documents, which are turned down by their extension.
 const NOT_TEXT: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", "pdf"];
 
 /// Shows a text file with line numbers, and remembers what was seen.
@@ -161,9 +161,7 @@ impl Page {
             return;
         }
         self.lines += 1;
-        let is_wanted = self.lines >= self.first
-            && self.shown < self.lines_most
-            && self.text.len() < self.chars_most;
+        let is_wanted = self.lines >= self.first && self.shown < self.lines_most && self.text.len() < self.chars_most;
         if is_wanted {
             let line = String::from_utf8_lossy(&self.line);
             push_line(&mut self.text, self.lines, &line, self.line_chars);
@@ -180,18 +178,10 @@ impl Page {
         let text = if self.lines == 0 {
             format!("{} exists but is empty.", path.display())
         } else if self.first > self.lines {
-            format!(
-                "{} has {} lines; line {} is past its end.",
-                path.display(),
-                self.lines,
-                self.first
-            )
+            format!("{} has {} lines; line {} is past its end.", path.display(), self.lines, self.first)
         } else if next <= self.lines {
             let rest = self.lines - next + 1;
-            format!(
-                "{}\n[{rest} more lines; go on with offset {next}]",
-                self.text
-            )
+            format!("{}\n[{rest} more lines; go on with offset {next}]", self.text)
         } else {
             self.text
         };

@@ -26,9 +26,7 @@ pub struct PathLocks {
 impl PathLocks {
     /// Makes the locks of a process; every agent of it must be given a clone.
     pub fn new() -> Self {
-        Self {
-            stripes: Arc::new(std::array::from_fn(|_| Mutex::new(()))),
-        }
+        Self { stripes: Arc::new(std::array::from_fn(|_| Mutex::new(()))) }
     }
 
     fn take_turn(&self, path: &Path) -> Option<MutexGuard<'_, ()>> {
@@ -67,19 +65,14 @@ impl Stamp {
     }
 
     pub(super) fn from_hasher(hasher: Sha256) -> Self {
-        Self {
-            sha256: hasher.finalize().into(),
-        }
+        Self { sha256: hasher.finalize().into() }
     }
 }
 
 impl ReadLog {
     /// Starts the log of an agent that has read nothing yet.
     pub fn new(locks: PathLocks) -> Self {
-        Self {
-            stamps: Arc::default(),
-            locks,
-        }
+        Self { stamps: Arc::default(), locks }
     }
 
     /// Whether this agent has seen the file at that canonical path.
@@ -94,12 +87,8 @@ impl ReadLog {
     /// Makes sure that `content`, what the file holds now, is what this agent saw last.
     pub(super) fn check(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
         match self.stamps().get(path) {
-            None => Err(FileError::NotRead {
-                path: path.to_owned(),
-            }),
-            Some(seen) if *seen != Stamp::of(content) => Err(FileError::Changed {
-                path: path.to_owned(),
-            }),
+            None => Err(FileError::NotRead { path: path.to_owned() }),
+            Some(seen) if *seen != Stamp::of(content) => Err(FileError::Changed { path: path.to_owned() }),
             Some(_) => Ok(()),
         }
     }

@@ -16,12 +16,7 @@ pub(super) fn walk(root: &Path) -> Walk {
         .require_git(false)
         .follow_links(false)
         .sort_by_file_name(std::ffi::OsStr::cmp)
-        .filter_entry(|entry| {
-            !entry
-                .file_name()
-                .to_str()
-                .is_some_and(|name| CONTROL_FOLDERS.contains(&name))
-        })
+        .filter_entry(|entry| !entry.file_name().to_str().is_some_and(|name| CONTROL_FOLDERS.contains(&name)))
         .build()
 }
 
@@ -40,10 +35,6 @@ pub(super) fn newest_first(files: &mut [Found]) {
 /// The path as a model is told it: from the working folder when it is below that.
 pub(super) fn shown(path: &Path, cwd: &Path) -> String {
     let shown = path.strip_prefix(cwd).unwrap_or(path);
-    let shown = if shown.as_os_str().is_empty() {
-        path
-    } else {
-        shown
-    };
+    let shown = if shown.as_os_str().is_empty() { path } else { shown };
     shown.display().to_string()
 }

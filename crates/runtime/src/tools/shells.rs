@@ -21,6 +21,9 @@ use crate::process::{Ended, Ending, Job, ProcessGroup};
 /// How many commands of one agent may run in the background at once.
 const MOST_RUNNING: usize = 32;
 
+/// How many commands are listed before those that ended are forgotten.
+const MOST_LISTED: usize = 256;
+
 /// The name a background command goes by.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ShellId(String);
@@ -160,12 +163,7 @@ impl Entry {
 impl Shells {
     /// Starts an empty set that keeps output in files of `folder`, which is created when needed.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self {
-            set: Arc::new(Set {
-                folder: folder.into(),
-                entries: Mutex::default(),
-            }),
-        }
+        Self { set: Arc::new(Set { folder: folder.into(), entries: Mutex::default() }) }
     }
 
     /// Starts a command in the background.
@@ -175,45 +173,21 @@ impl Shells {
     pub fn start(&self, command: &str, context: &ToolContext) -> Result<Shell, ShellError> {
         let id = ShellId::unique();
         let output = self.set.folder.join(format!("{id}.output"));
-        let mut entries = self.entries();
-        entries
-            .shells
-            .retain(|_, entry| entry.is_running() || entry.output.exists());
-        if entries
-            .shells
-            .values()
-            .filter(|entry| entry.is_running())
-            .count()
-            >= MOST_RUNNING
-        {
+        if self.running().len() >= MOST_RUNNING {
             return Err(ShellError::TooMany);
         }
         let started = create(&output).and_then(|file| Ok((file, spawn_shell(command, context)?)));
-        let (file, job) = started.map_err(|source| ShellError::Start {
-            output: output.clone(),
-            source,
-        })?;
+        let (file, job) = started.map_err(|source| ShellError::Start { output: output.clone(), source })?;
         let stop = CancellationToken::new();
         let (tell, state) = watch::channel(ShellState::Running);
-        let kept = KeptOutput {
-            file,
-            room: context.limits.background_bytes,
-        };
-        let task = tokio::spawn(attend(
-            job,
-            kept,
-            context.limits.clone(),
-            stop.clone(),
-            tell,
-        ));
-        let entry = Entry {
-            command: command.to_owned(),
-            output,
-            state,
-            stop: stop.drop_guard(),
-            task,
-        };
+        let kept = KeptOutput { file, room: context.limits.background_bytes };
+        let task = tokio::spawn(attend(job, kept, context.limits.clone(), stop.clone(), tell));
+        let entry = Entry { command: command.to_owned(), output, state, stop: stop.drop_guard(), task };
         let shell = entry.shell(&id);
+        let mut entries = self.entries();
+        if entries.shells.len() >= MOST_LISTED {
+            entries.shells.retain(|_, entry| entry.is_running());
+        }
         entries.shells.insert(id, entry);
         Ok(shell)
     }
@@ -233,43 +207,25 @@ impl Shells {
             }
         };
         let Some(entry) = entry else {
-            return Err(ShellError::Unknown {
-                id: id.clone(),
-                known: self.running(),
-            });
+            return Err(ShellError::Unknown { id: id.clone(), known: self.running() });
         };
-        let shell = Shell {
-            state: ShellState::Stopped,
-            ..entry.shell(id)
-        };
+        let shell = Shell { state: ShellState::Stopped, ..entry.shell(id) };
         entry.end().await;
         Ok(shell)
     }
 
     /// Stops everything: for the end of the agent. Waits until all of it is gone.
     pub async fn stop_all(&self, limits: &ToolLimits) {
-        let Entries {
-            shells,
-            left_behind,
-        } = std::mem::take(&mut *self.entries());
+        let Entries { shells, left_behind } = std::mem::take(&mut *self.entries());
         let ends = shells.into_values().map(Entry::end);
-        let groups = left_behind
-            .into_iter()
-            .map(|group| group.stop_left_behind(limits.stop_grace));
-        tokio::join!(
-            futures_util::future::join_all(ends),
-            futures_util::future::join_all(groups)
-        );
+        let groups = left_behind.into_iter().map(|group| group.stop_left_behind(limits.stop_grace));
+        tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups));
     }
 
     /// All commands that were started and not stopped, with where they stand.
     pub fn list(&self) -> Vec<Shell> {
         let entries = self.entries();
-        entries
-            .shells
-            .iter()
-            .map(|(id, entry)| entry.shell(id))
-            .collect()
+        entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
     }
 
     /// Keeps what a foreground command left running, so that it ends with the agent.
@@ -278,18 +234,11 @@ impl Shells {
     }
 
     fn running(&self) -> Vec<ShellId> {
-        self.list()
-            .into_iter()
-            .filter(|shell| shell.state == ShellState::Running)
-            .map(|shell| shell.id)
-            .collect()
+        self.list().into_iter().filter(|shell| shell.state == ShellState::Running).map(|shell| shell.id).collect()
     }
 
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.set
-            .entries
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.set.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -328,11 +277,7 @@ impl KeptOutput {
     }
 
     fn close(mut self, words: &str) {
-        let cut = if self.room == 0 {
-            "[the rest of the output was not kept]\n"
-        } else {
-            ""
-        };
+        let cut = if self.room == 0 { "[the rest of the output was not kept]\n" } else { "" };
         if let Err(problem) = write!(self.file, "\n{cut}[{words}]\n") {
             tracing::warn!(%problem, "the end of a background command is not in its output");
         }
@@ -347,31 +292,20 @@ async fn attend(
     stop: CancellationToken,
     tell: watch::Sender<ShellState>,
 ) {
-    let ended = job
-        .run(None, limits.stop_grace, &stop, |_, bytes| kept.push(bytes))
-        .await;
+    let ended = job.run(None, limits.stop_grace, &stop, |_, bytes| kept.push(bytes)).await;
     let (state, words) = match &ended {
         Ok(Ended { ending, .. }) => match ending {
             Ending::Exited(_) => {
                 let code = ending.exit_code();
-                (
-                    ShellState::Exited(code),
-                    format!("ended with exit code {}", code.unwrap_or(-1)),
-                )
+                (ShellState::Exited(code), format!("ended with exit code {}", code.unwrap_or(-1)))
             }
-            Ending::DeadlinePassed | Ending::Cancelled => {
-                (ShellState::Stopped, "stopped".to_owned())
-            }
+            Ending::DeadlinePassed | Ending::Cancelled => (ShellState::Stopped, "stopped".to_owned()),
         },
         Err(problem) => (ShellState::Exited(None), format!("lost: {problem}")),
     };
     kept.close(&words);
     tell.send_replace(state);
-    if let Ok(Ended {
-        left_behind: Some(group),
-        ..
-    }) = ended
-    {
+    if let Ok(Ended { left_behind: Some(group), .. }) = ended {
         // It may be a daemon that was meant to stay: it ends with the agent, like the command would.
         stop.cancelled().await;
         group.stop_left_behind(limits.stop_grace).await;

@@ -38,6 +38,8 @@ pub struct ToolContext {
     pub cwd: PathBuf,
     /// Variables set for commands, on top of what this process inherited.
     pub env: Vec<(String, String)>,
+    /// The call, by a name that no other call of the team has; made again after a crash it has the same.
+    pub call: String,
     /// Ends the calls that are running.
     pub cancel: CancellationToken,
     /// What this agent has read, so that it does not overwrite what it has not seen.
@@ -108,21 +110,13 @@ pub struct ToolOutcome {
 impl ToolOutcome {
     /// Tells of a call that succeeded.
     pub fn done(text: impl Into<String>, data: Value) -> Self {
-        Self {
-            text: text.into(),
-            data,
-            is_error: false,
-        }
+        Self { text: text.into(), data, is_error: false }
     }
 
     /// Tells of work that failed.
     pub fn failed(text: impl Into<String>) -> Self {
         let text = text.into();
-        Self {
-            data: Value::String(format!("Error: {text}")),
-            text,
-            is_error: true,
-        }
+        Self { data: Value::String(format!("Error: {text}")), text, is_error: true }
     }
 
     /// Tells of a call that was turned down before anything was done.

@@ -62,9 +62,6 @@ impl Toolbox {
 
 impl std::fmt::Debug for Toolbox {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_list()
-            .entries(self.iter().map(|tool| tool.name()))
-            .finish()
+        formatter.debug_list().entries(self.iter().map(|tool| tool.name())).finish()
     }
 }
