@@ -1,3 +1,4 @@
 //! The types against the recordings.
 
+#[cfg(test)]
 mod recordings;
