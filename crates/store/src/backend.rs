@@ -18,6 +18,9 @@ pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send +
 /// A change to a team's tasks, applied under the list's lock; all of it becomes visible, or nothing.
 pub type TaskEdit = Box<dyn FnMut(&mut TaskTable) -> Result<(), ApiError> + Send>;
 
+/// A change to one of our own documents; `None` is a document that is not there.
+pub type DocumentEdit = Box<dyn FnMut(&mut Option<serde_json::Value>) -> Result<(), ApiError> + Send>;
+
 /// What changed in a team, as its watcher is told.
 pub type Watch = BoxStream<'static, Change>;
 
@@ -62,8 +65,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError>;
 
     /// All tasks, by id, the reference client's internal ones included. A dependency is seen from both its ends, even
-    /// when a crash left it written on one.
-    async fn tasks(&self, team: &TeamDir) -> Result<Vec<Task>, StoreError>;
+    /// when a crash left it written on one. While nothing changes, callers share one table.
+    async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError>;
 
     /// Changes tasks: see [`TaskTable`]. Ids of removed tasks are never given again.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
@@ -78,12 +81,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError>;
 
     /// Reads, changes and writes one of our own documents of a team (JSON; `None` when it is not there yet).
-    async fn edit_document(
-        &self,
-        team: &TeamDir,
-        name: &'static str,
-        edit: Box<dyn FnMut(&mut Option<serde_json::Value>) -> Result<(), ApiError> + Send>,
-    ) -> Result<(), StoreError>;
+    async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError>;
 
     /// Appends lines to a log and forces them to disk.
     async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError>;
@@ -139,7 +137,10 @@ pub enum Change {
 }
 
 /// All tasks of a team while they are edited.
-#[derive(Clone, Debug, Default)]
+///
+/// A dependency may be added at either end; to take one out, take it out at both. What mentions a removed task is
+/// mended by the store.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskTable {
     /// The tasks by id. Change, insert (under [`TaskTable::next_id`]) or remove them here.
     pub tasks: BTreeMap<TaskId, Task>,
@@ -154,6 +155,16 @@ pub enum LogName {
     Transcript(AgentName),
     /// What an agent said and did, for people.
     Output(AgentName),
+}
+
+impl LogName {
+    /// Where the log stands below the team's own folder.
+    pub(crate) fn relative_path(&self) -> String {
+        match self {
+            Self::Transcript(agent) => format!("transcripts/{}.ndjson", agent.inbox_file()),
+            Self::Output(agent) => format!("output/{}.log", agent.inbox_file()),
+        }
+    }
 }
 
 /// What a rate is counted over.

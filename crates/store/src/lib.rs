@@ -4,12 +4,16 @@
 //! others write it, and watched. It decides nothing about who may do what; that is `team`'s.
 
 mod backend;
+mod dialect;
 mod error;
 mod journal;
+mod memory;
+mod table;
 
 pub use backend::{
-    Appended, Backend, Change, Lease, LeaseHolder, LogName, RateScope, Slot, StoredMessage, TaskEdit, TaskTable,
-    TeamEdit, Watch,
+    Appended, Backend, Change, DocumentEdit, Lease, LeaseHolder, LogName, RateScope, Slot, StoredMessage, TaskEdit,
+    TaskTable, TeamEdit, Watch,
 };
 pub use error::StoreError;
 pub use journal::{Event, JournalEntry};
+pub use memory::MemoryBackend;

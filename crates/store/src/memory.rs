@@ -1,0 +1,315 @@
+//! Teams in memory, for tests, simulations and dry runs: the same guarantees as files, except that they end with the process.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt as _;
+use futures_util::stream;
+use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir, message_ids};
+use serde_json::Value;
+use tokio::sync::broadcast;
+
+use crate::{
+    Appended, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot, StoreError,
+    StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
+};
+
+/// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
+const WATCH_BOUND: usize = 1024;
+
+/// A [`Backend`] in memory; clones share their teams.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryBackend {
+    shelf: Arc<Mutex<Shelf>>,
+}
+
+#[derive(Debug, Default)]
+struct Shelf {
+    teams: BTreeMap<TeamDir, Team>,
+    slots: HashMap<RateScope, VecDeque<i64>>,
+    archived: u64,
+}
+
+#[derive(Debug)]
+struct Team {
+    config: TeamConfig,
+    inboxes: HashMap<InboxFile, Vec<Message>>,
+    tasks: TaskTable,
+    listed: Option<Arc<[Task]>>,
+    journal: Vec<JournalEntry>,
+    documents: HashMap<&'static str, Value>,
+    logs: HashMap<LogName, Vec<String>>,
+    holder: Option<LeaseHolder>,
+    changes: broadcast::Sender<Change>,
+}
+
+impl MemoryBackend {
+    /// A store without teams.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, dir: &TeamDir, act: impl FnOnce(&mut Team) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let mut shelf = self.shelf();
+        let team = shelf.teams.get_mut(dir).ok_or_else(|| StoreError::NoTeam { team: dir.clone() })?;
+        act(team)
+    }
+}
+
+impl Team {
+    fn new(config: TeamConfig) -> Self {
+        let (changes, _) = broadcast::channel(WATCH_BOUND);
+        Self {
+            config,
+            inboxes: HashMap::new(),
+            tasks: TaskTable { tasks: BTreeMap::new(), next_id: 1 },
+            listed: None,
+            journal: Vec::new(),
+            documents: HashMap::new(),
+            logs: HashMap::new(),
+            holder: None,
+            changes,
+        }
+    }
+
+    /// Nobody may be watching; that is no failure.
+    fn tell(&self, change: Change) {
+        let _watchers = self.changes.send(change);
+    }
+
+    fn append(&mut self, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+        let id = dialect::id_of(&message)?;
+        let session = self.config.is_session_dialect();
+        let messages = self.inboxes.entry(inbox.clone()).or_default();
+        if messages.iter().any(|m| m.id().as_ref() == Some(&id)) {
+            return Ok(Appended::AlreadyThere);
+        }
+        messages.push(if session { dialect::in_session_form(message) } else { message });
+        self.tell(Change::Inbox(inbox.clone()));
+        Ok(Appended::New)
+    }
+
+    fn acknowledge(&mut self, inbox: &InboxFile, ids: &[MessageId]) {
+        let Some(messages) = self.inboxes.get_mut(inbox) else { return };
+        let there = message_ids(messages.iter());
+        let mut changed = false;
+        for (message, id) in messages.iter_mut().zip(there) {
+            if !message.is_read() && ids.contains(&id) {
+                message.read = Some(true);
+                changed = true;
+            }
+        }
+        if changed {
+            self.tell(Change::Inbox(inbox.clone()));
+        }
+    }
+}
+
+#[async_trait]
+impl Backend for MemoryBackend {
+    async fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
+        Ok(self.shelf().teams.keys().cloned().collect())
+    }
+
+    async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
+        let dir = config.name.dir();
+        let mut shelf = self.shelf();
+        if let Some(taken) = shelf.teams.get(&dir) {
+            return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
+        }
+        shelf.teams.insert(dir, Team::new(config.clone()));
+        Ok(())
+    }
+
+    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+        self.with(team, |t| Ok(t.config.clone()))
+    }
+
+    async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError> {
+        self.with(team, |t| {
+            let mut config = t.config.clone();
+            edit(&mut config)?;
+            if config != t.config {
+                t.config = config;
+                t.tell(Change::Config);
+            }
+            Ok(t.config.clone())
+        })
+    }
+
+    async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
+        let mut shelf = self.shelf();
+        let gone = shelf.teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
+        gone.tell(Change::Gone);
+        shelf.archived += 1;
+        Ok(PathBuf::from(format!("memory/archive/{team}-{}", shelf.archived)))
+    }
+
+    fn team_file(&self, team: &TeamDir) -> PathBuf {
+        PathBuf::from(format!("memory/teams/{team}/config.json"))
+    }
+
+    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.with(team, |t| {
+            let messages = t.inboxes.get(inbox).map_or(&[][..], Vec::as_slice);
+            let ids = message_ids(messages);
+            Ok(messages.iter().cloned().zip(ids).map(|(message, id)| StoredMessage { id, message }).collect())
+        })
+    }
+
+    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+        self.with(team, |t| t.append(inbox, message))
+    }
+
+    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+        self.with(team, |t| {
+            t.acknowledge(inbox, ids);
+            Ok(())
+        })
+    }
+
+    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
+        self.with(team, |t| {
+            let Some(messages) = t.inboxes.get_mut(inbox) else { return Ok(0) };
+            let mut surplus = messages.iter().filter(|m| m.is_read()).count().saturating_sub(keep);
+            let trimmed = surplus;
+            messages.retain(|m| {
+                let goes = surplus > 0 && m.is_read();
+                surplus -= usize::from(goes);
+                !goes
+            });
+            Ok(trimmed)
+        })
+    }
+
+    async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
+        self.with(team, |t| {
+            let listed = t.listed.get_or_insert_with(|| t.tasks.tasks.values().cloned().collect());
+            Ok(Arc::clone(listed))
+        })
+    }
+
+    async fn edit_tasks(&self, team: &TeamDir, mut edit: TaskEdit) -> Result<(), StoreError> {
+        self.with(team, |t| {
+            let mut edited = t.tasks.clone();
+            edit(&mut edited)?;
+            table::settle(&t.tasks, &mut edited)?;
+            if edited != t.tasks {
+                t.tasks = edited;
+                t.listed = None;
+                t.tell(Change::Tasks);
+            }
+            Ok(())
+        })
+    }
+
+    async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
+        self.with(team, |t| {
+            t.journal.extend_from_slice(entries);
+            Ok(())
+        })
+    }
+
+    async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
+        self.with(team, |t| Ok(t.journal.clone()))
+    }
+
+    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+        let mut shelf = self.shelf();
+        let taken = shelf.slots.entry(scope.clone()).or_default();
+        let window_ms = i64::from(rate.seconds) * 1000;
+        while taken.front().is_some_and(|at| *at <= now_ms - window_ms) {
+            taken.pop_front();
+        }
+        let count = usize::try_from(rate.count).unwrap_or(usize::MAX);
+        if taken.len() < count {
+            taken.push_back(now_ms);
+            return Ok(Slot::Taken);
+        }
+        let oldest = count.checked_sub(1).and_then(|back| taken.iter().rev().nth(back)).copied();
+        let wait_ms = oldest.map_or(window_ms, |at| at + window_ms - now_ms);
+        Ok(Slot::Full { retry_after: Duration::from_millis(u64::try_from(wait_ms).unwrap_or(0)) })
+    }
+
+    async fn edit_document(
+        &self,
+        team: &TeamDir,
+        name: &'static str,
+        mut edit: DocumentEdit,
+    ) -> Result<(), StoreError> {
+        self.with(team, |t| {
+            let mut document = t.documents.get(name).cloned();
+            edit(&mut document)?;
+            match document {
+                Some(document) => t.documents.insert(name, document),
+                None => t.documents.remove(name),
+            };
+            Ok(())
+        })
+    }
+
+    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
+        self.with(team, |t| {
+            t.logs.entry(log.clone()).or_default().extend_from_slice(lines);
+            Ok(())
+        })
+    }
+
+    async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
+        self.with(team, |t| Ok(t.logs.get(log).cloned().unwrap_or_default()))
+    }
+
+    fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
+        PathBuf::from(format!("memory/teams/{team}/pitcrew/{}", log.relative_path()))
+    }
+
+    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError> {
+        self.with(team, |t| {
+            if let Some(other) = &t.holder {
+                return Ok(Err(other.clone()));
+            }
+            t.holder = Some(holder.clone());
+            let release = Release { backend: self.clone(), team: team.clone() };
+            Ok(Ok(Lease(Box::new(release))))
+        })
+    }
+
+    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
+        self.with(team, |t| Ok(t.holder.clone()))
+    }
+
+    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
+        let changes = self.with(team, |t| Ok(t.changes.subscribe()))?;
+        let told = stream::unfold(Some(changes), |changes| async {
+            let mut changes = changes?;
+            match changes.recv().await {
+                Ok(Change::Gone) => Some((Change::Gone, None)),
+                Ok(change) => Some((change, Some(changes))),
+                Err(broadcast::error::RecvError::Lagged(_)) => Some((Change::Unsure, Some(changes))),
+                Err(broadcast::error::RecvError::Closed) => None,
+            }
+        });
+        Ok(told.boxed())
+    }
+}
+
+struct Release {
+    backend: MemoryBackend,
+    team: TeamDir,
+}
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if let Some(team) = self.backend.shelf().teams.get_mut(&self.team) {
+            team.holder = None;
+        }
+    }
+}
