@@ -1,1 +1,27 @@
-//! team
+//! What a team can do: every operation of the API with its rules, identity, limits and receipts.
+//!
+//! This is the only room that decides. It keeps nothing in memory and touches no file: every answer is read from the
+//! store, every decision is made inside one of its edits, and so any number of processes may decide at once. Where
+//! things are kept is `store`'s, what they look like is `protocol`'s, how agents live is `runtime`'s.
+//!
+//! # Who is trusted
+//! Whoever can write below the root, that is any process of the same user, can forge an entry of an inbox, for the named
+//! dialect signs nothing: `from` is a claim. What passes through this crate is checked, since the caller says who it is and
+//! never what the message says it is: no member, user or outside writer can make a text that any reader takes for a
+//! frame or for another's. What is read is checked too: a frame counts only when its sender may send it to that receiver
+//! ([`Mail`]), everything else is text, so that a forger must at least be able to write files as the user.
+
+mod actor;
+mod clock;
+mod edit;
+mod ended;
+mod entropy;
+mod near;
+mod refusal;
+mod team;
+mod teams;
+
+pub use actor::Actor;
+pub use clock::{Clock, SystemClock};
+pub use team::Team;
+pub use teams::{CreateTeam, OnTaken, TeamSummary, Teams};
