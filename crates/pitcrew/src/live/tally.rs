@@ -1,0 +1,138 @@
+//! What a run's last event sums up: turns, time, tokens and cost by model, and what was denied. Pure but for the clock.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use pitcrew_model::Usage;
+use pitcrew_protocol::{EventIds, LEAD_NAME, ResultEvent, RunSummary, StreamUsage};
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::run::{RunEnd, RunOutcome};
+use serde_json::{Map, Value, json};
+
+/// The sums of a run so far.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    started: Instant,
+    session_id: String,
+    lead_turns: u64,
+    model_time: Duration,
+    models: BTreeMap<String, (Usage, f64)>,
+    asked: BTreeMap<String, String>,
+    denied: Vec<Value>,
+    messages: u64,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            session_id: String::new(),
+            lead_turns: 0,
+            model_time: Duration::ZERO,
+            models: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            denied: Vec::new(),
+            messages: 0,
+        }
+    }
+
+    /// Takes an event in.
+    pub(crate) fn add(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Started(started) => self.session_id.clone_from(&started.session_id),
+            RunEvent::Answered(answered) => {
+                if answered.agent.as_str() == LEAD_NAME {
+                    self.lead_turns += 1;
+                }
+                self.model_time += answered.took;
+                let sums = self.models.entry(answered.model.clone()).or_default();
+                sums.0 += answered.usage;
+                sums.1 += answered.cost_usd.unwrap_or(0.0);
+            }
+            RunEvent::PermissionAsked { call, tool, .. } => {
+                self.asked.insert(call.clone(), tool.clone());
+            }
+            RunEvent::PermissionAnswered { call, refused, .. } => {
+                if let (Some(reason), Some(tool)) = (refused, self.asked.remove(call)) {
+                    self.denied.push(json!({"tool_name": tool, "tool_use_id": call, "reason": reason}));
+                }
+            }
+            RunEvent::MailDelivered { ids, .. } => self.messages += ids.len() as u64,
+            RunEvent::AgentStarted(_)
+            | RunEvent::AgentChanged { .. }
+            | RunEvent::TextDelta { .. }
+            | RunEvent::ModelWaits { .. }
+            | RunEvent::ToolStarted { .. }
+            | RunEvent::ToolEnded(_)
+            | RunEvent::ModeChanged { .. }
+            | RunEvent::ShuttingDown { .. }
+            | RunEvent::Warning { .. } => {}
+        }
+    }
+
+    /// How long the run took so far.
+    pub(crate) fn took(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// How many messages entered conversations.
+    pub(crate) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// The last event of the run.
+    pub(crate) fn result(&self, outcome: &RunOutcome) -> ResultEvent {
+        let (subtype, is_error, text) = match &outcome.end {
+            RunEnd::Success { text } => ("success", false, text.clone()),
+            RunEnd::Failed { reason } => ("error_during_execution", true, reason.clone()),
+            RunEnd::Interrupted => ("error_interrupted", true, "stopped by the user".to_owned()),
+            RunEnd::LimitReached { reason, text } => {
+                let subtype = if reason.contains("turn") { "error_max_turns" } else { "error_max_cost" };
+                (subtype, true, text.clone().unwrap_or_else(|| reason.clone()))
+            }
+        };
+        let ids = EventIds {
+            session_id: self.session_id.clone(),
+            uuid: uuid::Uuid::new_v4().to_string(),
+            parent_tool_use_id: None,
+        };
+        let summary = RunSummary {
+            subtype: subtype.to_owned(),
+            is_error,
+            duration_ms: millis(self.took()),
+            duration_api_ms: millis(self.model_time),
+            num_turns: self.lead_turns,
+            result: text,
+            total_cost_usd: outcome.cost_usd(),
+            usage: stream_usage(&outcome.usage()),
+            model_usage: self.models.iter().map(|(model, sums)| (model.clone(), model_usage(sums))).collect::<Map<_, _>>(),
+            permission_denials: self.denied.clone(),
+        };
+        ResultEvent::new(ids, summary)
+    }
+}
+
+fn model_usage((usage, cost_usd): &(Usage, f64)) -> Value {
+    json!({
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadInputTokens": usage.cache_read_input_tokens,
+        "cacheCreationInputTokens": usage.cache_creation_input_tokens,
+        "costUSD": cost_usd,
+    })
+}
+
+/// Tokens as the stream writes them.
+pub(crate) fn stream_usage(usage: &Usage) -> StreamUsage {
+    StreamUsage::new(
+        usage.input_tokens,
+        usage.cache_creation_input_tokens,
+        usage.cache_read_input_tokens,
+        usage.output_tokens,
+    )
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
