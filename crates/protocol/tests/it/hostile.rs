@@ -140,8 +140,7 @@ proptest! {
             from_text(&value.to_string()).unwrap()
         }).collect();
         let graph = TaskGraph::of(&tasks);
-        let ready: Vec<_> = graph.ready().collect();
-        prop_assert!(ready.iter().all(|id| graph.open_blockers(id).is_empty()));
+        prop_assert!(graph.ready().iter().all(|id| graph.open_blockers(id).is_empty()));
         prop_assert_eq!(TaskListed::of(&tasks).tasks.len(), tasks.len());
     }
 
