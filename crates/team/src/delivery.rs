@@ -117,6 +117,11 @@ pub(crate) fn undeliverable(to: &AgentName, id: &MessageId) -> ApiError {
         .with("state", "dead")
 }
 
+/// Whether `error` is of [`undeliverable`]: the message is dead, and sending it again is of no use.
+pub(crate) fn is_undeliverable(error: &ApiError) -> bool {
+    error.code == ErrorCode::AgentNotFound && error.details.contains_key("message_id")
+}
+
 /// Whether some reader could take `text` for a frame. More than [`Frame::detect`]: other readers know other types, skip
 /// white space, and read JSON that ours refuses.
 pub(crate) fn looks_like_frame(text: &str) -> bool {

@@ -29,6 +29,8 @@ mod task_rules;
 mod tasks;
 mod team;
 mod teams;
+mod trace;
+mod views;
 
 pub use actor::Actor;
 pub use clock::{Clock, SystemClock};
@@ -41,3 +43,5 @@ pub use requests::{Answer, Request, RequestKind};
 pub use send::Sent;
 pub use team::Team;
 pub use teams::{CreateTeam, OnTaken, TeamSummary, Teams};
+pub use trace::{DeadLetter, MessageTrace};
+pub use views::{MessageView, SentView, SpawnView, TaskListView, TaskRowView, TaskView};

@@ -5,13 +5,13 @@ use pitcrew_protocol::{
 };
 use pitcrew_store::{Event, StoredMessage};
 
+use crate::Team;
 use crate::actor::{Actor, Speaker};
 use crate::clock::wire_time;
 use crate::delivery::{Letter, Receipt};
 use crate::ended::Ended;
 use crate::ours::SpawnRecord;
 use crate::requests::RequestKind;
-use crate::Team;
 
 /// How many read messages stay in an inbox of ours.
 const READ_KEPT: usize = 500;
@@ -214,7 +214,10 @@ impl Post<'_> {
     /// A teammate, or one that just ended, tells the lead about itself.
     fn reports(&self, speaks_for: Option<&str>) -> bool {
         let known = self.is_member() || self.ended.member(self.from).is_some();
-        known && self.is_lead(self.to) && !self.is_lead(self.from) && speaks_for.is_none_or(|name| same(name, self.from))
+        known
+            && self.is_lead(self.to)
+            && !self.is_lead(self.from)
+            && speaks_for.is_none_or(|name| same(name, self.from))
     }
 
     /// A teammate asks the lead for something for itself.

@@ -7,7 +7,7 @@ use pitcrew_store::{Event, RateScope};
 use serde::Serialize;
 
 use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
-use crate::delivery::Letter;
+use crate::delivery::{Letter, is_undeliverable};
 use crate::entropy::made_id;
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
@@ -56,7 +56,7 @@ impl Team {
     /// `invalid_request` for a bad name, `agent_already_exists` for a name that shares an inbox with another, `rate_limit`.
     pub async fn spawn(&self, spawn: SpawnMember) -> Result<Member, ApiError> {
         let name = AgentName::new(&spawn.name).map_err(|e| refusal::bad_name(&spawn.name, &e))?;
-        if is_reserved(&name) && name.as_str().to_lowercase() != LEAD_NAME {
+        if is_reserved(&name) && !one_form(&name, &AgentName::lead()) {
             return Err(refusal::invalid(format!("'{name}' is a reserved name")).with("name", name.as_str()));
         }
         if let Some(mode) = &spawn.mode {
@@ -215,7 +215,7 @@ impl Team {
             summary: Some(format!("Not delivered: {gone} has shut down")),
         };
         match self.deliver(letter).await {
-            Err(error) if error.code != ErrorCode::AgentNotFound => Err(error),
+            Err(error) if !is_undeliverable(&error) => Err(error),
             Ok(_) | Err(_) => Ok(()),
         }
     }

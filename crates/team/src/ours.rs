@@ -60,8 +60,8 @@ impl TaskRecord {
     }
 
     pub(crate) fn put_on(&self, task: &mut Task) -> Result<(), ApiError> {
-        let value =
-            serde_json::to_value(self).map_err(|e| refusal::internal(format!("task #{} cannot be written: {e}", task.id)))?;
+        let value = serde_json::to_value(self)
+            .map_err(|e| refusal::internal(format!("task #{} cannot be written: {e}", task.id)))?;
         task.metadata.get_or_insert_default().insert(KEY.to_owned(), value);
         Ok(())
     }

@@ -103,7 +103,9 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
         StoreError::NoTeam { team } => unknown_team(team.as_str(), Vec::new()),
         StoreError::TeamTaken { team, name } => {
             let message = format!("Team folder '{team}' is taken by team '{name}'");
-            ApiError::new(ErrorCode::TeamAlreadyExists, message).with("existing_team", name).with("folder", team.as_str())
+            ApiError::new(ErrorCode::TeamAlreadyExists, message)
+                .with("existing_team", name)
+                .with("folder", team.as_str())
         }
         StoreError::Corrupt { path, reason } => {
             let path = path.display().to_string();

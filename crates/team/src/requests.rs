@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pitcrew_protocol::{AgentName, ApiError, MessageId};
 use serde::{Deserialize, Serialize};
 
-use crate::delivery::{DeliveryState, Letter, Receipt};
+use crate::delivery::{DeliveryState, Letter, Receipt, is_undeliverable};
 use crate::{Team, refusal};
 
 /// The document's name.
@@ -112,7 +112,9 @@ impl Ledger {
     /// The request of an earlier run of the same call.
     fn again(&self, request: &Request) -> Option<(String, Request)> {
         request.call.as_ref()?;
-        let same = |r: &Request| (r.kind, &r.from, &r.to, &r.call) == (request.kind, &request.from, &request.to, &request.call);
+        let same = |r: &Request| {
+            (r.kind, &r.from, &r.to, &r.call) == (request.kind, &request.from, &request.to, &request.call)
+        };
         self.requests.iter().find(|(_, r)| same(r)).map(|(id, r)| (id.clone(), r.clone()))
     }
 
@@ -122,10 +124,13 @@ impl Ledger {
         let Some(request) = self.requests.get_mut(&reply.request_id) else { return Ok(None) };
         if request.kind != reply.kind || request.to != reply.by {
             let message = format!("{} '{}' was not put to {}", request.kind.noun(), reply.request_id, reply.by);
-            return Err(refusal::denied(message).with("request_id", reply.request_id.as_str()).with("open_requests", open));
+            return Err(refusal::denied(message)
+                .with("request_id", reply.request_id.as_str())
+                .with("open_requests", open));
         }
         if let Some(asker) = reply.asker.as_ref().filter(|asker| **asker != request.from) {
-            let message = format!("{} '{}' is {}'s, not {asker}'s", request.kind.noun(), reply.request_id, request.from);
+            let message =
+                format!("{} '{}' is {}'s, not {asker}'s", request.kind.noun(), reply.request_id, request.from);
             return Err(refusal::wrong_state(message)
                 .with("request_id", reply.request_id.as_str())
                 .with("from", request.from.as_str()));
@@ -200,7 +205,7 @@ impl Team {
                 let Some(message) = unsent.map(|frame| frame.message.clone()) else { continue };
                 match self.post(&id, request.clone(), half).await {
                     Ok(receipt) => finished.push(receipt.id),
-                    Err(error) if error.details.contains_key("message_id") => finished.push(message),
+                    Err(error) if is_undeliverable(&error) => finished.push(message),
                     Err(error) => return Err(error),
                 }
             }
@@ -255,14 +260,9 @@ impl Team {
             return Ok(Receipt { id: frame.message, to: to.clone(), state: DeliveryState::Persisted });
         };
         let color = self.config().await?.member(from.as_str()).and_then(|m| m.color.clone());
-        let letter =
-            Letter { id: frame.message, from: from.to_string(), color, to: to.clone(), text, summary: None };
+        let letter = Letter { id: frame.message, from: from.to_string(), color, to: to.clone(), text, summary: None };
         let delivered = self.deliver(letter).await;
-        let settled = match &delivered {
-            Ok(_) => true,
-            Err(error) => error.details.contains_key("message_id"),
-        };
-        if settled {
+        if delivered.as_ref().err().is_none_or(is_undeliverable) {
             let id = id.to_owned();
             self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
                 if let Some(frame) = ledger.requests.get_mut(&id).and_then(|r| r.outgoing(half)) {

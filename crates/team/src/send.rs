@@ -96,7 +96,8 @@ impl Team {
         let to: Vec<&AgentName> =
             config.members.iter().filter(|m| !m.is_called(&speaker.name)).map(|m| &m.name).collect();
         if !to.is_empty() && !self.was_begun(config, speaker, &to, call).await? {
-            self.take_slot(RateScope::Broadcasts(self.dir().clone()), self.limits().broadcast_rate, "broadcasts").await?;
+            self.take_slot(RateScope::Broadcasts(self.dir().clone()), self.limits().broadcast_rate, "broadcasts")
+                .await?;
         }
         let (mut receipts, mut failed) = (Vec::new(), Vec::new());
         for name in to {
@@ -202,4 +203,3 @@ fn routing(speaker: &Speaker, target_color: Option<String>, summary: Option<Stri
         content,
     }
 }
-

@@ -83,12 +83,7 @@ pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiErr
 }
 
 /// Applies an update.
-pub(crate) fn update(
-    table: &mut TaskTable,
-    stamp: &Stamp,
-    id: &str,
-    change: &TaskChange,
-) -> Result<Changed, ApiError> {
+pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &TaskChange) -> Result<Changed, ApiError> {
     let before = find(table.tasks.values(), id)?.clone();
     if change.status == Some(StatusChange::Deleted) {
         return Ok(delete(table, before));
@@ -156,7 +151,8 @@ pub(crate) fn release(table: &mut TaskTable, owner: &AgentName, at_ms: i64) -> R
         }
         task.owner = None;
         task.status = TaskStatus::Pending;
-        let record = TaskRecord { assigned_at: None, assigned_by: None, updated_at: Some(at_ms), ..TaskRecord::of(task) };
+        let record =
+            TaskRecord { assigned_at: None, assigned_by: None, updated_at: Some(at_ms), ..TaskRecord::of(task) };
         record.put_on(task)?;
         released.push(task.id.clone());
     }
@@ -310,7 +306,9 @@ fn new_edges(
     let mut graph = TaskGraph::of(table.tasks.values());
     let mut new = Vec::new();
     for (field, blocker, blocked) in edges {
-        if task.blocked_by.contains(&blocker) && blocked == task.id || task.blocks.contains(&blocked) && blocker == task.id {
+        if task.blocked_by.contains(&blocker) && blocked == task.id
+            || task.blocks.contains(&blocked) && blocker == task.id
+        {
             continue;
         }
         graph.link(&blocker, &blocked).map_err(|circle| {

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId,
-    TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
+    AgentName, ApiError, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId, TaskStatus,
+    TaskUpdateInput, TaskUpdated, TeamConfig,
 };
 use pitcrew_store::{Event, RateScope, TaskTable};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
-use crate::delivery::Letter;
+use crate::delivery::{Letter, is_undeliverable};
 use crate::entropy::made_id;
 use crate::ours::TaskRecord;
 use crate::send::Recipient;
@@ -148,7 +148,7 @@ impl Team {
             }
             match self.deliver(letter).await {
                 Ok(receipt) => finished.push(receipt.id),
-                Err(error) if error.code == ErrorCode::AgentNotFound => {}
+                Err(error) if is_undeliverable(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -215,7 +215,7 @@ impl Team {
         let Some(letter) = assignment(self, &config, &done.task)? else { return Ok(()) };
         match self.deliver(letter).await {
             Ok(_) => Ok(()),
-            Err(error) if error.code == ErrorCode::AgentNotFound => {
+            Err(error) if is_undeliverable(&error) => {
                 self.release_tasks(&owner).await?;
                 Err(error)
             }
@@ -253,12 +253,7 @@ fn assignment(team: &Team, config: &TeamConfig, task: &Task) -> Result<Option<Le
     Ok(Some(Letter { color: sender.and_then(|m| m.color.clone()), ..letter }))
 }
 
-fn insert(
-    table: &mut TaskTable,
-    input: &TaskCreateInput,
-    record: &TaskRecord,
-    limit: u32,
-) -> Result<Task, ApiError> {
+fn insert(table: &mut TaskTable, input: &TaskCreateInput, record: &TaskRecord, limit: u32) -> Result<Task, ApiError> {
     if let Some(made) = table.tasks.values().find(|task| is_made_by(task, record)) {
         return Ok(made.clone());
     }

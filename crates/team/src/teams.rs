@@ -210,7 +210,8 @@ impl Teams {
             }
             number += 1;
             let numbered = format!("{name}-{number}");
-            config = self.new_config(create, TeamName::new(&numbered).map_err(|e| refusal::bad_name(&numbered, &e))?)?;
+            config =
+                self.new_config(create, TeamName::new(&numbered).map_err(|e| refusal::bad_name(&numbered, &e))?)?;
         }
     }
 
