@@ -50,7 +50,8 @@ impl Speaker {
             Actor::Lead => Ok(known(LEAD_NAME, Rank::Lead)),
             Actor::User => Ok(known("user", Rank::User)),
             Actor::Member(name) => {
-                let member = config.member(name.as_str()).ok_or_else(|| refusal::unknown_agent(config, name.as_str()))?;
+                let member =
+                    config.member(name.as_str()).ok_or_else(|| refusal::unknown_agent(config, name.as_str()))?;
                 if member.is_called(LEAD_NAME) {
                     return Ok(known(LEAD_NAME, Rank::Lead));
                 }
@@ -60,7 +61,9 @@ impl Speaker {
                 let checked = AgentName::new(name).map_err(|e| refusal::bad_name(name, &e))?;
                 let held = config.members.iter().any(|m| one_form(&m.name, &checked));
                 if held || is_reserved(&checked) {
-                    let message = format!("'{name}' is taken: an outside writer cannot speak as a member, the user or the system");
+                    let message = format!(
+                        "'{name}' is taken: an outside writer cannot speak as a member, the user or the system"
+                    );
                     return Err(refusal::denied(message).with("from", name.as_str()));
                 }
                 Ok(known(checked.as_str(), Rank::Outside))

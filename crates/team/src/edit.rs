@@ -64,7 +64,8 @@ impl Team {
     {
         let (inside, outside) = Answer::pair();
         let edit = Box::new(move |stored: &mut Option<Value>| {
-            let broken = |e: serde_json::Error| refusal::internal(format!("our document '{name}' is not readable: {e}"));
+            let broken =
+                |e: serde_json::Error| refusal::internal(format!("our document '{name}' is not readable: {e}"));
             let before: D = match stored {
                 Some(value) => serde_json::from_value(value.clone()).map_err(broken)?,
                 None => D::default(),

@@ -13,15 +13,35 @@
 
 mod actor;
 mod clock;
+mod delivery;
 mod edit;
 mod ended;
 mod entropy;
+mod handshakes;
+mod mail;
+mod members;
 mod near;
+mod ours;
 mod refusal;
+mod requests;
+mod send;
+mod task_rules;
+mod tasks;
 mod team;
 mod teams;
+mod trace;
+mod views;
 
 pub use actor::Actor;
 pub use clock::{Clock, SystemClock};
+pub use delivery::{DeliveryState, Receipt};
+pub use handshakes::{Asked, PermissionAnswer, PermissionAsk};
+pub use mail::{IdleNotice, IdleReason, Mail};
+pub use members::{MemberRemoved, SpawnMember};
+pub use ours::SpawnRecord;
+pub use requests::{Answer, Request, RequestKind};
+pub use send::Sent;
 pub use team::Team;
 pub use teams::{CreateTeam, OnTaken, TeamSummary, Teams};
+pub use trace::{DeadLetter, MessageTrace};
+pub use views::{MessageView, SentView, SpawnView, TaskListView, TaskRowView, TaskView};

@@ -19,9 +19,8 @@ fn distance(from: &str, to: &str) -> usize {
         now.push(row + 1);
         for (column, t) in to.iter().enumerate() {
             let at = |line: &[usize], n: usize| line.get(n).copied().unwrap_or(usize::MAX - 1);
-            let mut cost = (at(&last, column) + usize::from(c != *t))
-                .min(at(&last, column + 1) + 1)
-                .min(at(&now, column) + 1);
+            let mut cost =
+                (at(&last, column) + usize::from(c != *t)).min(at(&last, column + 1) + 1).min(at(&now, column) + 1);
             let left = column.checked_sub(1);
             if let Some(left) = left.filter(|left| previous == Some(*t) && to.get(*left) == Some(&c)) {
                 cost = cost.min(at(&before, left) + 1);
@@ -55,7 +54,9 @@ mod tests {
 
     #[test]
     fn the_distance_counts_edits() {
-        for (from, to, edits) in [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "", 3), ("kitten", "sitting", 3)] {
+        for (from, to, edits) in
+            [("", "", 0), ("abc", "abc", 0), ("abc", "acb", 1), ("abc", "", 3), ("kitten", "sitting", 3)]
+        {
             assert_eq!(distance(from, to), edits, "{from} {to}");
         }
     }

@@ -97,13 +97,15 @@ pub(crate) fn unknown_team(given: &str, available: Vec<String>) -> ApiError {
     }
 }
 
-/// A failure of the store in the words of the API; `available` are the teams there are, for a team that is not.
-pub(crate) fn of_store(error: StoreError, available: Vec<String>) -> ApiError {
+/// A failure of the store in the words of the API.
+pub(crate) fn of_store(error: StoreError) -> ApiError {
     match error {
-        StoreError::NoTeam { team } => unknown_team(team.as_str(), available),
+        StoreError::NoTeam { team } => unknown_team(team.as_str(), Vec::new()),
         StoreError::TeamTaken { team, name } => {
             let message = format!("Team folder '{team}' is taken by team '{name}'");
-            ApiError::new(ErrorCode::TeamAlreadyExists, message).with("existing_team", name).with("folder", team.as_str())
+            ApiError::new(ErrorCode::TeamAlreadyExists, message)
+                .with("existing_team", name)
+                .with("folder", team.as_str())
         }
         StoreError::Corrupt { path, reason } => {
             let path = path.display().to_string();

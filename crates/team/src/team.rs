@@ -69,19 +69,13 @@ impl Team {
         let config = self.config().await?;
         Speaker::of(actor, &config)?.must_lead("delete the team")?;
         self.count_call().await?;
-        let left: Vec<&str> = config.teammates().map(|m| m.name.as_str()).collect();
+        let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            let message = format!(
-                "Cannot cleanup team with {} active member(s): {}. Use requestShutdown to gracefully terminate teammates first.",
-                left.len(),
-                left.join(", ")
-            );
-            return Ok(TeamDeleted { success: false, message, team_name: config.name.to_string() });
+            return Ok(TeamDeleted::refused(config.name.as_str(), &left));
         }
         self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
         self.ask(self.backend().archive_team(&self.dir)).await?;
-        let message = format!("Cleaned up directories and worktrees for team \"{}\"", config.name);
-        Ok(TeamDeleted { success: true, message, team_name: config.name.to_string() })
+        Ok(TeamDeleted::done(config.name.as_str()))
     }
 
     pub(crate) fn limits(&self) -> &Limits {

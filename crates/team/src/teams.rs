@@ -11,7 +11,7 @@ use pitcrew_store::{Backend, Event, RateScope, Slot, StoreError};
 use serde::Serialize;
 
 use crate::entropy::Entropy;
-use crate::ours::Ours;
+use crate::ours::SpawnRecord;
 use crate::{Clock, Team, refusal};
 
 /// How many numbers are tried for a team whose name is taken; there are far fewer teams.
@@ -113,7 +113,7 @@ impl Teams {
         let given = create.input.team_name.as_str();
         let name = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
         self.count_call().await?;
-        let there = self.ask(self.backend().teams().await).await?.len();
+        let there = self.backend().teams().await.map_err(refusal::of_store)?.len();
         refusal::check_count("teams", self.limits().teams, there)?;
         if create.on_taken == OnTaken::Refuse {
             self.refuse_taken(&name).await?;
@@ -153,7 +153,7 @@ impl Teams {
     /// `internal_error` when the store cannot be read.
     pub async fn list(&self) -> Result<Vec<TeamSummary>, ApiError> {
         let mut summaries = Vec::new();
-        for dir in self.ask(self.backend().teams().await).await? {
+        for dir in self.backend().teams().await.map_err(refusal::of_store)? {
             match self.backend().team(&dir).await {
                 Ok(config) => summaries.push(self.summary(dir, config)),
                 Err(StoreError::NoTeam { .. }) => {}
@@ -210,7 +210,8 @@ impl Teams {
             }
             number += 1;
             let numbered = format!("{name}-{number}");
-            config = self.new_config(create, TeamName::new(&numbered).map_err(|e| refusal::bad_name(&numbered, &e))?)?;
+            config =
+                self.new_config(create, TeamName::new(&numbered).map_err(|e| refusal::bad_name(&numbered, &e))?)?;
         }
     }
 
@@ -232,7 +233,7 @@ impl Teams {
             worktree_path: None,
             mode: None,
             is_active: None,
-            foreign: Ours::default().as_foreign()?,
+            foreign: SpawnRecord::default().into_foreign()?,
         };
         Ok(TeamConfig {
             name: name.clone(),
