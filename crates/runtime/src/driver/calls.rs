@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pitcrew_protocol::{TaskStatus, TeamCall};
+use pitcrew_protocol::{StatusChange, TaskStatus, TeamCall};
 use serde_json::Value;
 
 use super::seat::Seat;
@@ -97,7 +97,7 @@ async fn task_hooks(seat: &Seat, mode: PermissionMode, call: &ToolCall) -> Optio
         Ok(TeamCall::TaskCreate(input)) => {
             HookKind::TaskCreated(fields(String::new(), input.subject, input.description))
         }
-        Ok(TeamCall::TaskUpdate(input)) if input.status == Some(TaskStatus::Completed.into()) => {
+        Ok(TeamCall::TaskUpdate(input)) if input.status == Some(StatusChange::To(TaskStatus::Completed)) => {
             let task = seat.team.task(&input.task_id).await.ok()?;
             HookKind::TaskCompleted(fields(task.id.to_string(), task.subject, task.description))
         }
