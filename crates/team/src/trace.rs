@@ -95,29 +95,25 @@ fn blank(config: &TeamConfig, id: &MessageId, to: &AgentName) -> MessageTrace {
 
 /// What the journal tells.
 fn told(config: &TeamConfig, journal: &[JournalEntry], id: &MessageId) -> Option<MessageTrace> {
-    let mut trace = None;
-    for JournalEntry { at_ms, event } in journal {
-        let at = || wire_time(*at_ms);
-        let mut of = |to| trace.get_or_insert_with(|| blank(config, id, to));
+    let mut about = journal.iter().filter_map(|entry| Some((entry, receiver(&entry.event, id)?))).peekable();
+    let mut trace = blank(config, id, about.peek()?.1);
+    for (JournalEntry { at_ms, event }, _) in about {
+        let at = wire_time(*at_ms);
         match event {
-            Event::MessagePersisted { id: told, from, to, .. } if told == id => {
-                of(to).from.get_or_insert_with(|| from.clone());
-                of(to).persisted_at.get_or_insert_with(at);
+            Event::MessagePersisted { from, .. } => {
+                trace.from.get_or_insert_with(|| from.clone());
+                trace.persisted_at.get_or_insert(at);
             }
-            Event::MessageInjected { id: told, to } if told == id => {
-                of(to).injected_at.get_or_insert_with(at);
+            Event::MessageInjected { .. } => {
+                trace.injected_at.get_or_insert(at);
             }
-            Event::MessageAcknowledged { id: told, to } if told == id => {
-                of(to).acknowledged_at.get_or_insert_with(at);
+            Event::MessageAcknowledged { .. } => {
+                trace.acknowledged_at.get_or_insert(at);
             }
-            Event::MessageDead { id: told, to, reason } if told == id => {
-                of(to).dead.get_or_insert_with(|| DeadLetter { reason: reason.clone(), at: at() });
+            Event::MessageDead { reason, .. } => {
+                trace.dead.get_or_insert_with(|| DeadLetter { reason: reason.clone(), at });
             }
-            Event::MessagePersisted { .. }
-            | Event::MessageInjected { .. }
-            | Event::MessageAcknowledged { .. }
-            | Event::MessageDead { .. }
-            | Event::TeamCreated { .. }
+            Event::TeamCreated { .. }
             | Event::TeamDeleted { .. }
             | Event::TaskChanged { .. }
             | Event::MemberChanged { .. }
@@ -125,9 +121,24 @@ fn told(config: &TeamConfig, journal: &[JournalEntry], id: &MessageId) -> Option
             | Event::TurnEnded { .. } => {}
         }
     }
-    let mut trace = trace?;
     trace.state = state_of(&trace, false);
     Some(trace)
+}
+
+/// The receiver of the message `id`, when the event is about it.
+fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
+    match event {
+        Event::MessagePersisted { id: told, to, .. }
+        | Event::MessageInjected { id: told, to }
+        | Event::MessageAcknowledged { id: told, to }
+        | Event::MessageDead { id: told, to, .. } => (told == id).then_some(to),
+        Event::TeamCreated { .. }
+        | Event::TeamDeleted { .. }
+        | Event::TaskChanged { .. }
+        | Event::MemberChanged { .. }
+        | Event::Permission { .. }
+        | Event::TurnEnded { .. } => None,
+    }
 }
 
 /// What the inbox adds: a message read by another client, or written by one.
