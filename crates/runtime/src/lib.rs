@@ -1,13 +1,17 @@
 //! Where agents live: how they run, the tools they work with, and what they may do.
 //!
-//! Start reading at `agent`, which decides; `driver` carries out, `crew` keeps the team together, `run` is the face.
+//! Start reading at `run`, which is the face; `crew` keeps a team together, `agent` decides for one agent and `driver`
+//! carries that out.
 
 pub mod agent;
 pub mod definitions;
+mod driver;
+pub mod events;
 pub mod gate;
 pub mod hooks;
 pub mod process;
 pub mod prompts;
+pub mod run;
 pub mod settings;
 pub mod tools;
 pub mod transcript;
