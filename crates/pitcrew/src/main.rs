@@ -9,7 +9,6 @@ mod context;
 mod failure;
 mod output;
 mod selection;
-mod shapes;
 
 fn main() -> std::process::ExitCode {
     cli::start()

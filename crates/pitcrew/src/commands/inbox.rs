@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Frame, LEAD_NAME, Message, MessageId};
-use pitcrew_store::{Change, StoredMessage};
-use pitcrew_team::Team;
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME};
+use pitcrew_store::Change;
+use pitcrew_team::{MessageView, Team};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -34,19 +34,11 @@ pub(crate) struct Inbox {
     team: TeamChoice,
 }
 
-/// The answer: the messages as the file holds them, each with its id.
 #[derive(Debug, Serialize)]
 struct Shown {
     agent: AgentName,
-    messages: Vec<Entry>,
+    messages: Vec<MessageView>,
     total: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Entry {
-    id: MessageId,
-    #[serde(flatten)]
-    message: Message,
 }
 
 impl Inbox {
@@ -63,10 +55,9 @@ impl Inbox {
         })
     }
 
-    async fn entries(&self, team: &Team, agent: &AgentName) -> Result<Vec<Entry>, Failure> {
-        let stored = team.backend().inbox(team.dir(), &agent.inbox_file()).await.map_err(Failure::internal)?;
-        let wanted = |stored: &StoredMessage| !self.unread || !stored.message.is_read();
-        Ok(stored.into_iter().filter(wanted).map(|s| Entry { id: s.id, message: s.message }).collect())
+    async fn entries(&self, team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
+        let mail = if self.unread { team.unread(agent).await? } else { team.mail(agent).await? };
+        Ok(mail.into_iter().map(MessageView::from).collect())
     }
 
     async fn follow(&self, context: &Context, team: &Team, agent: &AgentName) -> Result<(), Failure> {
@@ -77,7 +68,7 @@ impl Inbox {
         loop {
             for entry in self.entries(team, agent).await? {
                 if shown.insert(entry.id.clone()) {
-                    context.output.item(&entry, Entry::text)?;
+                    context.output.item(&entry, text)?;
                 }
             }
             loop {
@@ -117,27 +108,23 @@ impl Shown {
         if self.messages.is_empty() {
             return format!("nothing for {}", self.agent);
         }
-        self.messages.iter().map(Entry::text).collect::<Vec<_>>().join("\n")
+        self.messages.iter().map(text).collect::<Vec<_>>().join("\n")
     }
 }
 
-impl Entry {
-    fn text(&self) -> String {
-        let message = &self.message;
-        let mut text = format!("{STRONG}{}{STRONG:#}", printable(&message.from));
-        if let Some(summary) = &message.summary {
-            let _ = write!(text, ": {}", printable(summary));
-        }
-        let at = message.timestamp.as_deref().unwrap_or("at no known time");
-        let state = if message.is_read() { "read" } else { "unread" };
-        let _ = writeln!(text, "  {FAINT}{} {state} {}{FAINT:#}", printable(at), self.id);
-        let said = match Frame::detect(&message.text) {
-            Some(frame) => format!("[{}] {}", frame.kind(), message.text),
-            None => message.text.clone(),
-        };
-        for line in printable(&said).lines() {
-            let _ = writeln!(text, "  {line}");
-        }
-        text
+fn text(message: &MessageView) -> String {
+    let mut text = format!("{STRONG}{}{STRONG:#}", printable(&message.from));
+    if let Some(summary) = &message.summary {
+        let _ = write!(text, ": {}", printable(summary));
     }
+    let at = message.timestamp.as_deref().unwrap_or("at no known time");
+    let state = if message.read { "read" } else { "unread" };
+    let _ = writeln!(text, "  {FAINT}{} {state} {}{FAINT:#}", printable(at), printable(&message.id.0));
+    if let Some(frame) = message.frame {
+        let _ = writeln!(text, "  [{frame}]");
+    }
+    for line in printable(&message.text).lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
 }

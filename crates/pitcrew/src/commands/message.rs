@@ -7,6 +7,7 @@ use pitcrew_team::MessageTrace;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output::printable;
 
 /// Tell what became of a message: persisted, injected, acknowledged or dead, with the times
 #[derive(Debug, clap::Args)]
@@ -20,4 +21,21 @@ impl Message {
         let trace = context.briefly(async { Ok(context.teams()?.message(&MessageId(self.id)).await?) })?;
         context.output.answer(&trace, text)
     }
+}
+
+fn text(trace: &MessageTrace) -> String {
+    let from = trace.from.as_deref().unwrap_or("somebody");
+    let mut text = format!("from {} to {} in team {}\n", printable(from), printable(trace.to.as_str()), printable(&trace.team));
+    let steps = [
+        ("persisted", &trace.persisted_at),
+        ("injected", &trace.injected_at),
+        ("acknowledged", &trace.acknowledged_at),
+    ];
+    for (step, at) in steps {
+        let _ = writeln!(text, "{step:<13} {}", at.as_deref().unwrap_or("-"));
+    }
+    if let Some(dead) = &trace.dead {
+        let _ = writeln!(text, "{:<13} {}: {}", "dead", dead.at, printable(&dead.reason));
+    }
+    text
 }

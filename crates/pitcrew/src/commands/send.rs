@@ -3,12 +3,11 @@
 use std::io::Read as _;
 
 use pitcrew_protocol::SendMessageInput;
-use pitcrew_team::{Actor, Sent};
+use pitcrew_team::{Actor, Receipt, Sent, SentView};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
-use crate::shapes::SentShape;
 
 /// What we are called when `--from` does not say.
 const OPERATOR: &str = "operator";
@@ -75,5 +74,9 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
 
 /// Tells that a message was sent, with the ids it can be asked for by.
 pub(crate) fn answered(context: &Context, sent: &Sent) -> Result<(), Failure> {
-    context.output.answer(&SentShape::new(sent)?, SentShape::text)
+    context.output.answer(&SentView(sent), |SentView(sent)| {
+        let state = |receipt: &Receipt| serde_json::to_value(receipt.state).ok()?.as_str().map(str::to_owned);
+        let line = |receipt: &Receipt| format!("{}: {} as {}", receipt.to, state(receipt).unwrap_or_default(), receipt.id);
+        sent.receipts.iter().map(line).collect::<Vec<_>>().join("\n")
+    })
 }

@@ -6,6 +6,9 @@ mod get;
 pub(crate) mod list;
 mod update;
 
+use pitcrew_protocol::TaskId;
+use serde_json::Value;
+
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -29,4 +32,20 @@ impl Task {
             Self::Claim(command) => context.briefly(command.run(context)),
         }
     }
+}
+
+/// Reads `KEY=VALUE`, where VALUE is JSON or else plain text.
+fn metadata_entry(text: &str) -> Result<(String, Value), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => {
+            let value = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+            Ok((key.to_owned(), value))
+        }
+        Some(_) | None => Err("write KEY=VALUE".to_owned()),
+    }
+}
+
+/// Tasks as people write them: `#1 #2`.
+fn ids(ids: &[TaskId]) -> String {
+    ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ")
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{
-    AgentName, AssistantEvent, Content, EventIds, LEAD_NAME, ResultEvent, StreamBlock, StreamEvent, SystemInit,
+    AgentName, AssistantEvent, Content, EventIds, LEAD_NAME, ResultEvent, Block as StreamBlock, StreamEvent, SystemInit,
     TeamEvent, UserEvent,
 };
 use pitcrew_runtime::events::{Answered, RunEvent, ToolEnded};

@@ -8,6 +8,7 @@ use super::board::Board;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream::Stream;
+use super::tally::Tally;
 use super::view::{Remark, View};
 use crate::failure::Failure;
 use crate::output;
@@ -32,6 +33,8 @@ pub(crate) struct Watched {
     pub(crate) signal: Option<EndSignal>,
     /// The face, for what is to be shown last.
     pub(crate) face: Face,
+    /// What it took.
+    pub(crate) tally: Tally,
 }
 
 /// All that can wake the loop.
@@ -54,6 +57,7 @@ pub(crate) async fn watch(
 ) -> Result<Watched, Failure> {
     let stopper = handle.stopper();
     let mut view = View::default();
+    let mut tally = Tally::new();
     let mut signal = None;
     loop {
         let wake = tokio::select! {
@@ -62,7 +66,10 @@ pub(crate) async fn watch(
             heard = heard(questions.as_mut()) => Wake::Heard(heard),
         };
         match wake {
-            Wake::Event(event) => face.show(&mut view, &event)?,
+            Wake::Event(event) => {
+                tally.add(&event);
+                face.show(&mut view, &event)?;
+            }
             Wake::Signal(first) if signal.is_none() => {
                 signal = Some(first);
                 face.remark(&view, "asking everyone to stop; once more kills them");
@@ -78,7 +85,7 @@ pub(crate) async fn watch(
         }
     }
     face.clear();
-    Ok(Watched { outcome: handle.outcome().await, signal, face })
+    Ok(Watched { outcome: handle.outcome().await, signal, face, tally })
 }
 
 async fn heard(questions: Option<&mut Questions>) -> Heard {

@@ -1,5 +1,6 @@
 //! `pitcrew member mode`.
 
+use pitcrew_protocol::AgentName;
 use pitcrew_team::Actor;
 use serde_json::json;
 
@@ -22,7 +23,7 @@ pub(crate) struct Mode {
 impl Mode {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.open(context).await?;
-        team.set_mode(&Actor::User, &self.name, &self.mode).await?;
+        team.set_mode(&Actor::User, &AgentName::foreign(&self.name), &self.mode).await?;
         let answer = json!({"success": true, "name": self.name, "mode": self.mode});
         context.output.answer(&answer, |_| format!("{} is in mode {} now", self.name, self.mode))
     }

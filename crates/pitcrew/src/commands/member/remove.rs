@@ -1,5 +1,6 @@
 //! `pitcrew member remove`.
 
+use pitcrew_protocol::AgentName;
 use pitcrew_team::Actor;
 use serde_json::json;
 
@@ -19,7 +20,7 @@ pub(crate) struct Remove {
 impl Remove {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.open(context).await?;
-        let removed = team.remove_member(&Actor::User, &self.name).await?;
+        let removed = team.remove_member(&Actor::User, &AgentName::foreign(&self.name)).await?;
         let answer = json!({
             "success": true,
             "message": format!("{} is no member of {} any more", self.name, team.name()),

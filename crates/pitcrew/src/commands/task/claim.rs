@@ -1,12 +1,11 @@
 //! `pitcrew task claim`.
 
 use pitcrew_protocol::AgentName;
-use pitcrew_team::Actor;
+use pitcrew_team::{Actor, TaskView};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
-use crate::shapes::TaskShape;
 
 /// Make a member the owner of a task and set it in progress; of any number of claims one wins
 #[derive(Debug, clap::Args)]
@@ -28,8 +27,7 @@ impl Claim {
         let team = self.team.open(context).await?;
         let actor = Actor::Member(AgentName::foreign(&self.member));
         let task = team.claim(&actor, self.id.as_deref()).await?;
-        let shape = TaskShape::read(&team, &task).await?;
         let owner = self.member;
-        context.output.answer(&shape, |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))
+        context.output.answer(&TaskView::of(&task), |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))
     }
 }

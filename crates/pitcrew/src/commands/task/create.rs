@@ -1,13 +1,12 @@
 //! `pitcrew task create`.
 
 use pitcrew_protocol::TaskCreateInput;
-use pitcrew_team::Actor;
+use pitcrew_team::{Actor, TaskView};
 use serde_json::{Map, Value};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
-use crate::shapes::{self, TaskShape};
 
 /// Add a task to the team's list
 #[derive(Debug, clap::Args)]
@@ -21,7 +20,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "TEXT")]
     active_form: Option<String>,
     /// A free field, where VALUE is JSON or plain text; may be given several times
-    #[arg(long, value_name = "KEY=VALUE", value_parser = shapes::metadata_entry)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
     metadata: Vec<(String, Value)>,
     #[command(flatten)]
     team: TeamChoice,
@@ -38,7 +37,6 @@ impl Create {
             metadata: (!metadata.is_empty()).then_some(metadata),
         };
         let task = team.create_task(&Actor::User, input, None).await?;
-        let shape = TaskShape::read(&team, &task).await?;
-        context.output.answer(&shape, |task| format!("made task #{}: {}", task.task_id, task.subject))
+        context.output.answer(&TaskView::of(&task), |task| format!("made task #{}: {}", task.task_id, task.subject))
     }
 }

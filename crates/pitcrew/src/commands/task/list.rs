@@ -1,7 +1,7 @@
 //! `pitcrew task list`.
 
-use pitcrew_protocol::{Task, TaskId, TaskStatus, open_blockers};
-use serde::Serialize;
+use pitcrew_protocol::TaskStatus;
+use pitcrew_team::{TaskListView, TaskRowView};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -24,70 +24,35 @@ pub(crate) struct List {
     team: TeamChoice,
 }
 
-/// The answer, as TaskList of the API reference gives it.
-#[derive(Debug, Serialize)]
-pub(crate) struct Listed {
-    tasks: Vec<Row>,
-    total: usize,
-}
-
-#[derive(Debug, Serialize)]
-struct Row {
-    id: TaskId,
-    subject: String,
-    status: TaskStatus,
-    owner: Option<String>,
-    /// Only blockers that are not completed.
-    #[serde(rename = "blockedBy")]
-    blocked_by: Vec<TaskId>,
-    blocks: Vec<TaskId>,
-}
-
 impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let tasks = self.team.open(context).await?.tasks().await?;
-        let wanted = |task: &&Task| {
+        let mut listed = TaskListView::of(&tasks);
+        listed.tasks.retain(|task| {
             self.status.is_none_or(|status| task.status == status)
                 && self.owner.as_ref().is_none_or(|owner| task.owner.as_ref() == Some(owner))
-        };
-        let listed = Listed::new(tasks.iter().filter(wanted), &tasks);
-        context.output.answer(&listed, Listed::text)
+        });
+        listed.total = listed.tasks.len();
+        context.output.answer(&listed, table)
     }
 }
 
-impl Listed {
-    /// The rows of `shown`, whose blockers are among `all`.
-    pub(crate) fn new<'a>(shown: impl Iterator<Item = &'a Task>, all: &[Task]) -> Self {
-        let row = |task: &Task| Row {
-            id: task.id.clone(),
-            subject: task.subject.clone(),
-            status: task.status,
-            owner: task.owner.clone(),
-            blocked_by: open_blockers(task, all).into_iter().cloned().collect(),
-            blocks: task.blocks.clone(),
-        };
-        let tasks: Vec<Row> = shown.map(row).collect();
-        Self { total: tasks.len(), tasks }
+/// The tasks as a table.
+pub(crate) fn table(listed: &TaskListView) -> String {
+    if listed.tasks.is_empty() {
+        return "no tasks".to_owned();
     }
-
-    /// The table.
-    pub(crate) fn text(&self) -> String {
-        if self.tasks.is_empty() {
-            return "no tasks".to_owned();
-        }
-        let ids = |ids: &[TaskId]| ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(" ");
-        let cells = |row: &Row| {
-            [
-                format!("#{}", row.id),
-                row.status.as_str().replace('_', " "),
-                row.owner.clone().unwrap_or_else(|| "-".to_owned()),
-                first_line(&row.subject, SUBJECT_CHARS),
-                ids(&row.blocked_by),
-            ]
-        };
-        let rows: Vec<_> = self.tasks.iter().map(cells).collect();
-        output::table(["TASK", "STATUS", "OWNER", "SUBJECT", "WAITS FOR"], &rows)
-    }
+    let cells = |row: &TaskRowView| {
+        [
+            format!("#{}", row.id),
+            row.status.as_str().replace('_', " "),
+            row.owner.clone().unwrap_or_else(|| "-".to_owned()),
+            first_line(&row.subject, SUBJECT_CHARS),
+            super::ids(&row.blocked_by),
+        ]
+    };
+    let rows: Vec<_> = listed.tasks.iter().map(cells).collect();
+    output::table(["TASK", "STATUS", "OWNER", "SUBJECT", "WAITS FOR"], &rows)
 }
 
 fn status(name: &str) -> Result<TaskStatus, String> {

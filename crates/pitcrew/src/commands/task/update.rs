@@ -1,13 +1,12 @@
 //! `pitcrew task update`.
 
 use pitcrew_protocol::{StatusChange, TaskUpdateInput};
-use pitcrew_team::{Actor, Team};
+use pitcrew_team::{Actor, TaskView, Team};
 use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
-use crate::shapes::{self, TaskShape};
 
 /// Change a task: its status, owner, blockers, texts or free fields
 #[derive(Debug, clap::Args)]
@@ -40,7 +39,7 @@ pub(crate) struct Update {
     #[arg(long, value_name = "ID")]
     blocks: Vec<String>,
     /// A free field, where VALUE is JSON or plain text, and null removes it; may be given several times
-    #[arg(long, value_name = "KEY=VALUE", value_parser = shapes::metadata_entry)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
     metadata: Vec<(String, Value)>,
     #[command(flatten)]
     team: TeamChoice,
@@ -74,8 +73,7 @@ impl Update {
 
 async fn changed(context: &Context, team: &Team, id: &str, fields: &[String]) -> Result<(), Failure> {
     let task = team.task(id).await?;
-    let shape = TaskShape::read(team, &task).await?;
-    context.output.answer(&shape, |task| match fields {
+    context.output.answer(&TaskView::of(&task), |task| match fields {
         [] => format!("task #{} was so already", task.task_id),
         fields => format!("changed {} of task #{}", fields.join(", "), task.task_id),
     })

@@ -6,6 +6,9 @@ use pitcrew_team::{CreateTeam, OnTaken};
 use crate::context::Context;
 use crate::failure::Failure;
 
+/// What stands for the model of a lead that nobody has started yet.
+const INHERITED: &str = "inherit";
+
 /// Make a team with a lead and an empty task list
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  pitcrew team create backend --description \"fix the build\"")]
@@ -33,7 +36,7 @@ impl Create {
         let wanted = CreateTeam {
             input,
             cwd: context.cwd.display().to_string(),
-            model: self.model,
+            model: self.model.unwrap_or_else(|| INHERITED.to_owned()),
             session_id: uuid::Uuid::new_v4().to_string(),
             on_taken: OnTaken::Refuse,
         };

@@ -1,12 +1,12 @@
 //! `pitcrew team list`.
 
+use jiff::Timestamp;
 use pitcrew_team::TeamSummary;
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
-use crate::shapes::iso;
 
 /// The widest description in the table.
 const DESCRIPTION_CHARS: usize = 50;
@@ -38,10 +38,14 @@ fn table(teams: &[TeamSummary]) -> String {
         [
             team.name.clone(),
             team.members.len().to_string(),
-            team.created_at_ms.and_then(iso).unwrap_or_else(|| "-".to_owned()),
+            team.created_at_ms.and_then(day).unwrap_or_else(|| "-".to_owned()),
             about.map(|text| first_line(text, DESCRIPTION_CHARS)).unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = teams.iter().map(cells).collect();
     output::table(["TEAM", "MEMBERS", "MADE", "ABOUT"], &rows)
+}
+
+fn day(at_ms: i64) -> Option<String> {
+    Timestamp::from_millisecond(at_ms).ok().map(|at| at.strftime("%Y-%m-%d").to_string())
 }

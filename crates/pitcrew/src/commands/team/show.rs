@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use pitcrew_protocol::TeamConfig;
 use pitcrew_store::LeaseHolder;
+use pitcrew_team::TaskListView;
 use serde::Serialize;
 
 use crate::commands::member::list::table as members;
-use crate::commands::task::list::Listed;
+use crate::commands::task::list::table as tasks;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{FAINT, STRONG, printable};
@@ -25,7 +26,7 @@ pub(crate) struct Show {
 struct Shown {
     team: TeamConfig,
     team_file_path: PathBuf,
-    tasks: Listed,
+    tasks: TaskListView,
     /// The process that runs the team now.
     run_by: Option<LeaseHolder>,
 }
@@ -33,11 +34,10 @@ struct Shown {
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = selection::open(context, self.name.as_deref()).await?;
-        let tasks = team.tasks().await?;
         let shown = Shown {
             team: team.config().await?,
             team_file_path: team.file(),
-            tasks: Listed::new(tasks.iter(), &tasks),
+            tasks: TaskListView::of(&team.tasks().await?),
             run_by: team.backend().lease_holder(team.dir()).await.map_err(Failure::internal)?,
         };
         context.output.answer(&shown, Shown::text)
@@ -56,7 +56,7 @@ impl Shown {
             printable(self.team.name.as_str()),
             self.team_file_path.display(),
             members(&self.team.members),
-            self.tasks.text(),
+            tasks(&self.tasks),
         )
     }
 }
