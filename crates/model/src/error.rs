@@ -126,7 +126,7 @@ pub enum ModelError {
         message: String,
     },
     /// Any other refusal, by HTTP status or by an error event inside a stream.
-    #[error("{vendor} answered {status} {kind}: {message}")]
+    #[error("{vendor} answered {status}{}: {message}", spaced(kind))]
     Status {
         /// The vendor.
         vendor: &'static str,
@@ -192,5 +192,13 @@ impl ModelError {
     /// Tells whether the vendor is short of capacity, so that everyone who calls it should slow down.
     pub fn slows_the_team(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. })
+    }
+}
+
+fn spaced(kind: &str) -> String {
+    if kind.is_empty() {
+        String::new()
+    } else {
+        format!(" {kind}")
     }
 }

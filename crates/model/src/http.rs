@@ -1,11 +1,12 @@
 //! The HTTP client, its limits in time, and how refusals of both vendors are sorted.
 
+use std::net::IpAddr;
 use std::sync::Once;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::header::HeaderMap;
-use reqwest::{RequestBuilder, StatusCode, Url};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{RequestBuilder, Url};
 use serde_json::Value;
 
 use crate::emit::Emitter;
@@ -62,10 +63,25 @@ pub(crate) fn client(
     } else {
         builder
     };
+    // No proxy can reach our own loopback.
+    let builder = if is_loopback(&url) {
+        builder.no_proxy()
+    } else {
+        builder
+    };
     let client = builder
         .build()
         .map_err(|source| ModelError::Client { vendor, source })?;
     Ok((client, url))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host
+        .trim_start_matches('[')
+        .trim_end_matches(']')
+        .parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Appends a path to a base URL, whether or not that ends in a slash.
@@ -85,7 +101,7 @@ pub(crate) async fn exchange(
         source: source.without_url(),
     };
     let response = request.send().await.map_err(transport)?;
-    if !response.status().is_success() {
+    if !response.status().is_success() || is_no_stream(response.headers()) {
         return Err(refusal(vendor, response).await);
     }
     let mut decoder = Decoder::default();
@@ -208,15 +224,18 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     let text = String::from_utf8_lossy(&body);
     let json = serde_json::from_str(&text).unwrap_or(Value::Null);
     let excerpt: String = text.trim().chars().take(EXCERPT_CHARS).collect();
-    let fallback = match (excerpt.is_empty(), status) {
-        (false, _) => excerpt,
-        (true, status) => reason(status).to_owned(),
-    };
-    refused(vendor, status.as_u16(), &json, &fallback, retry_after)
+    let reason = status.canonical_reason().unwrap_or("no reason given");
+    let fallback = if excerpt.is_empty() { reason } else { &excerpt };
+    refused(vendor, status.as_u16(), &json, fallback, retry_after)
 }
 
-fn reason(status: StatusCode) -> &'static str {
-    status.canonical_reason().unwrap_or("no reason given")
+/// Knows by its type a reply that is no stream of events, whatever its status: a web page, or an error that says 200.
+fn is_no_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    content_type
+        .is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
 }
 
 /// Reads `retry-after-ms`, and `retry-after` in seconds or as a date, which is measured against the server's own clock.

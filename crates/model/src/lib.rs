@@ -7,7 +7,7 @@
 //! What this crate leaves to others: it runs no tools, keeps no transcripts, knows no teams beyond a name, and reads
 //! neither the environment nor the settings. Where models are reached is told to it as [`Endpoints`].
 //!
-//! Start reading at [`Model`] and [`Request`], then [`open`].
+//! Start reading at [`Model`] and [`Request`], then [`open()`].
 
 mod anthropic;
 mod call;

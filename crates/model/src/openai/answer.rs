@@ -159,7 +159,7 @@ impl Chunks {
         let at = known.unwrap_or_else(|| {
             // An id is missing on some servers; results need one that no other call of the conversation has.
             let id = if id.is_empty() {
-                made_up_id(&self.id, self.calls.len())
+                made_up_id()
             } else {
                 id.to_owned()
             };
@@ -220,9 +220,9 @@ impl Call {
     }
 }
 
-fn made_up_id(completion: &str, number: usize) -> String {
-    let random = crate::retry::random();
-    format!("call_{completion}_{number}_{random:08x}")
+fn made_up_id() -> String {
+    let (high, low) = (crate::retry::random(), crate::retry::random());
+    format!("call_{high:08x}{low:08x}")
 }
 
 fn stop_reason(reason: &str) -> StopReason {

@@ -1,6 +1,6 @@
 //! Scripted models: real members of a team whose answers come from a YAML file.
 //!
-//! [`format`] is the file, [`told`] what an agent was told so far, [`condition`] what a script asks about that,
+//! [`mod@format`] is the file, [`mod@told`] what an agent was told so far, [`condition`] what a script asks about that,
 //! [`template`] its variables, [`replay`] finds the turn that is due. `docs/scripts.md` tells people how to write one.
 
 mod condition;

@@ -136,7 +136,7 @@ impl<'a> Replay<'a> {
 
     fn turn(&mut self, turn: &Turn) -> Played {
         for (name, capture) in &turn.capture {
-            match capture.take(self.heard(), &self.vars)? {
+            match capture.take(self.hearing(), &self.vars)? {
                 Some(value) => self.vars.set(name, value),
                 None if self.vars.has(name) => {}
                 None => {
@@ -293,19 +293,16 @@ impl<'a> Replay<'a> {
             .unwrap_or(self.messages.len())
     }
 
-    fn heard(&self) -> &[Told] {
-        let end = self.told.partition_point(|told| told.at < self.horizon());
-        self.told.get(..end).unwrap_or_default()
+    fn hearing(&self) -> Hearing<'_> {
+        Hearing {
+            told: &self.told,
+            latest: self.latest,
+            end: self.horizon(),
+        }
     }
 
     fn holds(&self, condition: &Condition) -> Result<bool, String> {
-        condition.holds(
-            Hearing {
-                told: self.heard(),
-                latest: self.latest,
-            },
-            &self.vars,
-        )
+        condition.holds(self.hearing(), &self.vars)
     }
 
     fn due(&self, blocks: Vec<Block>, delay: Duration) -> ControlFlow<Answer> {

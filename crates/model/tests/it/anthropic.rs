@@ -224,7 +224,7 @@ async fn what_waiting_does_not_mend_is_not_tried_again() {
     let invalid = check_final(400, error("invalid_request_error", "no such field")).await;
     insta::assert_snapshot!(invalid, @"anthropic answered 400 invalid_request_error: no such field");
     let unknown = check_final(404, json!({})).await;
-    insta::assert_snapshot!(unknown, @"anthropic answered 404 : {}");
+    insta::assert_snapshot!(unknown, @"anthropic answered 404: {}");
 }
 
 #[tokio::test]

@@ -216,3 +216,23 @@ async fn a_local_ollama_lists_its_models_and_answers_without_a_key() {
     );
     assert!(!seen[1].headers.contains_key("authorization"));
 }
+
+#[tokio::test]
+async fn a_reply_that_is_no_stream_is_an_error_and_not_tried_again() {
+    let json = vec![("content-type", "application/json")];
+    let page = vec![("content-type", "text/html; charset=utf-8")];
+    let fake = Fake::start([
+        Reply::Status(
+            200,
+            json,
+            json!({"error": {"code": 400, "message": "no such model"}}),
+        ),
+        Reply::Status(200, page, json!("a page")),
+    ])
+    .await;
+    let model = fake.model(MODEL);
+    let error = call(model.as_ref(), hello()).await.unwrap_err();
+    insta::assert_snapshot!(error, @"openai answered 200: no such model");
+    let error = call(model.as_ref(), hello()).await.unwrap_err();
+    insta::assert_snapshot!(error, @"openai answered 200: a page");
+}
