@@ -1,5 +1,6 @@
 //! Calls made again: with back-off, in the team's pace, and as long as the vendor asks.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -103,7 +104,7 @@ impl Model for Retrying {
                 if error.slows_the_team() {
                     pace.hold(delay);
                 }
-                let reason = error.to_string();
+                let reason = in_full(&error);
                 out.emit(StreamEvent::Waiting { reason, delay }).await;
                 tokio::time::sleep(delay).await;
             }
@@ -133,6 +134,12 @@ async fn keep_pace(pace: &Pace, out: &Emitter) {
         out.emit(StreamEvent::Waiting { reason, delay }).await;
         tokio::time::sleep(delay).await;
     }
+}
+
+/// Writes an error with all its causes.
+fn in_full(error: &ModelError) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Draws a number between 0 and 1.

@@ -1,6 +1,6 @@
 //! A request as the Messages API takes it.
 //!
-//! Blocks go out as they are kept, with three exceptions that the API would refuse: empty texts and thoughts without
+//! Blocks go out as they are kept, with three exceptions that the API would refuse: blank texts and thoughts without
 //! a signature stay home, a tool's arguments become an object, and neighbours of one role share a message.
 
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(super) fn body(model: &str, request: &Request) -> Value {
     let mut system: Vec<Value> = request
         .system
         .iter()
-        .filter(|text| !text.is_empty())
+        .filter(|text| !text.trim().is_empty())
         .map(|text| json!({"type": "text", "text": text}))
         .collect();
     mark_cached(system.last_mut());
@@ -73,7 +73,7 @@ fn messages(messages: &[Message]) -> Vec<Value> {
 /// Writes a block, or nothing when the API refuses it and it says nothing.
 fn block(block: &Block) -> Option<Value> {
     match block {
-        Block::Text { text, .. } if text.is_empty() => None,
+        Block::Text { text, .. } if text.trim().is_empty() => None,
         Block::Thinking { signature, .. } if signature.is_empty() => None,
         Block::ToolUse {
             id,
@@ -95,7 +95,9 @@ fn block(block: &Block) -> Option<Value> {
             is_error,
             extra,
         } => {
-            let inner = inner.iter().filter(|block| block.as_text() != Some(""));
+            let inner = inner
+                .iter()
+                .filter(|block| block.as_text().is_none_or(|text| !text.trim().is_empty()));
             let result = Block::ToolResult {
                 tool_use_id: tool_use_id.clone(),
                 content: Some(ToolContent::Blocks(inner.cloned().collect())),
@@ -182,11 +184,11 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_one_role_share_a_message_and_what_is_empty_stays_home() {
+    fn neighbours_of_one_role_share_a_message_and_what_is_blank_stays_home() {
         let sent = messages(&[
             Message::user(vec![Block::text("a")]),
             Message::user(vec![Block::text("b")]),
-            Message::assistant(vec![Block::text(""), Block::thinking("unsigned", "")]),
+            Message::assistant(vec![Block::text("\n\n"), Block::thinking("unsigned", "")]),
             Message::user(vec![Block::text("c")]),
         ]);
         assert_eq!(sent.len(), 1);

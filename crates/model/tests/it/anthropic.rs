@@ -275,3 +275,58 @@ async fn an_answer_with_thoughts_unknown_blocks_and_a_broken_call_goes_back_as_i
     ]);
     assert_eq!(fake.seen()[1].body["messages"][1]["content"], expected);
 }
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_with_its_cause() {
+    let fake = Fake::start([]).await;
+    let endpoints = Endpoints {
+        anthropic_base_url: Some("http://127.0.0.1:1".to_owned()),
+        ..fake.endpoints()
+    };
+    let model = pitcrew_model::open(
+        &MODEL.parse().unwrap(),
+        &endpoints,
+        &Pace::new(),
+        &RetryPolicy::default(),
+    )
+    .unwrap();
+    let told = model.respond(request(hello())).next().await;
+    let Some(Ok(StreamEvent::Waiting { reason, .. })) = told else {
+        panic!("the call waits for the server, but: {told:?}");
+    };
+    assert!(
+        reason.starts_with("anthropic cannot be reached: "),
+        "{reason}"
+    );
+    assert!(reason.contains("refused"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_was_not_offered_is_passed_on_for_the_agent_to_answer() {
+    let said = messages(&[
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "Teleport", "input": {}}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}),
+        json!({"type": "message_stop"}),
+    ]);
+    let fake = Fake::start([Reply::Stream(said), Reply::Stream(message_saying("sorry"))]).await;
+    let model = fake.model(MODEL);
+    let response = finished(&call(model.as_ref(), hello()).await.unwrap());
+    assert_eq!(
+        response.blocks,
+        [Block::tool_use("t", "Teleport", json!({}))]
+    );
+
+    let mut conversation = hello();
+    conversation.push(Message::assistant(response.blocks));
+    conversation.push(Message::user(vec![Block::tool_error(
+        "t",
+        "no such tool: Teleport",
+    )]));
+    let next = finished(&call(model.as_ref(), conversation).await.unwrap());
+    assert_eq!(next.blocks, [Block::text("sorry")]);
+    let answer = &fake.seen()[1].body["messages"][2]["content"][0];
+    assert_eq!(
+        (&answer["is_error"], &answer["tool_use_id"]),
+        (&json!(true), &json!("t"))
+    );
+}

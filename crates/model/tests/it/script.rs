@@ -360,6 +360,8 @@ fn a_file_that_is_no_script_is_refused_and_says_where() {
         let error = refused(text);
         assert!(error.contains("test.yaml"), "{error}");
     }
+    let deep = "[{choose: [{turns: ".repeat(100_000);
+    assert!(refused(&format!("agents: {{bob: {deep}")).contains("limit"));
     insta::assert_snapshot!(refused("agents:\n  bob:\n    - when: {contains: x}\n"), @"the script test.yaml has a fault: a step needs text, thinking or tools, or wait_for, choose or repeat at line 3, column 7");
 }
 

@@ -160,7 +160,7 @@ fn by_idle_moments(history: &[String]) -> Vec<Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn a_conversation_with_crashes_does_what_one_without_does(
