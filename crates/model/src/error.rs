@@ -149,10 +149,7 @@ impl ModelError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { source, .. } => !source.is_builder() && !source.is_redirect(),
-            Self::StreamCut { .. }
-            | Self::Decode { .. }
-            | Self::RateLimited { .. }
-            | Self::Overloaded { .. } => true,
+            Self::StreamCut { .. } | Self::Decode { .. } | Self::RateLimited { .. } | Self::Overloaded { .. } => true,
             Self::Status { status, .. } => matches!(status, 408 | 409 | 425 | 500..),
             Self::Spec { .. }
             | Self::NoModel
@@ -196,9 +193,5 @@ impl ModelError {
 }
 
 fn spaced(kind: &str) -> String {
-    if kind.is_empty() {
-        String::new()
-    } else {
-        format!(" {kind}")
-    }
+    if kind.is_empty() { String::new() } else { format!(" {kind}") }
 }

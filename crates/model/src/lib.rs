@@ -26,9 +26,7 @@ mod script;
 mod spec;
 mod sse;
 
-pub use call::{
-    AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage,
-};
+pub use call::{AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage};
 pub use conversation::{Block, Extra, Message, Role, ToolContent};
 pub use endpoints::{Endpoints, Secret};
 pub use error::ModelError;

@@ -48,10 +48,7 @@ impl RetryPolicy {
             return (asked <= self.longest_retry_after).then_some(asked);
         }
         let doublings = failed.saturating_sub(1).min(31);
-        let delay = self
-            .first_delay
-            .saturating_mul(1 << doublings)
-            .min(self.longest_delay);
+        let delay = self.first_delay.saturating_mul(1 << doublings).min(self.longest_delay);
         Some(delay.mul_f64(1.0 - jitter / 2.0))
     }
 }
@@ -68,11 +65,7 @@ pub struct Retrying {
 impl Retrying {
     /// Wraps a model; all models of a team share one pace.
     pub fn new(inner: Arc<dyn Model>, pace: Pace, policy: RetryPolicy) -> Self {
-        Self {
-            inner,
-            pace,
-            policy,
-        }
+        Self { inner, pace, policy }
     }
 }
 

@@ -56,52 +56,24 @@ fn calls_of<'a>(answer: &'a Message, interrupted: &[usize]) -> Vec<Call<'a>> {
         | Block::Image { .. }
         | Block::Other(_) => None,
     });
-    let places = interrupted
-        .iter()
-        .copied()
-        .map(Some)
-        .chain(std::iter::repeat(None));
-    calls
-        .zip(places)
-        .map(|((id, tool), place)| Call { id, tool, place })
-        .collect()
+    let places = interrupted.iter().copied().map(Some).chain(std::iter::repeat(None));
+    calls.zip(places).map(|((id, tool), place)| Call { id, tool, place }).collect()
 }
 
 fn interrupted(calls: &[Call<'_>], told: &[Told]) -> Vec<usize> {
     let places = calls.iter().filter_map(|call| call.place);
-    places
-        .filter(|place| told.get(*place).is_some_and(|told| told.at == NEVER))
-        .collect()
+    places.filter(|place| told.get(*place).is_some_and(|told| told.at == NEVER)).collect()
 }
 
 fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) {
     match block {
-        Block::Text { text, .. } => told.push(Told {
-            at,
-            tool: None,
-            text: readable(text),
-        }),
-        Block::ToolResult {
-            tool_use_id,
-            content,
-            ..
-        } => {
+        Block::Text { text, .. } => told.push(Told { at, tool: None, text: readable(text) }),
+        Block::ToolResult { tool_use_id, content, .. } => {
             let text = content.as_ref().map(ToolContent::text).unwrap_or_default();
-            let at = if text.contains(INTERRUPTED) {
-                NEVER
-            } else {
-                at
-            };
+            let at = if text.contains(INTERRUPTED) { NEVER } else { at };
             let call = calls.iter_mut().find(|call| call.id == tool_use_id);
-            let tool = call
-                .as_ref()
-                .map(|call| call.tool.to_owned())
-                .unwrap_or_default();
-            let result = Told {
-                at,
-                tool: Some(tool),
-                text,
-            };
+            let tool = call.as_ref().map(|call| call.tool.to_owned()).unwrap_or_default();
+            let result = Told { at, tool: Some(tool), text };
             let place = call.as_ref().and_then(|call| call.place);
             match place.and_then(|place| told.get_mut(place)) {
                 Some(told) => *told = result,
@@ -128,15 +100,11 @@ impl Told {
             let json: Value = serde_json::from_str(text.trim()).ok()?;
             json.pointer(pointer).cloned()
         };
-        let mail = self
-            .text
-            .split("<teammate-message")
-            .skip(1)
-            .filter_map(|piece| {
-                let (_, body) = piece.split_once(">\n")?;
-                let (body, _) = body.rsplit_once("</teammate-message>")?;
-                find(body)
-            });
+        let mail = self.text.split("<teammate-message").skip(1).filter_map(|piece| {
+            let (_, body) = piece.split_once(">\n")?;
+            let (body, _) = body.rsplit_once("</teammate-message>")?;
+            find(body)
+        });
         mail.last().or_else(|| find(&self.text))
     }
 }
@@ -146,16 +114,6 @@ fn readable(text: &str) -> String {
     if !text.contains("<teammate-message") {
         return text.to_owned();
     }
-    let entities = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#39;", "'"),
-        ("&amp;", "&"),
-    ];
-    entities
-        .iter()
-        .fold(text.to_owned(), |text, (entity, plain)| {
-            text.replace(entity, plain)
-        })
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    entities.iter().fold(text.to_owned(), |text, (entity, plain)| text.replace(entity, plain))
 }

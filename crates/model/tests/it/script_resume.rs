@@ -5,8 +5,7 @@ use std::path::Path;
 
 use futures_util::StreamExt;
 use pitcrew_model::{
-    AgentTag, Block, INTERRUPTED, Message, Model, Request, Role, Script, Scripted, StopReason,
-    StreamEvent,
+    AgentTag, Block, INTERRUPTED, Message, Model, Request, Role, Script, Scripted, StopReason, StreamEvent,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -17,16 +16,11 @@ const LONGEST: usize = 40;
 /// Writes scripts of every kind of step, as the JSON that YAML includes. Every call has a number of its own.
 fn script() -> impl Strategy<Value = String> {
     let word = prop::sample::select(vec!["red", "green", "blue"]);
-    let condition = (
-        word,
-        prop::sample::select(vec!["anywhere", "latest"]),
-        1..3_u8,
-    )
+    let condition = (word, prop::sample::select(vec!["anywhere", "latest"]), 1..3_u8)
         .prop_map(|(word, scope, times)| json!({"contains": word, "in": scope, "times": times}));
     let call = Just(json!({"name": "Paint", "input": {"seen": "${seen}"}}));
     let capture = json!({"seen": {"regex": "red|green|blue", "default": "nothing"}});
-    let calls = prop::collection::vec(call, 1..4)
-        .prop_map(move |tools| json!({"tools": tools, "capture": capture}));
+    let calls = prop::collection::vec(call, 1..4).prop_map(move |tools| json!({"tools": tools, "capture": capture}));
     let leaf = prop_oneof![
         3 => calls,
         1 => Just(json!({"text": "said"})),
@@ -45,9 +39,7 @@ fn script() -> impl Strategy<Value = String> {
     });
     prop::collection::vec(step, 1..5).prop_map(|mut steps| {
         let mut number = 0;
-        steps
-            .iter_mut()
-            .for_each(|step| number_calls(step, &mut number));
+        steps.iter_mut().for_each(|step| number_calls(step, &mut number));
         json!({"agents": {"bob": steps}}).to_string()
     })
 }
@@ -59,9 +51,7 @@ fn number_calls(value: &mut Value, number: &mut u64) {
                 *number += 1;
                 input.insert("number".to_owned(), json!(*number));
             }
-            fields
-                .values_mut()
-                .for_each(|value| number_calls(value, number));
+            fields.values_mut().for_each(|value| number_calls(value, number));
         }
         Value::Array(items) => items.iter_mut().for_each(|item| number_calls(item, number)),
         _ => {}
@@ -108,10 +98,9 @@ async fn play(script: &str, crashes: &[bool]) -> (Vec<String>, Vec<Message>) {
             continue;
         }
         let results = response.blocks.iter().filter_map(|block| match block {
-            Block::ToolUse { id, .. } if crashes.next() == Some(true) => Some(Block::tool_error(
-                id,
-                format!("{INTERRUPTED} red green blue"),
-            )),
+            Block::ToolUse { id, .. } if crashes.next() == Some(true) => {
+                Some(Block::tool_error(id, format!("{INTERRUPTED} red green blue")))
+            }
             Block::ToolUse { id, input, .. } => Some(Block::tool_result(id, world.run(input))),
             _ => None,
         });
@@ -122,10 +111,7 @@ async fn play(script: &str, crashes: &[bool]) -> (Vec<String>, Vec<Message>) {
 
 async fn respond(model: &Scripted, messages: &[Message]) -> pitcrew_model::Response {
     let request = Request {
-        agent: AgentTag {
-            name: "bob".to_owned(),
-            team: None,
-        },
+        agent: AgentTag { name: "bob".to_owned(), team: None },
         system: Vec::new(),
         messages: messages.to_vec(),
         tools: Vec::new(),
