@@ -19,10 +19,7 @@ const DEFAULT_AGENT: &str = "default";
 pub(super) struct ScriptFile {
     /// What the script is for; nothing reads it.
     #[serde(default)]
-    #[expect(
-        dead_code,
-        reason = "for people; named here so that it is no unknown field"
-    )]
+    #[expect(dead_code, reason = "for people; named here so that it is no unknown field")]
     description: Option<String>,
     /// The turns of each agent, by its name, by a pattern such as `worker-*`, or under `default` for all others.
     agents: BTreeMap<AgentPattern, Vec<Step>>,
@@ -33,30 +30,16 @@ impl ScriptFile {
     pub(super) fn steps_for(&self, agent: &str) -> Option<&[Step]> {
         let exact = self.agents.iter().find(|(pattern, _)| pattern.0 == agent);
         let fitting = || {
-            let fitting = self
-                .agents
-                .iter()
-                .filter(|(pattern, _)| pattern.fits(agent));
+            let fitting = self.agents.iter().filter(|(pattern, _)| pattern.fits(agent));
             fitting.max_by_key(|(pattern, _)| pattern.0.len())
         };
-        let default = || {
-            self.agents
-                .iter()
-                .find(|(pattern, _)| pattern.0 == DEFAULT_AGENT)
-        };
-        exact
-            .or_else(fitting)
-            .or_else(default)
-            .map(|(_, steps)| steps.as_slice())
+        let default = || self.agents.iter().find(|(pattern, _)| pattern.0 == DEFAULT_AGENT);
+        exact.or_else(fitting).or_else(default).map(|(_, steps)| steps.as_slice())
     }
 
     /// Lists the names and patterns, for an error.
     pub(super) fn known_agents(&self) -> String {
-        let names: Vec<&str> = self
-            .agents
-            .keys()
-            .map(|pattern| pattern.0.as_str())
-            .collect();
+        let names: Vec<&str> = self.agents.keys().map(|pattern| pattern.0.as_str()).collect();
         names.join(", ")
     }
 }
@@ -210,16 +193,11 @@ impl TryFrom<WrittenStep> for Step {
             (None, None, None) => {
                 return Err("a step needs text, thinking or tools, or wait_for, choose or repeat");
             }
-            (Some(condition), None, None) if !calls && turn.capture.is_empty() => {
-                Act::WaitFor { condition, turn }
-            }
+            (Some(condition), None, None) if !calls && turn.capture.is_empty() => Act::WaitFor { condition, turn },
             (None, Some(branches), None) if bare => Act::Choose(branches),
             (None, None, Some(repeat)) if bare => Act::Repeat(repeat),
             _ => return Err("a step is one thing: an answer, a wait_for, a choose or a repeat"),
         };
-        Ok(Self {
-            when: written.when,
-            act,
-        })
+        Ok(Self { when: written.when, act })
     }
 }

@@ -1,9 +1,7 @@
 //! The Messages API against a fake server.
 
 use futures_util::StreamExt;
-use pitcrew_model::{
-    Block, Endpoints, Message, ModelError, Pace, RetryPolicy, StopReason, StreamEvent, Usage,
-};
+use pitcrew_model::{Block, Endpoints, Message, ModelError, Pace, RetryPolicy, StopReason, StreamEvent, Usage};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -35,31 +33,16 @@ async fn a_call_sends_the_conversation_and_returns_text_thoughts_calls_and_usage
     let fake = Fake::start([Reply::Stream(said)]).await;
     let events = call(fake.model(MODEL).as_ref(), hello()).await.unwrap();
     assert_eq!(events[0], StreamEvent::ThinkingDelta("hm".to_owned()));
-    assert_eq!(
-        events[1],
-        StreamEvent::ToolStarted {
-            name: "Bash".to_owned()
-        }
-    );
+    assert_eq!(events[1], StreamEvent::ToolStarted { name: "Bash".to_owned() });
     let response = finished(&events);
     assert_eq!(
         response.blocks,
-        [
-            Block::thinking("hm", "c2ln"),
-            Block::tool_use("t1", "Bash", json!({"command": "ls"}))
-        ]
+        [Block::thinking("hm", "c2ln"), Block::tool_use("t1", "Bash", json!({"command": "ls"}))]
     );
     assert_eq!(response.stop, StopReason::ToolUse);
-    assert_eq!(
-        (response.id.as_str(), response.model.as_str()),
-        ("msg_1", "claude-x-1")
-    );
-    let usage = Usage {
-        input_tokens: 7,
-        output_tokens: 20,
-        cache_creation_input_tokens: 2,
-        cache_read_input_tokens: 3,
-    };
+    assert_eq!((response.id.as_str(), response.model.as_str()), ("msg_1", "claude-x-1"));
+    let usage =
+        Usage { input_tokens: 7, output_tokens: 20, cache_creation_input_tokens: 2, cache_read_input_tokens: 3 };
     assert_eq!(response.usage, usage);
 
     let seen = &fake.seen()[0];
@@ -86,23 +69,14 @@ async fn text_is_told_while_the_server_still_writes() {
     let whole = message_saying("héllo").concat();
     let inside_letter = whole.find("\"héllo").unwrap() + 3;
     let bytes = whole.as_bytes();
-    let delta_length = bytes[inside_letter..]
-        .windows(2)
-        .position(|two| two == b"\n\n")
-        .unwrap()
-        + 2;
+    let delta_length = bytes[inside_letter..].windows(2).position(|two| two == b"\n\n").unwrap() + 2;
     let after_delta = inside_letter + delta_length;
     server.send(bytes[..inside_letter].to_vec()).unwrap();
-    server
-        .send(bytes[inside_letter..after_delta].to_vec())
-        .unwrap();
+    server.send(bytes[inside_letter..after_delta].to_vec()).unwrap();
     let told = events.next().await.unwrap().unwrap();
     assert_eq!(told, StreamEvent::TextDelta("héllo".to_owned()));
     server.send(bytes[after_delta..].to_vec()).unwrap();
-    assert!(matches!(
-        events.next().await,
-        Some(Ok(StreamEvent::Finished(_)))
-    ));
+    assert!(matches!(events.next().await, Some(Ok(StreamEvent::Finished(_)))));
     assert!(events.next().await.is_none());
 }
 
@@ -115,8 +89,7 @@ async fn a_bearer_token_serves_where_there_is_no_key() {
         ..Endpoints::default()
     };
     let spec = MODEL.parse().unwrap();
-    let model =
-        pitcrew_model::open(&spec, &endpoints, &Pace::new(), &RetryPolicy::default()).unwrap();
+    let model = pitcrew_model::open(&spec, &endpoints, &Pace::new(), &RetryPolicy::default()).unwrap();
     call(model.as_ref(), hello()).await.unwrap();
     let seen = &fake.seen()[0];
     assert_eq!(seen.headers["authorization"], "Bearer tok");
@@ -126,12 +99,7 @@ async fn a_bearer_token_serves_where_there_is_no_key() {
 #[tokio::test]
 async fn a_missing_key_is_told_before_anything_is_called() {
     let spec = MODEL.parse().unwrap();
-    let opened = pitcrew_model::open(
-        &spec,
-        &Endpoints::default(),
-        &Pace::new(),
-        &RetryPolicy::default(),
-    );
+    let opened = pitcrew_model::open(&spec, &Endpoints::default(), &Pace::new(), &RetryPolicy::default());
     insta::assert_snapshot!(opened.err().unwrap(), @"anthropic needs a key: set ANTHROPIC_API_KEY");
 }
 
@@ -139,11 +107,7 @@ async fn a_missing_key_is_told_before_anything_is_called() {
 async fn check_cut(reply: Reply) {
     let fake = Fake::start([reply, Reply::Stream(message_saying("whole"))]).await;
     let events = call(fake.model(MODEL).as_ref(), hello()).await.unwrap();
-    assert!(
-        events
-            .iter()
-            .any(|event| matches!(event, StreamEvent::Waiting { .. }))
-    );
+    assert!(events.iter().any(|event| matches!(event, StreamEvent::Waiting { .. })));
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
     let seen = fake.seen();
     assert_eq!(seen.len(), 2);
@@ -152,26 +116,17 @@ async fn check_cut(reply: Reply) {
 
 #[tokio::test]
 async fn a_stream_cut_in_the_middle_is_asked_for_again_as_a_whole() {
-    let half = || {
-        message_saying("half")
-            .into_iter()
-            .take(3)
-            .collect::<Vec<_>>()
-    };
+    let half = || message_saying("half").into_iter().take(3).collect::<Vec<_>>();
     check_cut(Reply::Cut(half())).await;
     // Closed in good order, but without the end of the message.
     check_cut(Reply::Stream(half())).await;
     check_cut(Reply::Stream(vec!["data: {\"type\": \"mess".to_owned()])).await;
-    check_cut(Reply::Stream(vec![
-        "data: {\"type\": \"mess\n\n".to_owned(),
-    ]))
-    .await;
+    check_cut(Reply::Stream(vec!["data: {\"type\": \"mess\n\n".to_owned()])).await;
 }
 
 #[tokio::test]
 async fn an_overloaded_service_is_called_again_whether_it_says_so_by_status_or_in_the_stream() {
-    let body =
-        json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
+    let body = json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}});
     check_cut(Reply::Status(529, vec![], body.clone())).await;
     check_cut(Reply::Stream(messages(&[body]))).await;
     check_cut(Reply::Status(503, vec![], json!("bad gateway"))).await;
@@ -179,8 +134,7 @@ async fn an_overloaded_service_is_called_again_whether_it_says_so_by_status_or_i
 
 #[tokio::test]
 async fn a_rate_limit_of_one_model_makes_the_others_of_its_team_wait() {
-    let body =
-        json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
+    let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
     let limited = Reply::Status(429, vec![("retry-after", "60")], body);
     let fake = Fake::start([limited, Reply::Stream(message_saying("hi"))]).await;
     let pace = Pace::new();
@@ -191,21 +145,12 @@ async fn a_rate_limit_of_one_model_makes_the_others_of_its_team_wait() {
     assert_eq!(delay.as_secs(), 60);
     insta::assert_snapshot!(reason, @"anthropic limits the rate of requests: slow down");
 
-    let mut second = fake
-        .model_at_pace("openai/y", &pace)
-        .respond(request(hello()));
+    let mut second = fake.model_at_pace("openai/y", &pace).respond(request(hello()));
     let told = second.next().await;
-    assert!(
-        matches!(told, Some(Ok(StreamEvent::Waiting { .. }))),
-        "{told:?}"
-    );
+    assert!(matches!(told, Some(Ok(StreamEvent::Waiting { .. }))), "{told:?}");
     let stranger = call(fake.model(MODEL).as_ref(), hello()).await.unwrap();
     assert_eq!(finished(&stranger).blocks, [Block::text("hi")]);
-    assert_eq!(
-        fake.seen().len(),
-        2,
-        "the second model of the team has not called"
-    );
+    assert_eq!(fake.seen().len(), 2, "the second model of the team has not called");
 }
 
 /// An error that must come back at once, after a single request.
@@ -224,19 +169,15 @@ async fn what_waiting_does_not_mend_is_not_tried_again() {
     let invalid = check_final(400, error("invalid_request_error", "no such field")).await;
     insta::assert_snapshot!(invalid, @"anthropic answered 400 invalid_request_error: no such field");
     let unknown = check_final(404, json!({})).await;
-    insta::assert_snapshot!(unknown, @"anthropic answered 404 : {}");
+    insta::assert_snapshot!(unknown, @"anthropic answered 404: {}");
 }
 
 #[tokio::test]
 async fn an_over_long_conversation_is_an_error_of_its_own() {
     let message = "prompt is too long: 210000 tokens > 200000 maximum";
-    let body =
-        json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+    let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
     let error = check_final(400, body).await;
-    assert!(
-        matches!(error, ModelError::ContextTooLong { .. }),
-        "{error:?}"
-    );
+    assert!(matches!(error, ModelError::ContextTooLong { .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -262,10 +203,7 @@ async fn an_answer_with_thoughts_unknown_blocks_and_a_broken_call_goes_back_as_i
     let answer = serde_json::to_string(&Message::assistant(first.blocks)).unwrap();
     let mut conversation = hello();
     conversation.push(serde_json::from_str(&answer).unwrap());
-    conversation.push(Message::user(vec![Block::tool_error(
-        "t",
-        "the input is no JSON",
-    )]));
+    conversation.push(Message::user(vec![Block::tool_error("t", "the input is no JSON")]));
     call(model.as_ref(), conversation).await.unwrap();
     let expected = json!([
         {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
@@ -274,4 +212,39 @@ async fn an_answer_with_thoughts_unknown_blocks_and_a_broken_call_goes_back_as_i
         {"type": "tool_use", "id": "t", "name": "Bash", "input": {"invalid_input": "{\"command\": \"l"}},
     ]);
     assert_eq!(fake.seen()[1].body["messages"][1]["content"], expected);
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_there_is_told_with_its_cause() {
+    let fake = Fake::start([]).await;
+    let endpoints = Endpoints { anthropic_base_url: Some("http://127.0.0.1:1".to_owned()), ..fake.endpoints() };
+    let model =
+        pitcrew_model::open(&MODEL.parse().unwrap(), &endpoints, &Pace::new(), &RetryPolicy::default()).unwrap();
+    let told = model.respond(request(hello())).next().await;
+    let Some(Ok(StreamEvent::Waiting { reason, .. })) = told else {
+        panic!("the call waits for the server, but: {told:?}");
+    };
+    assert!(reason.starts_with("anthropic cannot be reached: "), "{reason}");
+    assert!(reason.contains("refused"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_call_of_a_tool_that_was_not_offered_is_passed_on_for_the_agent_to_answer() {
+    let said = messages(&[
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "Teleport", "input": {}}}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {}}),
+        json!({"type": "message_stop"}),
+    ]);
+    let fake = Fake::start([Reply::Stream(said), Reply::Stream(message_saying("sorry"))]).await;
+    let model = fake.model(MODEL);
+    let response = finished(&call(model.as_ref(), hello()).await.unwrap());
+    assert_eq!(response.blocks, [Block::tool_use("t", "Teleport", json!({}))]);
+
+    let mut conversation = hello();
+    conversation.push(Message::assistant(response.blocks));
+    conversation.push(Message::user(vec![Block::tool_error("t", "no such tool: Teleport")]));
+    let next = finished(&call(model.as_ref(), conversation).await.unwrap());
+    assert_eq!(next.blocks, [Block::text("sorry")]);
+    let answer = &fake.seen()[1].body["messages"][2]["content"][0];
+    assert_eq!((&answer["is_error"], &answer["tool_use_id"]), (&json!(true), &json!("t")));
 }

@@ -11,8 +11,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri};
 use futures_util::{Stream, StreamExt, stream};
 use pitcrew_model::{
-    AgentTag, Endpoints, Message, Model, ModelError, ModelSpec, Pace, Request, RetryPolicy,
-    StreamEvent, ToolSpec,
+    AgentTag, Endpoints, Message, Model, ModelError, ModelSpec, Pace, Request, RetryPolicy, StreamEvent, ToolSpec,
 };
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -50,23 +49,15 @@ struct Shared {
 
 impl Fake {
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
-        let shared = Arc::new(Shared {
-            replies: Mutex::new(replies.into_iter().collect()),
-            seen: Mutex::new(Vec::new()),
-        });
+        let shared =
+            Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), seen: Mutex::new(Vec::new()) });
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let router = Router::new()
-            .fallback(answer)
-            .with_state(Arc::clone(&shared));
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let server = tokio::spawn(async move {
             axum::serve(listener, router).await.unwrap();
         });
-        Self {
-            url,
-            shared,
-            server,
-        }
+        Self { url, shared, server }
     }
 
     pub(crate) fn seen(&self) -> Vec<Seen> {
@@ -82,10 +73,7 @@ impl Fake {
             ("OLLAMA_HOST", self.url.clone()),
         ];
         Endpoints::from_lookup(|name| {
-            variables
-                .iter()
-                .find(|(variable, _)| *variable == name)
-                .map(|(_, value)| value.clone())
+            variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.clone())
         })
     }
 
@@ -95,11 +83,8 @@ impl Fake {
 
     pub(crate) fn model_at_pace(&self, spec: &str, pace: &Pace) -> Arc<dyn Model> {
         let spec: ModelSpec = spec.parse().unwrap();
-        let quick = RetryPolicy {
-            attempts: 3,
-            first_delay: std::time::Duration::from_millis(1),
-            ..RetryPolicy::default()
-        };
+        let quick =
+            RetryPolicy { attempts: 3, first_delay: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
         pitcrew_model::open(&spec, &self.endpoints(), pace, &quick).unwrap()
     }
 }
@@ -110,35 +95,18 @@ impl Drop for Fake {
     }
 }
 
-async fn answer(
-    State(shared): State<Arc<Shared>>,
-    uri: Uri,
-    headers: HeaderMap,
-    body: Bytes,
-) -> Response<Body> {
+async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    shared.seen.lock().unwrap().push(Seen {
-        path: uri.path().to_owned(),
-        headers,
-        body,
-    });
-    let reply = shared
-        .replies
-        .lock()
-        .unwrap()
-        .pop_front()
-        .expect("a reply for every request");
+    shared.seen.lock().unwrap().push(Seen { path: uri.path().to_owned(), headers, body });
+    let reply = shared.replies.lock().unwrap().pop_front().expect("a reply for every request");
     match reply {
         Reply::Status(status, headers, body) => {
-            let response = headers.into_iter().fold(
-                Response::builder().status(status),
-                |response, (name, value)| response.header(name, value),
-            );
+            let response = headers
+                .into_iter()
+                .fold(Response::builder().status(status), |response, (name, value)| response.header(name, value));
             response.body(Body::from(body.to_string())).unwrap()
         }
-        Reply::Stream(pieces) => {
-            streaming(stream::iter(pieces.into_iter().map(Ok::<_, Infallible>)))
-        }
+        Reply::Stream(pieces) => streaming(stream::iter(pieces.into_iter().map(Ok::<_, Infallible>))),
         Reply::Cut(pieces) => {
             let pieces = pieces.into_iter().map(Ok);
             streaming(stream::iter(pieces.chain([Err(io::Error::other("cut"))])))
@@ -155,10 +123,7 @@ where
     P: Into<Bytes> + 'static,
     E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static,
 {
-    Response::builder()
-        .header("content-type", "text/event-stream")
-        .body(Body::from_stream(pieces))
-        .unwrap()
+    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
 }
 
 /// Writes events of the Messages API, one piece each.
@@ -172,10 +137,7 @@ pub(crate) fn messages(events: &[Value]) -> Vec<String> {
 
 /// Writes chunks of a chat completion, one piece each.
 pub(crate) fn chunks(chunks: &[Value]) -> Vec<String> {
-    chunks
-        .iter()
-        .map(|chunk| format!("data: {chunk}\n\n"))
-        .collect()
+    chunks.iter().map(|chunk| format!("data: {chunk}\n\n")).collect()
 }
 
 /// Writes a whole message that says one text.
@@ -192,10 +154,7 @@ pub(crate) fn message_saying(text: &str) -> Vec<String> {
 
 pub(crate) fn request(messages: Vec<Message>) -> Request {
     Request {
-        agent: AgentTag {
-            name: "bob".to_owned(),
-            team: Some("crew".to_owned()),
-        },
+        agent: AgentTag { name: "bob".to_owned(), team: Some("crew".to_owned()) },
         system: vec!["You are bob.".to_owned(), "Be brief.".to_owned()],
         messages,
         tools: vec![ToolSpec {
@@ -208,10 +167,7 @@ pub(crate) fn request(messages: Vec<Message>) -> Request {
 }
 
 /// Makes a call and returns all its events.
-pub(crate) async fn call(
-    model: &dyn Model,
-    messages: Vec<Message>,
-) -> Result<Vec<StreamEvent>, ModelError> {
+pub(crate) async fn call(model: &dyn Model, messages: Vec<Message>) -> Result<Vec<StreamEvent>, ModelError> {
     let events: Vec<_> = model.respond(request(messages)).collect().await;
     events.into_iter().collect()
 }

@@ -14,3 +14,5 @@ mod retry;
 mod script;
 #[cfg(test)]
 mod script_docs;
+#[cfg(test)]
+mod script_resume;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use pitcrew_model::{
-    Block, Model, ModelError, Pace, Request, Response, ResponseStream, RetryPolicy, Retrying,
-    StopReason, StreamEvent, Usage,
+    Block, Model, ModelError, Pace, Request, Response, ResponseStream, RetryPolicy, Retrying, StopReason, StreamEvent,
+    Usage,
 };
 use tokio::time::Instant;
 
@@ -22,10 +22,7 @@ struct Prepared {
 
 impl Prepared {
     fn new(calls: impl IntoIterator<Item = Vec<Result<StreamEvent, ModelError>>>) -> Arc<Self> {
-        Arc::new(Self {
-            calls: Mutex::new(calls.into_iter().collect()),
-            ..Self::default()
-        })
+        Arc::new(Self { calls: Mutex::new(calls.into_iter().collect()), ..Self::default() })
     }
 
     fn called_at(&self) -> Vec<Instant> {
@@ -44,12 +41,7 @@ impl Model for Prepared {
 
     fn respond(&self, _: Request) -> ResponseStream {
         self.called_at.lock().unwrap().push(Instant::now());
-        let events = self
-            .calls
-            .lock()
-            .unwrap()
-            .pop_front()
-            .expect("a prepared call");
+        let events = self.calls.lock().unwrap().pop_front().expect("a prepared call");
         Box::pin(stream::iter(events))
     }
 }
@@ -84,14 +76,8 @@ fn retrying(inner: &Arc<Prepared>, pace: &Pace) -> Retrying {
 #[tokio::test(start_paused = true)]
 async fn a_partial_answer_is_voided_by_a_wait_and_never_finished() {
     let half = || Ok(StreamEvent::TextDelta("half".to_owned()));
-    let inner = Prepared::new([
-        vec![half(), Err(cut())],
-        vec![half()],
-        vec![half(), answer()],
-    ]);
-    let events = call(&retrying(&inner, &Pace::new()), Vec::new())
-        .await
-        .unwrap();
+    let inner = Prepared::new([vec![half(), Err(cut())], vec![half()], vec![half(), answer()]]);
+    let events = call(&retrying(&inner, &Pace::new()), Vec::new()).await.unwrap();
     let shape: Vec<&str> = events
         .iter()
         .map(|event| match event {
@@ -116,10 +102,7 @@ async fn pauses_grow_up_to_the_longest_and_the_last_error_is_told() {
         let longest = Duration::from_millis((500 << i).min(32_000));
         let pause = pair[1] - pair[0];
         // Timers count in whole milliseconds, rounded up.
-        assert!(
-            pause >= longest / 2 && pause <= longest + Duration::from_millis(1),
-            "{i}: {pause:?}"
-        );
+        assert!(pause >= longest / 2 && pause <= longest + Duration::from_millis(1), "{i}: {pause:?}");
     }
 }
 
@@ -130,10 +113,7 @@ async fn a_rate_limit_holds_every_model_of_the_team_as_long_as_the_vendor_asks()
     let second = Prepared::new([vec![answer()]]);
     let start = Instant::now();
     let mut slowed = retrying(&first, &pace).respond(request(Vec::new()));
-    assert!(matches!(
-        slowed.next().await,
-        Some(Ok(StreamEvent::Waiting { .. }))
-    ));
+    assert!(matches!(slowed.next().await, Some(Ok(StreamEvent::Waiting { .. }))));
     let others = retrying(&second, &pace);
     let (slowed, other) = tokio::join!(slowed.collect::<Vec<_>>(), call(&others, Vec::new()));
     assert!(matches!(slowed.last(), Some(Ok(StreamEvent::Finished(_)))));
@@ -149,10 +129,7 @@ async fn a_cut_stream_slows_nobody_else() {
     let pace = Pace::new();
     let inner = Prepared::new([vec![Err(cut())]]);
     let mut events = retrying(&inner, &pace).respond(request(Vec::new()));
-    assert!(matches!(
-        events.next().await,
-        Some(Ok(StreamEvent::Waiting { .. }))
-    ));
+    assert!(matches!(events.next().await, Some(Ok(StreamEvent::Waiting { .. }))));
     assert_eq!(pace.remaining(), None);
 }
 

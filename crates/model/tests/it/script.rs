@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use pitcrew_model::{
-    AgentTag, Block, INTERRUPTED, Message, Model, ModelError, Request, Response, Role, Script,
-    Scripted, StopReason, StreamEvent,
+    AgentTag, Block, INTERRUPTED, Message, Model, ModelError, Request, Response, Role, Script, Scripted, StopReason,
+    StreamEvent,
 };
 use serde_json::{Value, json};
 
@@ -22,11 +22,7 @@ impl Talk {
     fn new(script: &str, agent: &'static str) -> Self {
         let script = Script::parse(Path::new("test.yaml"), script).unwrap();
         let messages = vec![Message::user(vec![Block::text("go")])];
-        Self {
-            model: Scripted::new(script),
-            agent,
-            messages,
-        }
+        Self { model: Scripted::new(script), agent, messages }
     }
 
     fn tell(&mut self, text: &str) -> &mut Self {
@@ -36,20 +32,11 @@ impl Talk {
 
     /// Answers the calls of the last turn, in order.
     fn results(&mut self, texts: &[&str]) -> &mut Self {
-        let calls = self
-            .messages
-            .last()
-            .unwrap()
-            .blocks
-            .iter()
-            .filter_map(|block| match block {
-                Block::ToolUse { id, .. } => Some(id.clone()),
-                _ => None,
-            });
-        let results: Vec<Block> = calls
-            .zip(texts)
-            .map(|(id, text)| Block::tool_result(id, *text))
-            .collect();
+        let calls = self.messages.last().unwrap().blocks.iter().filter_map(|block| match block {
+            Block::ToolUse { id, .. } => Some(id.clone()),
+            _ => None,
+        });
+        let results: Vec<Block> = calls.zip(texts).map(|(id, text)| Block::tool_result(id, *text)).collect();
         assert_eq!(results.len(), texts.len());
         self.messages.push(Message::user(results));
         self
@@ -57,10 +44,7 @@ impl Talk {
 
     async fn respond(&self, messages: &[Message]) -> Result<Response, ModelError> {
         let request = Request {
-            agent: AgentTag {
-                name: self.agent.to_owned(),
-                team: Some("crew".to_owned()),
-            },
+            agent: AgentTag { name: self.agent.to_owned(), team: Some("crew".to_owned()) },
             system: Vec::new(),
             messages: messages.to_vec(),
             tools: Vec::new(),
@@ -114,39 +98,27 @@ impl Talk {
 
 #[tokio::test]
 async fn turns_come_in_order_and_then_the_script_is_over() {
-    let script = "agents: {bob: [{thinking: hm, text: first}, {tools: [{name: Bash, input: {command: ls}}, {name: TaskList}]}]}";
+    let script =
+        "agents: {bob: [{thinking: hm, text: first}, {tools: [{name: Bash, input: {command: ls}}, {name: TaskList}]}]}";
     let mut talk = Talk::new(script, "bob");
     let first = talk.respond(&talk.messages).await.unwrap();
-    assert_eq!(
-        first.blocks,
-        [Block::thinking("hm", ""), Block::text("first")]
-    );
+    assert_eq!(first.blocks, [Block::thinking("hm", ""), Block::text("first")]);
     assert_eq!(first.stop, StopReason::EndTurn);
     talk.turn().await;
     talk.tell("more");
-    assert_eq!(
-        talk.respond(&talk.messages).await.unwrap().stop,
-        StopReason::ToolUse
-    );
+    assert_eq!(talk.respond(&talk.messages).await.unwrap().stop, StopReason::ToolUse);
     assert_eq!(talk.turn().await, r#"Bash{"command":"ls"} TaskList{}"#);
     talk.results(&["a", "b"]);
     assert_eq!(talk.turn().await, "I have nothing left to do.");
-    assert_eq!(
-        talk.tell("still there?").turn().await,
-        "I have nothing left to do."
-    );
+    assert_eq!(talk.tell("still there?").turn().await, "I have nothing left to do.");
     talk.check_resumable().await;
 }
 
 #[tokio::test]
 async fn an_agent_plays_its_own_name_before_the_longest_pattern_before_the_default() {
-    let script = "agents: {'*-1': [{text: short}], worker-*: [{text: long}], worker-2: [{text: own}], default: [{text: other}]}";
-    for (agent, expected) in [
-        ("worker-2", "own"),
-        ("worker-1", "long"),
-        ("x-1", "short"),
-        ("lead", "other"),
-    ] {
+    let script =
+        "agents: {'*-1': [{text: short}], worker-*: [{text: long}], worker-2: [{text: own}], default: [{text: other}]}";
+    for (agent, expected) in [("worker-2", "own"), ("worker-1", "long"), ("x-1", "short"), ("lead", "other")] {
         assert_eq!(Talk::new(script, agent).turn().await, expected);
     }
 }
@@ -170,10 +142,7 @@ agents:
     let mut talk = Talk::new(script, "bob");
     talk.turn().await;
     talk.results(&["Task #7 created", r#"{"n": [3], "Task": "Task #8"}"#]);
-    assert_eq!(
-        talk.turn().await,
-        r#"Use{"id":"task-7","count":3,"none":"nothing","who":"bob@crew","sh":"${HOME}"}"#
-    );
+    assert_eq!(talk.turn().await, r#"Use{"id":"task-7","count":3,"none":"nothing","who":"bob@crew","sh":"${HOME}"}"#);
     talk.results(&["ok"]);
     talk.tell("<teammate-message teammate_id=\"alice\">\nplain &lt;b&gt;\n</teammate-message>\n\n<teammate-message teammate_id=\"team-lead\">\n{&quot;type&quot;:&quot;shutdown_request&quot;,&quot;requestId&quot;:&quot;r-1&quot;}\n</teammate-message>");
     assert_eq!(talk.turn().await, "r-1 r-1");
@@ -206,15 +175,9 @@ agents:
 
 #[tokio::test]
 async fn a_wait_without_text_says_nothing() {
-    let mut talk = Talk::new(
-        "agents: {bob: [{wait_for: {contains: now}}, {text: done}]}",
-        "bob",
-    );
+    let mut talk = Talk::new("agents: {bob: [{wait_for: {contains: now}}, {text: done}]}", "bob");
     let response = talk.respond(&talk.messages).await.unwrap();
-    assert_eq!(
-        (response.blocks.len(), response.stop),
-        (0, StopReason::EndTurn)
-    );
+    assert_eq!((response.blocks.len(), response.stop), (0, StopReason::EndTurn));
     talk.turn().await;
     assert_eq!(talk.tell("now").turn().await, "done");
 }
@@ -235,11 +198,7 @@ agents:
       text: skipped
     - text: end
 ";
-    for (result, expected) in [
-        ("exit code 2", "failed"),
-        ("ok, passed", "passed"),
-        ("ok, passed, but", "unclear"),
-    ] {
+    for (result, expected) in [("exit code 2", "failed"), ("ok, passed", "passed"), ("ok, passed, but", "unclear")] {
         let mut talk = Talk::new(script, "bob");
         talk.turn().await;
         assert_eq!(talk.results(&[result]).turn().await, expected);
@@ -307,10 +266,7 @@ async fn an_interrupted_last_turn_is_made_again_too() {
     let mut talk = Talk::new("agents: {bob: [{tools: [{name: A}]}]}", "bob");
     talk.turn().await;
     assert_eq!(talk.results(&[INTERRUPTED]).turn().await, "A{}");
-    assert_eq!(
-        talk.results(&["ok"]).turn().await,
-        "I have nothing left to do."
-    );
+    assert_eq!(talk.results(&["ok"]).turn().await, "I have nothing left to do.");
     talk.check_resumable().await;
 }
 
@@ -326,26 +282,18 @@ async fn a_turn_takes_the_time_it_is_given() {
 async fn what_cannot_be_played_names_the_file_the_agent_and_the_turn() {
     let unknown = Talk::new("agents: {alice: [], worker-*: []}", "bob");
     insta::assert_snapshot!(unknown.error().await, @r#"the script test.yaml has no turns for the agent "bob"; it knows alice, worker-*"#);
-    let mut lost = Talk::new(
-        "agents: {bob: [{text: a}, {capture: {plan: {pointer: /x}}, text: '${plan}'}]}",
-        "bob",
-    );
+    let mut lost = Talk::new("agents: {bob: [{text: a}, {capture: {plan: {pointer: /x}}, text: '${plan}'}]}", "bob");
     lost.turn().await;
     insta::assert_snapshot!(lost.error().await, @r#"the script test.yaml cannot play turn 2 of the agent "bob": nothing the agent was told fits the capture "plan""#);
     let unset = Talk::new("agents: {bob: [{text: '${plan}'}]}", "bob");
     insta::assert_snapshot!(unset.error().await, @r#"the script test.yaml cannot play turn 1 of the agent "bob": ${plan} has no value; capture it first, or write $${ for a plain ${"#);
-    let circle =
-        "agents: {bob: [{repeat: {at_most: 4000000000, turns: [{when: {contains: x}, text: y}]}}]}";
+    let circle = "agents: {bob: [{repeat: {at_most: 4000000000, turns: [{when: {contains: x}, text: y}]}}]}";
     insta::assert_snapshot!(Talk::new(circle, "bob").error().await, @r#"the script test.yaml cannot play turn 1 of the agent "bob": the script goes in circles without an answer"#);
 }
 
 #[test]
 fn a_file_that_is_no_script_is_refused_and_says_where() {
-    let refused = |text: &str| {
-        Script::parse(Path::new("test.yaml"), text)
-            .unwrap_err()
-            .to_string()
-    };
+    let refused = |text: &str| Script::parse(Path::new("test.yaml"), text).unwrap_err().to_string();
     for text in [
         "",
         "agents: 7",
@@ -360,6 +308,8 @@ fn a_file_that_is_no_script_is_refused_and_says_where() {
         let error = refused(text);
         assert!(error.contains("test.yaml"), "{error}");
     }
+    let deep = "[{choose: [{turns: ".repeat(100_000);
+    assert!(refused(&format!("agents: {{bob: {deep}")).contains("limit"));
     insta::assert_snapshot!(refused("agents:\n  bob:\n    - when: {contains: x}\n"), @"the script test.yaml has a fault: a step needs text, thinking or tools, or wait_for, choose or repeat at line 3, column 7");
 }
 
@@ -380,38 +330,19 @@ async fn a_scripted_model_uses_no_tokens_and_streams_what_it_says() {
     let script = "agents: {bob: [{thinking: hm, text: hi, tools: [{name: A}]}]}";
     let talk = Talk::new(script, "bob");
     let request = Request {
-        agent: AgentTag {
-            name: "bob".to_owned(),
-            team: None,
-        },
+        agent: AgentTag { name: "bob".to_owned(), team: None },
         system: Vec::new(),
         messages: Vec::new(),
         tools: Vec::new(),
         max_output_tokens: 1,
     };
-    let events: Vec<_> = talk
-        .model
-        .respond(request)
-        .map(Result::unwrap)
-        .collect()
-        .await;
+    let events: Vec<_> = talk.model.respond(request).map(Result::unwrap).collect().await;
     assert_eq!(events[0], StreamEvent::ThinkingDelta("hm".to_owned()));
     assert_eq!(events[1], StreamEvent::TextDelta("hi".to_owned()));
-    assert_eq!(
-        events[2],
-        StreamEvent::ToolStarted {
-            name: "A".to_owned()
-        }
-    );
-    let StreamEvent::Finished(response) = &events[3] else {
-        panic!("{:?}", events[3])
-    };
+    assert_eq!(events[2], StreamEvent::ToolStarted { name: "A".to_owned() });
+    let StreamEvent::Finished(response) = &events[3] else { panic!("{:?}", events[3]) };
     assert_eq!(response.usage.context_tokens(), 0);
-    let call = Block::tool_use(
-        "toolu_script_bob_0_0",
-        "A",
-        Value::Object(serde_json::Map::new()),
-    );
+    let call = Block::tool_use("toolu_script_bob_0_0", "A", Value::Object(serde_json::Map::new()));
     assert_eq!(response.blocks[2], call);
     assert_eq!(json!(response.stop.as_str()), json!("tool_use"));
 }

@@ -6,17 +6,13 @@ use pitcrew_model::Script;
 use serde_json::Value;
 
 fn docs(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../docs")
-        .join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(file)
 }
 
 fn examples() -> Vec<String> {
     let text = std::fs::read_to_string(docs("scripts.md")).unwrap();
     let blocks = text.split("```yaml\n").skip(1);
-    blocks
-        .map(|block| block.split("```").next().unwrap().to_owned())
-        .collect()
+    blocks.map(|block| block.split("```").next().unwrap().to_owned()).collect()
 }
 
 #[test]
@@ -28,10 +24,7 @@ fn the_schema_that_is_checked_in_is_the_one_of_the_code() {
     if kept != current {
         std::fs::write(&file, &current).unwrap();
     }
-    assert!(
-        kept == current,
-        "docs/script.schema.json was stale; look at what changed"
-    );
+    assert!(kept == current, "docs/script.schema.json was stale; look at what changed");
 }
 
 #[test]
@@ -42,10 +35,7 @@ fn the_examples_are_scripts_and_fit_the_schema() {
     for example in examples {
         Script::parse(Path::new("scripts.md"), &example).unwrap();
         let value: Value = serde_saphyr::from_str(&example).unwrap();
-        let errors: Vec<String> = schema
-            .iter_errors(&value)
-            .map(|error| error.to_string())
-            .collect();
+        let errors: Vec<String> = schema.iter_errors(&value).map(|error| error.to_string()).collect();
         assert_eq!(errors, Vec::<String>::new());
     }
 }
@@ -65,10 +55,7 @@ fn the_schema_refuses_what_the_code_refuses() {
         "agents: {a: {text: x}}",
         "{}",
     ] {
-        assert!(
-            Script::parse(Path::new("wrong.yaml"), wrong).is_err(),
-            "{wrong}"
-        );
+        assert!(Script::parse(Path::new("wrong.yaml"), wrong).is_err(), "{wrong}");
         let value: Value = serde_saphyr::from_str(wrong).unwrap();
         assert!(!schema.is_valid(&value), "{wrong}");
     }
