@@ -4,17 +4,28 @@
 //! ([`Foreign`]), so that a file written back has lost nothing. Where files live and how they are locked is `store`'s;
 //! who may do what is `team`'s.
 
+mod answer;
 mod config;
 mod error;
 mod frame;
+mod graph;
+mod inject;
+mod input;
 mod limits;
 mod message;
 mod names;
+mod results;
+mod schemas;
+mod send;
+mod stream;
+mod stream_ours;
 mod task;
 mod tolerant;
+mod tools;
 #[macro_use]
 mod wire;
 
+pub use answer::ToolAnswer;
 pub use config::{BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
 pub use error::{ApiError, ErrorCode};
 pub use frame::{
@@ -22,9 +33,27 @@ pub use frame::{
     ShutdownApproved, ShutdownRejected, ShutdownRequest, ShutdownResponse, TaskAssignment, TaskCompleted,
     TeammateTerminated,
 };
+pub use graph::{CircleError, TaskGraph, open_blockers, ready, would_cycle};
+pub use inject::{Injected, neutralised, parse as parse_injected, render};
+pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
 pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName};
+pub use results::{
+    BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged, TaskCreated, TaskDetail,
+    TaskListed, TaskRow, TaskShown, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,
+};
+pub use schemas::{TEAM_TOOLS, tool_schema};
+pub use send::SendMessageInput;
+pub use stream::{
+    AssistantEvent, AssistantMessage, Block, Content, ResultEvent, StreamEvent, StreamUsage, SystemInit, TeamEvent,
+    TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage, normalised_id,
+};
+pub use stream_ours::{EventIds, RunSummary};
 pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
+pub use tools::{
+    ExitPlanModeInput, SpawnInput, StatusChange, TaskCreateInput, TaskGetInput, TaskStopInput, TaskUpdateInput,
+    TeamCall, TeamCreateInput,
+};
 pub use wire::Foreign;

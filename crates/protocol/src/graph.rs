@@ -1,0 +1,410 @@
+//! The rules of the task graph: who waits for whom, what may be taken, and no circles.
+//!
+//! Pure. An edge counts when either end names it (`blocks` of the one, `blockedBy` of the other). A blocker that does not
+//! exist blocks nobody: nothing could ever complete it. Claiming and writing is `team`'s.
+
+use std::collections::HashMap;
+
+use crate::{Task, TaskId, TaskStatus};
+
+/// Whether a circle would close if `blocked` had to wait for `blocker`; a task that waits for itself is one.
+///
+/// For several edges at once, or many questions, use a [`TaskGraph`].
+#[must_use]
+pub fn would_cycle(tasks: &[Task], blocker: &TaskId, blocked: &TaskId) -> bool {
+    TaskGraph::of(tasks).circle(blocker, blocked).is_some()
+}
+
+/// The tasks that may be taken now, by id: pending, without owner, and every blocker completed.
+#[must_use]
+pub fn ready(tasks: &[Task]) -> Vec<&Task> {
+    let graph = TaskGraph::of(tasks);
+    let mut ready: Vec<&Task> = tasks.iter().filter(|task| graph.is_ready(&task.id)).collect();
+    ready.sort_by(|a, b| a.id.cmp(&b.id));
+    ready
+}
+
+/// The tasks that `task` still waits for, by id.
+#[must_use]
+pub fn open_blockers(task: &Task, tasks: &[Task]) -> Vec<TaskId> {
+    TaskGraph::of(tasks).open_blockers(&task.id).into_iter().cloned().collect()
+}
+
+/// A dependency would close a circle.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("task #{blocked} cannot wait for task #{blocker}: {}", told(circle))]
+pub struct CircleError {
+    /// The task that was to wait.
+    pub blocked: TaskId,
+    /// The task that it was to wait for.
+    pub blocker: TaskId,
+    /// The circle: each waits for the next, the last for the first; `blocked` is the first, `blocker` the second.
+    pub circle: Vec<TaskId>,
+}
+
+fn told(circle: &[TaskId]) -> String {
+    let first = circle.first().map(|id| format!("#{id}")).unwrap_or_default();
+    let steps: Vec<String> = circle.iter().map(|id| format!("#{id}")).chain([first]).collect();
+    format!("{} would be a circle", steps.join(" -> "))
+}
+
+/// Task ids below this are found by their number, others by their text.
+const NUMBERED_IDS: u64 = 1 << 16;
+
+/// All tasks of a team with their edges, built once, kept up with [`TaskGraph::put`], and asked often.
+#[derive(Clone, Debug, Default)]
+pub struct TaskGraph {
+    nodes: Vec<Node>,
+    places: Places,
+}
+
+/// Where the node of each task stands.
+#[derive(Clone, Debug, Default)]
+struct Places {
+    by_number: Vec<Option<usize>>,
+    by_text: HashMap<TaskId, usize>,
+}
+
+impl Places {
+    fn number(id: &TaskId) -> Option<usize> {
+        let is_plain = id.as_str().starts_with(|c: char| matches!(c, '1'..='9'));
+        let number = id.number();
+        if is_plain && (1..NUMBERED_IDS).contains(&number) { usize::try_from(number).ok() } else { None }
+    }
+
+    fn get(&self, id: &TaskId) -> Option<usize> {
+        match Self::number(id) {
+            Some(number) => self.by_number.get(number).copied().flatten(),
+            None => self.by_text.get(id).copied(),
+        }
+    }
+
+    fn set(&mut self, id: &TaskId, place: usize) {
+        let Some(number) = Self::number(id) else {
+            self.by_text.insert(id.clone(), place);
+            return;
+        };
+        if self.by_number.len() <= number {
+            self.by_number.resize(number + 1, None);
+        }
+        if let Some(slot) = self.by_number.get_mut(number) {
+            *slot = Some(place);
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    id: TaskId,
+    number: u64,
+    state: State,
+    /// The places of the tasks it waits for, in order, each once.
+    blockers: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Named by another task, but not there.
+    Absent,
+    /// Not completed, and not to be taken: it is owned, in progress, or a client's own bookkeeping.
+    Taken,
+    /// Not completed, and to be taken once nothing blocks it.
+    Free,
+    Completed,
+}
+
+impl State {
+    fn of(task: &Task) -> Self {
+        match task.status {
+            TaskStatus::Completed => Self::Completed,
+            TaskStatus::Pending if task.owner.as_deref().unwrap_or_default().is_empty() && !task.is_internal() => {
+                Self::Free
+            }
+            TaskStatus::Pending | TaskStatus::InProgress => Self::Taken,
+        }
+    }
+
+    fn is_open(self) -> bool {
+        match self {
+            Self::Taken | Self::Free => true,
+            Self::Absent | Self::Completed => false,
+        }
+    }
+}
+
+impl TaskGraph {
+    /// The graph of `tasks`, in any order.
+    #[must_use]
+    pub fn of<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> Self {
+        let mut graph = Self::default();
+        for task in tasks {
+            graph.put(task);
+        }
+        graph
+    }
+
+    /// Takes in a task that is new or has changed. Edges only come: none that was there is taken back.
+    pub fn put(&mut self, task: &Task) {
+        let place = self.place(&task.id);
+        if let Some(node) = self.nodes.get_mut(place) {
+            node.state = State::of(task);
+        }
+        for blocker in &task.blocked_by {
+            let blocker = self.place(blocker);
+            self.join(blocker, place);
+        }
+        for blocked in &task.blocks {
+            let blocked = self.place(blocked);
+            self.join(place, blocked);
+        }
+    }
+
+    /// Takes out a task; it blocks nobody any more.
+    pub fn remove(&mut self, id: &TaskId) {
+        let place = self.places.get(id);
+        if let Some(node) = place.and_then(|place| self.nodes.get_mut(place)) {
+            node.state = State::Absent;
+            node.blockers.clear();
+        }
+    }
+
+    /// Whether the task may be taken now.
+    #[must_use]
+    pub fn is_ready(&self, id: &TaskId) -> bool {
+        self.node(id).is_some_and(|node| self.is_node_ready(node))
+    }
+
+    /// The tasks that may be taken now, by id.
+    #[must_use]
+    pub fn ready(&self) -> Vec<&TaskId> {
+        by_id(self.nodes.iter().filter(|node| self.is_node_ready(node)))
+    }
+
+    /// The tasks that `id` still waits for, by id.
+    #[must_use]
+    pub fn open_blockers(&self, id: &TaskId) -> Vec<&TaskId> {
+        self.node(id).map(|node| by_id(self.open(node))).unwrap_or_default()
+    }
+
+    /// Makes `blocked` wait for `blocker`, here in the graph, so that the next question sees the edge.
+    ///
+    /// # Errors
+    /// [`CircleError`] when that would close a circle; the graph is as before.
+    pub fn link(&mut self, blocker: &TaskId, blocked: &TaskId) -> Result<(), CircleError> {
+        if let Some(circle) = self.circle(blocker, blocked) {
+            return Err(CircleError { blocked: blocked.clone(), blocker: blocker.clone(), circle });
+        }
+        let (blocker, blocked) = (self.place(blocker), self.place(blocked));
+        self.join(blocker, blocked);
+        Ok(())
+    }
+
+    /// The circle that would close if `blocked` had to wait for `blocker`: each waits for the next, the last for the first.
+    #[must_use]
+    pub fn circle(&self, blocker: &TaskId, blocked: &TaskId) -> Option<Vec<TaskId>> {
+        if blocker == blocked {
+            return Some(vec![blocked.clone()]);
+        }
+        let (start, goal) = (self.places.get(blocker)?, self.places.get(blocked)?);
+        let mut reached_from: HashMap<usize, usize> = HashMap::new();
+        let mut open = vec![start];
+        while let Some(place) = open.pop() {
+            for &next in self.nodes.get(place).map(|node| node.blockers.as_slice()).unwrap_or_default() {
+                if next == start || reached_from.contains_key(&next) {
+                    continue;
+                }
+                reached_from.insert(next, place);
+                if next == goal {
+                    return Some(self.way(goal, &reached_from));
+                }
+                open.push(next);
+            }
+        }
+        None
+    }
+
+    /// The way to `goal`, with `goal` put in front.
+    fn way(&self, goal: usize, reached_from: &HashMap<usize, usize>) -> Vec<TaskId> {
+        let back = std::iter::successors(Some(goal), |place| reached_from.get(place).copied());
+        let mut way: Vec<TaskId> = back.filter_map(|place| Some(self.nodes.get(place)?.id.clone())).collect();
+        if let Some((_, after)) = way.split_first_mut() {
+            after.reverse();
+        }
+        way
+    }
+
+    fn node(&self, id: &TaskId) -> Option<&Node> {
+        self.nodes.get(self.places.get(id)?)
+    }
+
+    fn open<'a>(&'a self, node: &'a Node) -> impl Iterator<Item = &'a Node> {
+        let blockers = node.blockers.iter().filter_map(|place| self.nodes.get(*place));
+        blockers.filter(|blocker| blocker.state.is_open())
+    }
+
+    fn is_node_ready(&self, node: &Node) -> bool {
+        node.state == State::Free && self.open(node).next().is_none()
+    }
+
+    fn place(&mut self, id: &TaskId) -> usize {
+        if let Some(place) = self.places.get(id) {
+            return place;
+        }
+        let place = self.nodes.len();
+        self.nodes.push(Node { id: id.clone(), number: id.number(), state: State::Absent, blockers: Vec::new() });
+        self.places.set(id, place);
+        place
+    }
+
+    fn join(&mut self, blocker: usize, blocked: usize) {
+        if let Some(node) = self.nodes.get_mut(blocked)
+            && let Err(at) = node.blockers.binary_search(&blocker)
+        {
+            node.blockers.insert(at, blocker);
+        }
+    }
+}
+
+fn by_id<'a>(nodes: impl Iterator<Item = &'a Node>) -> Vec<&'a TaskId> {
+    let mut nodes: Vec<&Node> = nodes.collect();
+    nodes.sort_by(|a, b| a.number.cmp(&b.number).then_with(|| a.id.as_str().cmp(b.id.as_str())));
+    nodes.into_iter().map(|node| &node.id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(id: u64, status: &str, blocks: &[u64], blocked_by: &[u64]) -> Task {
+        let ids = |ids: &[u64]| ids.iter().map(u64::to_string).collect::<Vec<_>>();
+        let value = serde_json::json!({
+            "id": id.to_string(), "subject": "s", "description": "d", "status": status,
+            "blocks": ids(blocks), "blockedBy": ids(blocked_by),
+        });
+        crate::from_text(&value.to_string()).unwrap()
+    }
+
+    fn id(n: u64) -> TaskId {
+        TaskId::from_number(n)
+    }
+
+    fn numbers<'a>(ids: impl IntoIterator<Item = &'a TaskId>) -> Vec<u64> {
+        ids.into_iter().map(TaskId::number).collect()
+    }
+
+    #[test]
+    fn a_task_is_ready_when_it_is_free_and_all_its_blockers_are_completed() {
+        let mut owned = task(5, "pending", &[], &[]);
+        owned.owner = Some("w".into());
+        let mut internal = task(6, "pending", &[], &[]);
+        internal.metadata = serde_json::json!({"_internal": true}).as_object().cloned();
+        let tasks = [
+            task(10, "pending", &[], &[]),
+            task(4, "pending", &[], &[99]),
+            task(3, "pending", &[], &[1, 2]),
+            task(2, "in_progress", &[], &[]),
+            task(1, "completed", &[4], &[]),
+            owned,
+            internal,
+            task(7, "pending", &[], &[7]),
+        ];
+        assert_eq!(numbers(ready(&tasks).iter().map(|t| &t.id)), [4, 10]);
+        assert_eq!(numbers(TaskGraph::of(&tasks).ready()), [4, 10]);
+        assert_eq!(numbers(&open_blockers(&tasks[2], &tasks)), [2]);
+        assert_eq!(numbers(&open_blockers(&tasks[7], &tasks)), [7]);
+    }
+
+    #[test]
+    fn an_edge_counts_from_either_end() {
+        let tasks = [task(1, "pending", &[2], &[]), task(2, "pending", &[], &[]), task(3, "pending", &[], &[2])];
+        assert_eq!(numbers(ready(&tasks).iter().map(|t| &t.id)), [1]);
+        assert!(would_cycle(&tasks, &id(3), &id(1)));
+        assert!(would_cycle(&tasks, &id(1), &id(1)), "a task cannot wait for itself");
+        assert!(!would_cycle(&tasks, &id(1), &id(3)));
+        assert!(!would_cycle(&tasks, &id(8), &id(9)));
+    }
+
+    #[test]
+    fn edges_that_come_together_are_seen_together() {
+        let tasks = [task(1, "pending", &[], &[]), task(2, "pending", &[], &[]), task(3, "pending", &[], &[])];
+        let mut graph = TaskGraph::of(&tasks);
+        graph.link(&id(1), &id(2)).unwrap();
+        graph.link(&id(2), &id(3)).unwrap();
+        let error = graph.link(&id(3), &id(1)).unwrap_err();
+        assert_eq!(error.to_string(), "task #1 cannot wait for task #3: #1 -> #3 -> #2 -> #1 would be a circle");
+        assert_eq!(numbers(graph.ready()), [1], "a refused edge is not kept");
+        let error = graph.link(&id(2), &id(2)).unwrap_err();
+        assert_eq!(error.to_string(), "task #2 cannot wait for task #2: #2 -> #2 would be a circle");
+    }
+
+    #[test]
+    fn a_graph_that_is_kept_up_is_as_one_built_anew() {
+        let mut tasks =
+            vec![task(2, "pending", &[], &[1, 3]), task(1, "pending", &[], &[]), task(3, "pending", &[], &[])];
+        let mut graph = TaskGraph::of(&tasks);
+        assert_eq!(numbers(graph.ready()), [1, 3]);
+        tasks[1].status = TaskStatus::Completed;
+        graph.put(&tasks[1]);
+        graph.remove(&id(3));
+        assert_eq!(numbers(graph.ready()), [2]);
+        tasks.push(task(4, "pending", &[2], &[]));
+        graph.put(&tasks[3]);
+        assert_eq!(numbers(graph.ready()), [4]);
+        assert_eq!(numbers(graph.ready()), numbers(TaskGraph::of(tasks.iter().filter(|t| t.id != id(3))).ready()));
+    }
+
+    #[test]
+    fn ids_of_other_writers_are_told_apart() {
+        let named = |name: &str, blocker: &str| {
+            let mut odd = task(1, "pending", &[], &[]);
+            odd.id = serde_json::from_value(name.into()).unwrap();
+            odd.blocked_by = vec![serde_json::from_value(blocker.into()).unwrap()];
+            odd
+        };
+        let tasks =
+            [named("01", "1"), named("1", "x"), named("x", "+1"), named("99999999", "70000"), named("70000", "0")];
+        assert_eq!(TaskGraph::of(&tasks).ready().iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["x", "70000"]);
+    }
+
+    #[test]
+    fn circles_of_other_writers_end_every_walk() {
+        let tasks = [task(1, "pending", &[], &[2]), task(2, "pending", &[], &[1]), task(3, "pending", &[], &[1])];
+        assert_eq!(ready(&tasks), Vec::<&Task>::new());
+        assert!(!would_cycle(&tasks, &id(1), &id(3)));
+        assert!(would_cycle(&tasks, &id(3), &id(2)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn edges_that_were_accepted_never_close_a_circle(edges in proptest::collection::vec((1..9u64, 1..9u64), 0..40)) {
+            let mut graph = TaskGraph::default();
+            let mut waits = [[false; 9]; 9];
+            for (blocker, blocked) in edges {
+                let mut reach = waits;
+                for k in 0..9 { for i in 0..9 { for j in 0..9 { reach[i][j] |= reach[i][k] && reach[k][j]; } } }
+                let (from, to) = (blocked as usize, blocker as usize);
+                let closes = from == to || reach[to][from];
+                proptest::prop_assert_eq!(graph.link(&id(blocker), &id(blocked)).is_err(), closes);
+                waits[from][to] |= !closes;
+            }
+        }
+    }
+
+    #[test]
+    fn ten_thousand_tasks_are_asked_in_well_under_a_millisecond() {
+        let tasks: Vec<Task> = (1..=10_000)
+            .map(|n| task(n, if n % 3 == 0 { "completed" } else { "pending" }, &[], &[n / 2 + 1, n / 3 + 1]))
+            .collect();
+        let graph = TaskGraph::of(&tasks);
+        let fastest = (0..50).map(|_| {
+            let start = std::time::Instant::now();
+            assert!(std::hint::black_box(graph.ready()).len() > 1000);
+            start.elapsed()
+        });
+        let fastest = fastest.min().unwrap();
+        assert!(
+            fastest < std::time::Duration::from_millis(1) * if cfg!(debug_assertions) { 10 } else { 1 },
+            "{fastest:?}"
+        );
+    }
+}

@@ -1,0 +1,304 @@
+//! Reading a tool's input: every fault is collected, so that a model can mend its call in one go.
+//!
+//! Source of the texts: the refused call in `fixtures/claude-2.1.39/stream-json/errors-and-duplicates.ndjson`; it shows a
+//! missing parameter, the other faults are worded alike. Which parameters a tool has is `tools`'.
+
+use std::fmt;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// A tool cannot be called with this input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InputError {
+    /// The tool, by the name it was called with.
+    pub tool: String,
+    /// What is wrong, at least one fault.
+    pub faults: Vec<InputFault>,
+}
+
+/// One thing that is wrong with a tool's input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InputFault {
+    /// A parameter that must be there is not.
+    Missing {
+        /// Its name.
+        parameter: String,
+        /// The JSON type it should have.
+        expected: &'static str,
+    },
+    /// A parameter has another JSON type than it should.
+    WrongType {
+        /// Its name.
+        parameter: String,
+        /// The JSON type it should have.
+        expected: &'static str,
+        /// The JSON type it has.
+        received: &'static str,
+    },
+    /// A parameter has a value that it cannot have.
+    Invalid {
+        /// Its name.
+        parameter: String,
+        /// What it should be.
+        expected: String,
+    },
+    /// The tool has no such parameter.
+    Unknown {
+        /// Its name.
+        parameter: String,
+    },
+}
+
+impl InputFault {
+    /// The name of the parameter; empty when the input as a whole is meant.
+    #[must_use]
+    pub fn parameter(&self) -> &str {
+        match self {
+            Self::Missing { parameter, .. }
+            | Self::WrongType { parameter, .. }
+            | Self::Invalid { parameter, .. }
+            | Self::Unknown { parameter } => parameter,
+        }
+    }
+
+    fn data(&self) -> Value {
+        let path: Vec<&str> = Some(self.parameter()).filter(|p| !p.is_empty()).into_iter().collect();
+        match self {
+            Self::Missing { expected, .. } => json!({
+                "expected": expected,
+                "code": "invalid_type",
+                "path": path,
+                "message": format!("Invalid input: expected {expected}, received undefined"),
+            }),
+            Self::WrongType { expected, received, .. } => json!({
+                "expected": expected,
+                "code": "invalid_type",
+                "path": path,
+                "message": format!("Invalid input: expected {expected}, received {received}"),
+            }),
+            Self::Invalid { expected, .. } => json!({
+                "code": "invalid_value",
+                "path": path,
+                "message": format!("Invalid input: expected {expected}"),
+            }),
+            Self::Unknown { parameter } => json!({
+                "code": "unrecognized_keys",
+                "keys": [parameter],
+                "path": [],
+                "message": format!("Unrecognized key: \"{parameter}\""),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for InputFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing { parameter, .. } => write!(f, "The required parameter `{parameter}` is missing"),
+            Self::WrongType { parameter, expected, received } if parameter.is_empty() => {
+                write!(f, "The input must be of type {expected}, not {received}")
+            }
+            Self::WrongType { parameter, expected, received } => {
+                write!(f, "The parameter `{parameter}` must be of type {expected}, not {received}")
+            }
+            Self::Invalid { parameter, expected } => write!(f, "The parameter `{parameter}` must be {expected}"),
+            Self::Unknown { parameter } => write!(f, "The parameter `{parameter}` is not known"),
+        }
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let issues = if self.faults.len() == 1 { "issue" } else { "issues" };
+        write!(f, "{} failed due to the following {issues}:", self.tool)?;
+        self.faults.iter().try_for_each(|fault| write!(f, "\n{fault}"))
+    }
+}
+
+impl std::error::Error for InputError {}
+
+impl InputError {
+    /// The text of the tool's result, for the model.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("<tool_use_error>InputValidationError: {self}</tool_use_error>")
+    }
+
+    /// The data of the tool's result, for readers of the stream: a text, as recorded.
+    #[must_use]
+    pub fn data(&self) -> String {
+        let faults = Value::Array(self.faults.iter().map(InputFault::data).collect());
+        format!("InputValidationError: {faults:#}")
+    }
+}
+
+impl InputError {
+    /// The same error with parameters called as `name_of` says; `None` leaves a name as it is.
+    pub(crate) fn renamed(mut self, name_of: impl Fn(&str) -> Option<&'static str>) -> Self {
+        for fault in &mut self.faults {
+            let (InputFault::Missing { parameter, .. }
+            | InputFault::WrongType { parameter, .. }
+            | InputFault::Invalid { parameter, .. }
+            | InputFault::Unknown { parameter }) = fault;
+            if let Some(name) = name_of(parameter) {
+                name.clone_into(parameter);
+            }
+        }
+        self
+    }
+}
+
+impl Serialize for InputError {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.data())
+    }
+}
+
+/// The parameters of one call, taken one by one; `null` counts as absent.
+pub(crate) struct Parameters {
+    tool: String,
+    left: Map<String, Value>,
+    faults: Vec<InputFault>,
+}
+
+impl Parameters {
+    pub(crate) fn of(tool: &str, input: Value) -> Self {
+        let (left, faults) = match input {
+            Value::Object(map) => (map, Vec::new()),
+            Value::Null => (Map::new(), Vec::new()),
+            other => (Map::new(), vec![wrong_type("", "object", &other)]),
+        };
+        Self { tool: tool.to_owned(), left, faults }
+    }
+
+    pub(crate) fn fault(&mut self, fault: InputFault) {
+        self.faults.push(fault);
+    }
+
+    /// Notes that a parameter is missing; of an input that is no object, they all are.
+    pub(crate) fn missing(&mut self, parameter: &str, expected: &'static str) {
+        if self.faults.iter().any(|fault| fault.parameter().is_empty()) {
+            return;
+        }
+        self.fault(InputFault::Missing { parameter: parameter.to_owned(), expected });
+    }
+
+    pub(crate) fn refuse<T>(&mut self, fault: InputFault) -> Option<T> {
+        self.fault(fault);
+        None
+    }
+
+    pub(crate) fn peek(&self, parameter: &str) -> Option<&Value> {
+        self.left.get(parameter).filter(|value| !value.is_null())
+    }
+
+    /// Gives a value for `parameter` that the caller gave as `said`; two different ones are a fault.
+    pub(crate) fn put(&mut self, parameter: &str, value: Value, said: &str) {
+        if self.peek(parameter).is_some_and(|other| *other != value) {
+            self.fault(invalid(said, &format!("the same as `{parameter}`")));
+        } else {
+            self.left.insert(parameter.to_owned(), value);
+        }
+    }
+
+    /// Takes the parameter as it stands.
+    pub(crate) fn value(&mut self, parameter: &str) -> Option<Value> {
+        self.left.shift_remove(parameter).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn text(&mut self, parameter: &str) -> Option<String> {
+        match self.value(parameter)? {
+            Value::String(text) => Some(text),
+            other => self.refuse(wrong_type(parameter, "string", &other)),
+        }
+    }
+
+    pub(crate) fn flag(&mut self, parameter: &str) -> Option<bool> {
+        match self.value(parameter)? {
+            Value::Bool(flag) => Some(flag),
+            other => self.refuse(wrong_type(parameter, "boolean", &other)),
+        }
+    }
+
+    /// Takes a whole number from 1 up.
+    pub(crate) fn count(&mut self, parameter: &str) -> Option<u32> {
+        let value = self.value(parameter)?;
+        match value.as_u64().map(u32::try_from) {
+            Some(Ok(count)) if count > 0 => Some(count),
+            _ if !value.is_number() => self.refuse(wrong_type(parameter, "number", &value)),
+            _ => self.refuse(invalid(parameter, "a whole number from 1 up")),
+        }
+    }
+
+    pub(crate) fn texts(&mut self, parameter: &str) -> Vec<String> {
+        let Some(value) = self.value(parameter) else { return Vec::new() };
+        let Value::Array(items) = value else {
+            return self.refuse(wrong_type(parameter, "array", &value)).unwrap_or_default();
+        };
+        let texts = items.into_iter().map(|item| match item {
+            Value::String(text) => Some(text),
+            _ => None,
+        });
+        texts
+            .collect::<Option<_>>()
+            .or_else(|| self.refuse(invalid(parameter, "an array of strings")))
+            .unwrap_or_default()
+    }
+
+    pub(crate) fn object(&mut self, parameter: &str) -> Option<Map<String, Value>> {
+        match self.value(parameter)? {
+            Value::Object(map) => Some(map),
+            other => self.refuse(wrong_type(parameter, "object", &other)),
+        }
+    }
+
+    /// Takes a text that must be there; what stands in for a missing one never leaves [`Parameters::finish`].
+    pub(crate) fn required_text(&mut self, parameter: &str) -> String {
+        if self.peek(parameter).is_none() {
+            self.missing(parameter, "string");
+        }
+        self.text(parameter).unwrap_or_default()
+    }
+
+    /// Takes a yes or no that must be there, as [`Parameters::required_text`] does.
+    pub(crate) fn required_flag(&mut self, parameter: &str) -> bool {
+        if self.peek(parameter).is_none() {
+            self.missing(parameter, "boolean");
+        }
+        self.flag(parameter).unwrap_or_default()
+    }
+
+    /// The parameters that nobody took, for a tool that takes any.
+    pub(crate) fn rest(&mut self) -> Map<String, Value> {
+        std::mem::take(&mut self.left)
+    }
+
+    /// The error, when the faults found leave no sense in reading on.
+    pub(crate) fn fail(self) -> InputError {
+        InputError { tool: self.tool, faults: self.faults }
+    }
+
+    /// `read`, unless there was a fault or a parameter is left that nobody took.
+    pub(crate) fn finish<T>(mut self, read: T) -> Result<T, InputError> {
+        let unknown = self.left.keys().map(|key| InputFault::Unknown { parameter: key.clone() });
+        self.faults.extend(unknown);
+        if self.faults.is_empty() { Ok(read) } else { Err(self.fail()) }
+    }
+}
+
+pub(crate) fn invalid(parameter: &str, expected: &str) -> InputFault {
+    InputFault::Invalid { parameter: parameter.to_owned(), expected: expected.to_owned() }
+}
+
+fn wrong_type(parameter: &str, expected: &'static str, value: &Value) -> InputFault {
+    let received = match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    InputFault::WrongType { parameter: parameter.to_owned(), expected, received }
+}

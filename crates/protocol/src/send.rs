@@ -1,0 +1,198 @@
+//! The input of SendMessage, in both dialects.
+//!
+//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json` and the founding guide's union (named dialect: `type`, `recipient`,
+//! `content`), and the wire format (session dialect: `to`, `message`). Who may send what to whom is `team`'s.
+
+use serde_json::Value;
+
+use crate::input::{InputError, Parameters, invalid};
+
+/// The recipient that stands for everybody.
+const EVERYBODY: &str = "*";
+
+const KINDS: &str = "one of `message`, `broadcast`, `shutdown_request`, `shutdown_response`, `plan_approval_response`";
+
+/// SendMessage: writes to a teammate, or answers a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SendMessageInput {
+    /// A text to one member.
+    Message {
+        /// The member's name, or its id.
+        recipient: String,
+        /// The text.
+        content: String,
+        /// A preview of 5 to 10 words; [`SendMessageInput::parse`] demands it, a person may leave it out.
+        summary: Option<String>,
+    },
+    /// A text to every member but the sender.
+    Broadcast {
+        /// The text.
+        content: String,
+        /// A preview, as for a message.
+        summary: Option<String>,
+    },
+    /// Asks a member to shut down.
+    ShutdownRequest {
+        /// The member's name, or its id.
+        recipient: String,
+        /// Why.
+        content: Option<String>,
+    },
+    /// Answers such a request.
+    ShutdownResponse {
+        /// The request.
+        request_id: String,
+        /// Whether the sender ends.
+        approve: bool,
+        /// Why not; always there when `approve` is false.
+        content: Option<String>,
+    },
+    /// Answers a plan that was handed in.
+    PlanApprovalResponse {
+        /// The request.
+        request_id: String,
+        /// Who handed the plan in.
+        recipient: String,
+        /// Whether it may be carried out.
+        approve: bool,
+        /// What is to be changed.
+        content: Option<String>,
+    },
+}
+
+impl SendMessageInput {
+    /// Reads the input of a call: `{type, recipient, content, ...}`, or `{to, message, summary}` where `message` is a text
+    /// or an object with a `type`, or any mixture that does not contradict itself.
+    ///
+    /// # Errors
+    /// [`InputError`] with every fault; it names a parameter as the dialect of the call does.
+    pub fn parse(input: Value) -> Result<Self, InputError> {
+        let mut given = Parameters::of("SendMessage", input);
+        let form = Form::merge(&mut given);
+        let Some(kind) = Kind::take(&mut given, form) else {
+            return Err(given.fail().renamed(|name| form.name_of(name)));
+        };
+        let read = match kind {
+            Kind::Message => Self::Message {
+                recipient: recipient(&mut given),
+                content: given.required_text("content"),
+                summary: Some(given.required_text("summary")),
+            },
+            Kind::Broadcast => Self::Broadcast {
+                content: given.required_text("content"),
+                summary: Some(given.required_text("summary")),
+            },
+            Kind::ShutdownRequest => {
+                Self::ShutdownRequest { recipient: recipient(&mut given), content: given.text("content") }
+            }
+            Kind::ShutdownResponse => {
+                let request_id = given.required_text("request_id");
+                let refuses = given.peek("approve") == Some(&Value::Bool(false));
+                let approve = given.required_flag("approve");
+                let content = if refuses { Some(given.required_text("content")) } else { given.text("content") };
+                Self::ShutdownResponse { request_id, approve, content }
+            }
+            Kind::PlanApprovalResponse => Self::PlanApprovalResponse {
+                request_id: given.required_text("request_id"),
+                recipient: recipient(&mut given),
+                approve: given.required_flag("approve"),
+                content: given.text("content"),
+            },
+        };
+        for allowed in ["recipient", "content", "summary", "request_id", "approve"] {
+            given.value(allowed);
+        }
+        given.finish(read).map_err(|e| e.renamed(|name| form.name_of(name)))
+    }
+}
+
+fn recipient(given: &mut Parameters) -> String {
+    if given.peek("recipient").and_then(Value::as_str).is_some_and(|name| name.trim().is_empty()) {
+        given.fault(invalid("recipient", "the name of a member"));
+    }
+    given.required_text("recipient")
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Message,
+    Broadcast,
+    ShutdownRequest,
+    ShutdownResponse,
+    PlanApprovalResponse,
+}
+
+impl Kind {
+    /// Takes the `type`; a call of the session dialect has none for a text.
+    fn take(given: &mut Parameters, form: Form) -> Option<Self> {
+        let to_everybody = given.peek("recipient").and_then(Value::as_str) == Some(EVERYBODY);
+        let text = if to_everybody { Self::Broadcast } else { Self::Message };
+        if given.peek("type").is_none() {
+            match form {
+                Form::SessionText => return Some(text),
+                Form::Named | Form::SessionObject => given.missing("type", "string"),
+            }
+        }
+        match given.text("type")?.as_str() {
+            "message" => Some(text),
+            "broadcast" => Some(Self::Broadcast),
+            "shutdown_request" => Some(Self::ShutdownRequest),
+            "shutdown_response" => Some(Self::ShutdownResponse),
+            "plan_approval_response" => Some(Self::PlanApprovalResponse),
+            _ => given.refuse(invalid("type", KINDS)),
+        }
+    }
+}
+
+/// How a call was written.
+#[derive(Clone, Copy)]
+enum Form {
+    Named,
+    SessionText,
+    SessionObject,
+}
+
+impl Form {
+    /// Puts the parameters of the session dialect where the named dialect has them.
+    fn merge(given: &mut Parameters) -> Self {
+        let to = given.value("to");
+        let message = given.value("message");
+        let form = match (&to, &message) {
+            (_, Some(Value::Object(_))) => Self::SessionObject,
+            (None, None) => Self::Named,
+            (_, _) => Self::SessionText,
+        };
+        if let Some(to) = to {
+            given.put("recipient", to, "to");
+        }
+        match message {
+            Some(Value::Object(fields)) => {
+                for (key, value) in fields {
+                    let name = match key.as_str() {
+                        "reason" | "feedback" => "content",
+                        "requestId" => "request_id",
+                        "approved" => "approve",
+                        other => other,
+                    };
+                    given.put(name, value, &format!("message.{key}"));
+                }
+            }
+            Some(text) => given.put("content", text, "message"),
+            None => {}
+        }
+        form
+    }
+
+    /// What the caller calls the parameter that the named dialect calls `name`.
+    fn name_of(self, name: &str) -> Option<&'static str> {
+        match (self, name) {
+            (Self::SessionText | Self::SessionObject, "recipient") => Some("to"),
+            (Self::SessionText, "content") => Some("message"),
+            (Self::SessionObject, "content") => Some("message.reason"),
+            (Self::SessionObject, "type") => Some("message.type"),
+            (Self::SessionObject, "request_id") => Some("message.request_id"),
+            (Self::SessionObject, "approve") => Some("message.approve"),
+            _ => None,
+        }
+    }
+}
