@@ -9,6 +9,7 @@ mod config;
 mod error;
 mod frame;
 mod graph;
+mod inject;
 mod input;
 mod limits;
 mod message;
@@ -16,6 +17,8 @@ mod names;
 mod results;
 mod schemas;
 mod send;
+mod stream;
+mod stream_ours;
 mod task;
 mod tolerant;
 mod tools;
@@ -31,6 +34,7 @@ pub use frame::{
     TeammateTerminated,
 };
 pub use graph::{CircleError, TaskGraph, open_blockers, ready, would_cycle};
+pub use inject::{Injected, neutralised, parse as parse_injected, render};
 pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
@@ -41,6 +45,11 @@ pub use results::{
 };
 pub use schemas::{TEAM_TOOLS, tool_schema};
 pub use send::SendMessageInput;
+pub use stream::{
+    AssistantEvent, AssistantMessage, Block, Content, ResultEvent, StreamEvent, StreamUsage, SystemInit, TeamEvent,
+    TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage, normalised_id,
+};
+pub use stream_ours::{EventIds, RunSummary};
 pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
 pub use tools::{

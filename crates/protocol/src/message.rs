@@ -76,9 +76,10 @@ impl Message {
     #[must_use]
     pub fn with_id(mut self, id: &MessageId) -> Self {
         let metadata = self.metadata.get_or_insert_default();
-        let ours = metadata.entry("pitcrew").or_insert_with(|| Value::Object(Map::new()));
-        if let Value::Object(ours) = ours {
-            ours.insert("id".to_owned(), Value::String(id.0.clone()));
+        let given = Value::String(id.0.clone());
+        match metadata.get_mut("pitcrew").and_then(Value::as_object_mut) {
+            Some(ours) => drop(ours.insert("id".to_owned(), given)),
+            None => drop(metadata.insert("pitcrew".to_owned(), serde_json::json!({"id": given}))),
         }
         self
     }

@@ -1,6 +1,7 @@
 //! Tasks, as `tasks/<dir>/<id>.json` holds them.
 //!
-//! Source: `fixtures/*/*/tasks/*/*.json`. The API reference shows other names (`taskId`, `created_at`); files have these.
+//! Source: `fixtures/*/*/tasks/*/*.json`. The API reference shows other names (`taskId`, `created_at`): `taskId` is read as
+//! the id and written back as it was, `created_at` is kept like any field that we do not know.
 
 use std::fmt;
 
@@ -87,8 +88,8 @@ impl TaskStatus {
 wire_object! {
     /// A task of a team.
     pub struct Task {
-        /// The id, also the file's stem.
-        pub id: TaskId => "id" req,
+        /// The id, also the file's stem; `taskId` in the API reference.
+        pub id: TaskId => "id" req or "taskId",
         /// A short imperative title.
         pub subject: String => "subject" req,
         /// What is to be done.
@@ -113,5 +114,36 @@ impl Task {
     #[must_use]
     pub fn is_internal(&self) -> bool {
         self.metadata.as_ref().and_then(|m| m.get("_internal")) == Some(&Value::Bool(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_of_the_api_reference_is_read_and_written_back() {
+        let text = r#"{"taskId":"1","subject":"s","description":"d","status":"pending","owner":null,"created_at":"t","blockedBy":[],"blocks":[]}"#;
+        let mut task: Task = crate::from_text(text).unwrap();
+        assert_eq!((task.id.as_str(), task.owner.as_deref()), ("1", None));
+        assert_eq!(task.foreign.get("created_at").unwrap().get(), "\"t\"");
+        assert_eq!(serde_json::to_string(&task).unwrap(), text);
+        task.owner = Some("w".into());
+        assert_eq!(serde_json::to_string(&task).unwrap(), text.replace("null", "\"w\""));
+    }
+
+    #[test]
+    fn an_id_goes_before_its_older_name() {
+        let text =
+            r#"{"taskId":"x","id":"2","subject":"s","description":"d","status":"pending","blocks":[],"blockedBy":[]}"#;
+        let task: Task = crate::from_text(text).unwrap();
+        assert_eq!(task.id.as_str(), "2");
+        assert_eq!(serde_json::to_string(&task).unwrap(), text);
+    }
+
+    #[test]
+    fn a_task_without_an_id_is_refused() {
+        let error = crate::from_text::<Task>(r#"{"subject":"s"}"#).unwrap_err();
+        assert_eq!(error.source.to_string(), "missing field `id` at line 1 column 15");
     }
 }

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The fields of an object that its type does not name, with the order in which all its fields were read.
@@ -28,6 +30,21 @@ impl Foreign {
     /// The unknown fields, in the order read.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.slots.iter().filter_map(|(key, raw)| Some((key.as_str(), raw.as_deref()?)))
+    }
+
+    /// The unknown field `key`, to be written.
+    pub(crate) fn written(&self, key: &str) -> Option<Written<'_>> {
+        self.get(key).map(Written)
+    }
+
+    /// Takes the text of the unknown field `key`, which becomes a known one.
+    pub(crate) fn take(&mut self, key: &str) -> Option<Box<RawValue>> {
+        self.slots.iter_mut().find(|(k, _)| k == key).and_then(|(_, raw)| raw.take())
+    }
+
+    /// How a known field was spelled: `older`, where it stood in place of `key`.
+    pub(crate) fn spelled<'a>(&self, key: &'a str, older: Option<&'a str>) -> &'a str {
+        older.filter(|older| self.slots.iter().any(|(k, raw)| k == older && raw.is_none())).unwrap_or(key)
     }
 
     pub(crate) fn keep(&mut self, key: String, raw: Option<Box<RawValue>>) {
@@ -54,6 +71,38 @@ impl Foreign {
     }
 }
 
+/// A kept value on its way out: as it was read, but laid out anew if it spans lines, since the writer may want one line.
+pub(crate) struct Written<'a>(&'a RawValue);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.0.get();
+        if !text.contains(['\n', '\r']) {
+            return self.0.serialize(serializer);
+        }
+        let compact = without_layout(text);
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) if serde_json::to_string(&value).is_ok_and(|text| text == compact) => value.serialize(serializer),
+            Ok(_) | Err(_) => RawValue::from_string(compact).map_err(serde::ser::Error::custom)?.serialize(serializer),
+        }
+    }
+}
+
+/// The JSON text without the white space between its tokens; every token stays as it is.
+fn without_layout(text: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let is_kept = |c: &char| {
+        let kept = in_string || !matches!(c, ' ' | '\t' | '\n' | '\r');
+        (in_string, escaped) = match (c, escaped) {
+            ('"', false) => (!in_string, false),
+            ('\\', false) => (in_string, in_string),
+            (_, _) => (in_string, false),
+        };
+        kept
+    };
+    text.chars().filter(is_kept).collect()
+}
+
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter().map(|(key, raw)| (key, raw.get()))).finish()
@@ -66,7 +115,8 @@ impl PartialEq for Foreign {
     }
 }
 
-/// Declares a wire object: `name: Type => "wireName"` for a required field, `name: Type =>? "wireName"` for an optional one.
+/// Declares a wire object: `name: Type => "wireName" req` for a required field, `opt` for an optional one, and
+/// `req or "olderName"` for one that is also read, and then written back, by an older name.
 ///
 /// The struct gets a `foreign` field; `Default` is not derived, `new`-like constructors are the type's own.
 macro_rules! wire_object {
@@ -74,9 +124,9 @@ macro_rules! wire_object {
     (@type $ty:ty, opt) => { Option<$ty> };
     (@write $map:ident, $self:ident, $field:ident, $key:literal, req) => { $map.serialize_entry($key, &$self.$field)? };
     (@write $map:ident, $self:ident, $field:ident, $key:literal, opt) => {
-        match (&$self.$field, $self.foreign.get($key)) {
+        match (&$self.$field, $self.foreign.written($key)) {
             (Some(value), _) => $map.serialize_entry($key, value)?,
-            (None, Some(raw)) => $map.serialize_entry($key, raw)?,
+            (None, Some(raw)) => $map.serialize_entry($key, &raw)?,
             (None, None) => {}
         }
     };
@@ -94,10 +144,12 @@ macro_rules! wire_object {
             Err(_) => $foreign.keep($key.to_owned(), Some($raw)),
         }
     };
+    (@older) => { None };
+    (@older $older:literal) => { Some($older) };
     (@done $slot:ident, $key:literal, req) => { $slot.ok_or_else(|| serde::de::Error::missing_field($key))? };
     (@done $slot:ident, $key:literal, opt) => { $slot };
     ($(#[$meta:meta])* pub struct $name:ident {
-        $($(#[$fmeta:meta])* pub $field:ident: $ty:ty => $key:literal $kind:ident,)*
+        $($(#[$fmeta:meta])* pub $field:ident: $ty:ty => $key:literal $kind:ident $(or $older:literal)?,)*
     }) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq)]
@@ -111,12 +163,16 @@ macro_rules! wire_object {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 use serde::ser::SerializeMap as _;
                 let mut map = serializer.serialize_map(None)?;
-                for key in self.foreign.order(&[$($key),*]) {
+                let known = [$(self.foreign.spelled($key, wire_object!(@older $($older)?))),*];
+                for key in self.foreign.order(&known) {
                     match key {
                         $($key => wire_object!(@write map, self, $field, $key, $kind),)*
+                        $($($older if self.foreign.get($older).is_none() => {
+                            wire_object!(@write map, self, $field, $older, $kind)
+                        })?)*
                         other => {
-                            if let Some(raw) = self.foreign.get(other) {
-                                map.serialize_entry(other, raw)?;
+                            if let Some(raw) = self.foreign.written(other) {
+                                map.serialize_entry(other, &raw)?;
                             }
                         }
                     }
@@ -143,6 +199,9 @@ macro_rules! wire_object {
                                 _ => foreign.keep(key, Some(raw)),
                             }
                         }
+                        $($(if $field.is_none() && let Some(raw) = foreign.take($older) {
+                            wire_object!(@read raw, foreign, $field, $older, $kind);
+                        })?)*
                         Ok($name { $($field: wire_object!(@done $field, $key, $kind),)* foreign })
                     }
                 }
@@ -152,3 +211,50 @@ macro_rules! wire_object {
     };
 }
 pub(crate) use wire_object;
+
+#[cfg(test)]
+mod tests {
+    use crate::Task;
+
+    const PRETTY: &str = r#"{
+  "id": "1",
+  "subject": "s",
+  "description": "d",
+  "status": "pending",
+  "blocks": [],
+  "blockedBy": [],
+  "owner": {
+    "odd": [
+      1,
+      "a \\\" b\u00e9 "
+    ]
+  },
+  "x": {
+    "y": {
+      "exact": 1
+    },
+    "z": {}
+  }
+}"#;
+
+    #[test]
+    fn a_kept_value_takes_the_layout_of_what_is_written() {
+        let pretty = PRETTY.replace("\\u00e9", "é");
+        let task: Task = crate::from_text(&pretty).unwrap();
+        assert_eq!(serde_json::to_string_pretty(&task).unwrap(), pretty);
+        let line = serde_json::to_string(&task).unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        let again: Task = crate::from_text(&line).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), line);
+    }
+
+    #[test]
+    fn a_kept_value_that_only_a_text_can_hold_keeps_its_tokens() {
+        for token in ["100000000000000000000001", "1.10", "1e400", "-0"] {
+            let task: Task = crate::from_text(&PRETTY.replace("\"exact\": 1", &format!("\"exact\": {token}"))).unwrap();
+            let line = serde_json::to_string(&task).unwrap();
+            assert!(line.contains(&format!("\"exact\":{token}}}")) && line.contains("b\\u00e9 "), "{line}");
+            assert!(!line.contains('\n'), "{line}");
+        }
+    }
+}
