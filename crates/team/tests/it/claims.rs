@@ -144,7 +144,8 @@ impl Shift {
                 team.spawn(member(&self.worker(at))).await.unwrap();
             }
             Step::Wait(blocked, blocker) => {
-                let input = TaskUpdateInput { add_blocked_by: vec![blocker.to_string()], ..update(&blocked.to_string()) };
+                let input =
+                    TaskUpdateInput { add_blocked_by: vec![blocker.to_string()], ..update(&blocked.to_string()) };
                 let _refused_when_a_circle = team.update_task(&Actor::Lead, input).await;
             }
         }
@@ -154,9 +155,12 @@ impl Shift {
         let tasks = self.crew.team.tasks().await.unwrap();
         assert_eq!(tasks.len(), 12, "no task is lost");
         for task in &tasks {
-            let holders: Vec<_> = self.held.iter().filter(|(_, held)| held.contains(&task.id)).map(|(w, _)| w).collect();
+            let holders: Vec<_> =
+                self.held.iter().filter(|(_, held)| held.contains(&task.id)).map(|(w, _)| w).collect();
             match task.status {
-                TaskStatus::InProgress => assert_eq!(holders, [task.owner.as_ref().unwrap()], "one owner, who knows it"),
+                TaskStatus::InProgress => {
+                    assert_eq!(holders, [task.owner.as_ref().unwrap()], "one owner, who knows it")
+                }
                 TaskStatus::Pending => assert_eq!((holders.len(), &task.owner), (0, &None)),
                 TaskStatus::Completed => assert_eq!(holders.len(), 0),
             }
@@ -164,7 +168,10 @@ impl Shift {
         let graph = pitcrew_protocol::TaskGraph::of(&tasks);
         for task in &tasks {
             assert!(graph.circle(&task.id, &task.id).is_some_and(|c| c.len() == 1));
-            assert!(task.blocked_by.iter().all(|b| graph.circle(&task.id, b).is_some()), "no circle but through its edges");
+            assert!(
+                task.blocked_by.iter().all(|b| graph.circle(&task.id, b).is_some()),
+                "no circle but through its edges"
+            );
         }
     }
 

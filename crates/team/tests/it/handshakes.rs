@@ -56,9 +56,15 @@ async fn a_shutdown_request_is_answered_once_by_whom_it_was_put_to() {
     is(&error, ErrorCode::PermissionDenied);
     is(&crew.refused(&Actor::Lead, shutdown(&id, true)).await, ErrorCode::PermissionDenied);
     let sent = crew.send(&as_member("worker"), shutdown(&id, true)).await;
-    assert_snapshot!(sent.answer.text().replace(&id, "ID"), @"");
+    assert_snapshot!(sent.answer.text().replace(&id, "ID"), @r#"
+    {
+      "success": true,
+      "message": "Shutdown approved. Agent worker is now exiting.",
+      "request_id": "ID"
+    }
+    "#);
     let mail = crew.unread("team-lead").await;
-    assert_snapshot!(mail[0].message.text.replace(&id, "ID"), @"");
+    assert_snapshot!(mail[0].message.text.replace(&id, "ID"), @r#"{"type":"shutdown_approved","requestId":"ID","from":"worker","timestamp":"2026-11-20T11:48:29.433Z","paneId":"in-process","backendType":"in-process"}"#);
     assert!(mail[0].frame.is_some());
     let error = crew.refused(&as_member("worker"), shutdown(&id, false)).await;
     is(&error, ErrorCode::InvalidStatus);
@@ -73,7 +79,7 @@ async fn a_rejected_shutdown_says_why() {
     let silent = SendMessageInput::ShutdownResponse { request_id: id.clone(), approve: false, content: None };
     is(&crew.refused(&as_member("worker"), silent).await, ErrorCode::InvalidRequest);
     crew.send(&as_member("worker"), shutdown(&id, false)).await;
-    assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @"");
+    assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @r#"{"type":"shutdown_rejected","requestId":"ID","from":"worker","reason":"still busy","timestamp":"2026-11-20T11:48:29.433Z"}"#);
 }
 
 #[tokio::test]
@@ -103,7 +109,7 @@ async fn a_plan_is_approved_by_the_lead_alone_and_by_nobody_for_itself() {
     let crew = Crew::new().await;
     let id = handed_in(&crew, "planner", "toolu_p").await;
     assert!(id.starts_with("plan_approval-1795175309433-") && id.ends_with("@planner@probe"), "{id}");
-    assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @"");
+    assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @r##"{"type":"plan_approval_request","from":"planner","timestamp":"2026-11-20T11:48:29.433Z","planFilePath":"/plans/a.md","planContent":"# Plan","requestId":"ID"}"##);
     for nobody in [as_member("planner"), as_member("worker"), Actor::User, Actor::Outside("ci".into())] {
         is(&crew.refused(&nobody, plan(&id, "planner", true)).await, ErrorCode::PermissionDenied);
     }
@@ -112,7 +118,7 @@ async fn a_plan_is_approved_by_the_lead_alone_and_by_nobody_for_itself() {
     assert_eq!(error.details["from"], "planner");
     assert_eq!(crew.unread("planner").await, []);
     crew.send(&as_member("team-lead"), plan(&id, "planner@probe", true)).await;
-    assert_snapshot!(crew.unread("planner").await[0].message.text.replace(&id, "ID"), @"");
+    assert_snapshot!(crew.unread("planner").await[0].message.text.replace(&id, "ID"), @r#"{"type":"plan_approval_response","requestId":"ID","approved":true,"timestamp":"2026-11-20T11:48:29.433Z","permissionMode":"default"}"#);
     is(&crew.refused(&Actor::Lead, plan(&id, "planner", false)).await, ErrorCode::InvalidStatus);
 }
 
@@ -138,14 +144,14 @@ async fn a_permission_is_asked_and_answered_as_recorded() {
     assert_eq!(crew.team.request_permission(&name("worker"), bash()).await.unwrap(), asked);
     let mail = crew.unread("team-lead").await;
     assert_eq!(mail.len(), 1);
-    assert_snapshot!(mail[0].message.text.replace(&id, "ID"), @"");
+    assert_snapshot!(mail[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_request","request_id":"ID","agent_id":"worker","tool_name":"Bash","tool_use_id":"toolu_9","description":"touch a file","input":{"command":"touch out.txt"},"permission_suggestions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#);
     let allow = || PermissionAnswer::Allow { updated_input: json!({"command": "touch out.txt"}), updates: vec![] };
     for nobody in [as_member("worker"), as_member("planner"), Actor::User] {
         let error = crew.team.answer_permission(&nobody, &id, allow(), None).await.unwrap_err();
         is(&error, ErrorCode::PermissionDenied);
     }
     crew.team.answer_permission(&Actor::Lead, &id, allow(), None).await.unwrap();
-    assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @"");
+    assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_response","request_id":"ID","subtype":"success","response":{"updated_input":{"command":"touch out.txt"},"permission_updates":[]}}"#);
     let deny = PermissionAnswer::Deny { reason: "no".into() };
     is(&crew.team.answer_permission(&Actor::Lead, &id, deny, None).await.unwrap_err(), ErrorCode::InvalidStatus);
     let outcomes = crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| match e.event {
@@ -162,7 +168,7 @@ async fn a_denied_permission_carries_its_reason() {
     let id = crew.team.request_permission(&name("worker"), bash()).await.unwrap().request_id;
     let deny = PermissionAnswer::Deny { reason: "not in this repository".into() };
     crew.team.answer_permission(&Actor::Lead, &id, deny, None).await.unwrap();
-    assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @"");
+    assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_response","request_id":"ID","subtype":"error","error":"not in this repository"}"#);
 }
 
 #[tokio::test]

@@ -20,7 +20,19 @@ async fn a_message_is_persisted_then_injected_then_acknowledged() {
     crew.team.acknowledge(&name("worker"), std::slice::from_ref(&id)).await.unwrap();
     assert_eq!(crew.unread("worker").await, []);
     let trace = crew.teams.message(&id).await.unwrap();
-    insta::assert_snapshot!(serde_json::to_string_pretty(&trace).unwrap().replace(&id.0, "ID"), @"");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&trace).unwrap().replace(&id.0, "ID"), @r#"
+    {
+      "id": "ID",
+      "team": "probe",
+      "from": "team-lead",
+      "to": "worker",
+      "state": "acknowledged",
+      "persisted_at": "2026-11-20T11:48:29.433Z",
+      "injected_at": "2026-11-20T11:48:29.438Z",
+      "acknowledged_at": "2026-11-20T11:48:29.443Z",
+      "dead": null
+    }
+    "#);
 }
 
 #[tokio::test]
@@ -51,7 +63,7 @@ async fn an_idle_notice_is_a_frame_in_the_lead_s_inbox() {
     let mail = crew.unread("team-lead").await;
     assert!(mail[0].frame.is_some());
     assert_eq!(mail[0].message.color.as_deref(), Some("blue"));
-    insta::assert_snapshot!(mail[0].message.text, @"");
+    insta::assert_snapshot!(mail[0].message.text, @r#"{"type":"idle_notification","from":"worker","timestamp":"2026-11-20T11:48:29.433Z","idleReason":"available","summary":"did A","completedTaskId":"1","completedStatus":"completed","result":"A is done"}"#);
 }
 
 #[tokio::test]

@@ -14,7 +14,23 @@ async fn a_teammate_is_written_as_recorded() {
     spawn.mode = Some("plan".into());
     spawn.plan_mode_required = true;
     let spawned = crew.team.spawn(spawn).await.unwrap();
-    assert_snapshot!(serde_json::to_string_pretty(&spawned).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string_pretty(&spawned).unwrap(), @r#"
+    {
+      "agentId": "a-b@probe",
+      "name": "a-b",
+      "agentType": "general-purpose",
+      "model": "claude-opus-4-6",
+      "prompt": "please do it",
+      "color": "yellow",
+      "planModeRequired": true,
+      "joinedAt": 1795175309433,
+      "tmuxPaneId": "in-process",
+      "cwd": "/home/dev/project",
+      "subscriptions": [],
+      "backendType": "in-process",
+      "pitcrew": {"call":"toolu_1","mode":"plan"}
+    }
+    "#);
     assert_eq!(SpawnRecord::of(&spawned).unwrap().mode.as_deref(), Some("plan"));
 }
 

@@ -11,9 +11,21 @@ use crate::crew::{Crew, as_member, broadcast, is, message, name};
 async fn a_message_is_stored_and_answered_as_recorded() {
     let crew = Crew::new().await;
     let sent = crew.send(&as_member("worker"), message("team-lead", "A done")).await;
-    assert_snapshot!(sent.answer.text(), @"");
+    assert_snapshot!(sent.answer.text(), @r#"
+    {
+      "success": true,
+      "message": "Message sent to team-lead's inbox",
+      "routing": {
+        "sender": "worker",
+        "senderColor": "blue",
+        "target": "@team-lead",
+        "summary": "a few words",
+        "content": "A done"
+      }
+    }
+    "#);
     let stored = crew.unread("team-lead").await;
-    assert_snapshot!(serde_json::to_string(&stored[0].message).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string(&stored[0].message).unwrap(), @r#"{"from":"worker","text":"A done","summary":"a few words","timestamp":"2026-11-20T11:48:29.433Z","color":"blue","read":false,"metadata":{"pitcrew":{"id":"01a1f8c9-6079-7474-bdc5-e24d2a413b15"}}}"#);
     assert_eq!((&sent.receipts[0].id, sent.receipts[0].state), (&stored[0].id, DeliveryState::Persisted));
     let view = serde_json::to_value(SentView(&sent)).unwrap();
     assert_eq!(view["recipients"], serde_json::json!(["team-lead"]));
@@ -34,7 +46,7 @@ async fn a_recipient_is_found_by_any_form_of_its_name() {
 async fn an_unknown_recipient_is_refused_with_the_valid_names_and_makes_no_inbox() {
     let crew = Crew::new().await;
     let error = crew.refused(&Actor::Lead, message("wroker", "x")).await;
-    assert_snapshot!(serde_json::to_string(&error).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"agent_not_found","message":"Agent 'wroker' is not in team 'probe'; did you mean 'worker'?","details":{"agent":"wroker","valid_agents":["team-lead","worker","planner"],"did_you_mean":"worker"}}"#);
     let error = crew.refused(&Actor::Lead, message("nobody", "x")).await;
     assert!(!error.details.contains_key("did_you_mean"));
     is(&crew.refused(&Actor::Lead, message("worker@other-team", "x")).await, ErrorCode::AgentNotFound);
@@ -59,8 +71,9 @@ async fn lengths_are_counted_in_characters() {
     let crew = Crew::new().await;
     crew.send(&Actor::Lead, message("worker", &"é".repeat(10_000))).await;
     let error = crew.refused(&Actor::Lead, message("worker", &"é".repeat(10_001))).await;
-    assert_snapshot!(serde_json::to_string(&error).unwrap(), @"");
-    let long = SendMessageInput::Message { recipient: "worker".into(), content: "x".into(), summary: Some("s".repeat(101)) };
+    assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"invalid_request","message":"content has 10001 characters; at most 10000 are allowed","details":{"field":"content","limit":10000,"got":10001}}"#);
+    let long =
+        SendMessageInput::Message { recipient: "worker".into(), content: "x".into(), summary: Some("s".repeat(101)) };
     assert_eq!(crew.refused(&Actor::Lead, long).await.details["limit"], 100);
     is(&crew.refused(&Actor::Lead, message("worker", " \n")).await, ErrorCode::InvalidRequest);
     assert_eq!(crew.unread("worker").await.len(), 1);
@@ -117,7 +130,13 @@ async fn a_broadcast_to_nobody_says_so() {
         crew.team.remove_member(&Actor::Lead, &name(gone)).await.unwrap();
     }
     let sent = crew.send(&Actor::Lead, broadcast("hello")).await;
-    assert_snapshot!(sent.answer.text(), @"");
+    assert_snapshot!(sent.answer.text(), @r#"
+    {
+      "success": true,
+      "message": "No teammates to broadcast to",
+      "recipients": []
+    }
+    "#);
 }
 
 #[tokio::test]

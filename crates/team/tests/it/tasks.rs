@@ -47,8 +47,42 @@ async fn a_new_task_is_pending_and_nobody_s() {
     input.active_form = Some("Doing A".into());
     input.metadata = json!({"p": 1}).as_object().cloned();
     let made = crew.team.create_task(&as_member("worker"), input, None).await.unwrap();
-    assert_snapshot!(serde_json::to_string_pretty(&made).unwrap(), @"");
-    assert_snapshot!(serde_json::to_string_pretty(&TaskView::of(&made)).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string_pretty(&made).unwrap(), @r#"
+    {
+      "id": "1",
+      "subject": "Do A",
+      "description": "what to do",
+      "activeForm": "Doing A",
+      "status": "pending",
+      "blocks": [],
+      "blockedBy": [],
+      "metadata": {
+        "p": 1,
+        "pitcrew": {
+          "createdBy": "worker",
+          "createdAt": 1795175309433,
+          "updatedAt": 1795175309433
+        }
+      }
+    }
+    "#);
+    assert_snapshot!(serde_json::to_string_pretty(&TaskView::of(&made)).unwrap(), @r#"
+    {
+      "taskId": "1",
+      "subject": "Do A",
+      "description": "what to do",
+      "activeForm": "Doing A",
+      "status": "pending",
+      "owner": null,
+      "created_at": "2026-11-20T11:48:29.433Z",
+      "updated_at": "2026-11-20T11:48:29.433Z",
+      "blockedBy": [],
+      "blocks": [],
+      "metadata": {
+        "p": 1
+      }
+    }
+    "#);
 }
 
 #[tokio::test]
@@ -105,7 +139,7 @@ async fn an_update_tells_only_what_changed() {
     };
     assert_eq!(change(&crew, &Actor::Lead, input).await, ["description", "activeForm"]);
     let done = crew.team.update_task(&as_member("worker"), with_status("1", DONE)).await.unwrap();
-    assert_snapshot!(serde_json::to_string(&done).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string(&done).unwrap(), @r#"{"success":true,"taskId":"1","updatedFields":["status"],"statusChange":{"from":"in_progress","to":"completed"}}"#);
     let task = crew.team.task("#2").await.unwrap();
     assert_eq!(task.blocked_by.len(), 1, "the file keeps completed blockers");
     let view = serde_json::to_value(TaskListView::of(&crew.team.tasks().await.unwrap())).unwrap();
@@ -182,7 +216,7 @@ async fn an_owner_is_told_of_its_task_also_by_itself() {
     let mail = crew.unread("worker").await;
     assert!(mail.iter().all(|m| matches!(m.frame, Some(Frame::TaskAssignment(_)))));
     assert_eq!(mail.iter().map(|m| m.message.from.as_str()).collect::<Vec<_>>(), ["team-lead", "worker"]);
-    assert_snapshot!(mail[1].message.text, @"");
+    assert_snapshot!(mail[1].message.text, @r#"{"type":"task_assignment","taskId":"2","subject":"task 2","description":"what to do","assignedBy":"worker","timestamp":"2026-11-20T11:48:29.433Z"}"#);
     change(&crew, &Actor::Lead, owned_by("1", "worker")).await;
     assert_eq!(crew.unread("worker").await.len(), 2);
 }
@@ -210,12 +244,19 @@ async fn a_circle_of_tasks_is_refused_and_changes_nothing() {
     let crew = crew_with_tasks(3).await;
     change(&crew, &Actor::Lead, waits_for("2", &["1"])).await;
     change(&crew, &Actor::Lead, waits_for("3", &["2"])).await;
-    for input in [waits_for("1", &["1"]), waits_for("1", &["3"]), TaskUpdateInput { add_blocks: vec!["1".into()], ..update("3") }] {
+    for input in [
+        waits_for("1", &["1"]),
+        waits_for("1", &["3"]),
+        TaskUpdateInput { add_blocks: vec!["1".into()], ..update("3") },
+    ] {
         let input = TaskUpdateInput { subject: Some("changed".into()), ..input };
         is(&refused(&crew, &Actor::Lead, input).await, ErrorCode::CircularDependency);
     }
     assert_eq!(crew.team.task("1").await.unwrap().subject, "task 1");
-    assert_eq!(change(&crew, &Actor::Lead, TaskUpdateInput { add_blocks: vec!["3".into()], ..update("1") }).await, ["blocks"]);
+    assert_eq!(
+        change(&crew, &Actor::Lead, TaskUpdateInput { add_blocks: vec!["3".into()], ..update("1") }).await,
+        ["blocks"]
+    );
 }
 
 #[tokio::test]
@@ -241,7 +282,7 @@ async fn a_deleted_task_is_gone_everywhere_and_its_id_is_not_used_again() {
     let crew = crew_with_tasks(3).await;
     change(&crew, &Actor::Lead, waits_for("2", &["3"])).await;
     let deleted = crew.team.update_task(&Actor::Lead, with_status("3", Some(StatusChange::Deleted))).await.unwrap();
-    assert_snapshot!(serde_json::to_string(&deleted).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string(&deleted).unwrap(), @r#"{"success":true,"taskId":"3","updatedFields":["deleted"],"statusChange":{"from":"pending","to":"deleted"}}"#);
     assert_eq!(crew.team.task("2").await.unwrap().blocked_by, []);
     let next = crew.team.create_task(&Actor::Lead, task("next"), None).await.unwrap();
     assert_eq!(next.id.as_str(), "4");

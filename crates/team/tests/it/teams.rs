@@ -12,7 +12,28 @@ async fn a_new_team_is_written_as_recorded() {
     let crew = Crew::new().await;
     let mut config = crew.team.config().await.unwrap();
     config.members.truncate(1);
-    assert_snapshot!(serde_json::to_string_pretty(&config).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string_pretty(&config).unwrap(), @r#"
+    {
+      "name": "probe",
+      "description": "probe team",
+      "createdAt": 1795175309433,
+      "leadAgentId": "team-lead@probe",
+      "leadSessionId": "c8f283a3-44a1-4434-bd87-5f24b94924bf",
+      "members": [
+        {
+          "agentId": "team-lead@probe",
+          "name": "team-lead",
+          "agentType": "team-lead",
+          "model": "claude-sonnet-4-5-20250929",
+          "joinedAt": 1795175309433,
+          "tmuxPaneId": "",
+          "cwd": "/home/dev/project",
+          "subscriptions": [],
+          "pitcrew": {}
+        }
+      ]
+    }
+    "#);
     assert_eq!(crew.team.file().display().to_string(), "memory/teams/probe/config.json");
 }
 
@@ -44,7 +65,7 @@ async fn an_unknown_team_is_told_with_the_teams_there_are() {
     let crew = Crew::new().await;
     assert_eq!(crew.teams.open("PROBE").await.unwrap().name().as_str(), "probe");
     let error = crew.teams.open("prode").await.unwrap_err();
-    assert_snapshot!(serde_json::to_string(&error).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"team_not_found","message":"Team 'prode' does not exist; did you mean 'probe'?","details":{"team_name":"prode","available_teams":["probe"],"did_you_mean":"probe"}}"#);
     crew.teams.create(create("My Team.x")).await.unwrap();
     assert_eq!(crew.teams.open("my-team-x").await.unwrap().name().as_str(), "My Team.x");
     let error = crew.teams.open("My/Team/x").await.unwrap_err();
@@ -64,7 +85,7 @@ async fn teams_are_limited_in_number_and_in_rate() {
     crew.wait_ms(1000);
     crew.teams.create(create("two")).await.unwrap();
     let error = crew.teams.create(create("three")).await.unwrap_err();
-    assert_snapshot!(serde_json::to_string(&error).unwrap(), @"");
+    assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"rate_limit","message":"at most 2 teams in 3600 s are allowed; try again in 3599 s","details":{"limit":2,"window_seconds":3600,"retry_after_ms":3599000}}"#);
     crew.wait_ms(3_599_000);
     crew.teams.create(create("three")).await.unwrap();
 }
@@ -85,7 +106,7 @@ async fn a_team_with_teammates_is_not_deleted() {
     let crew = Crew::new().await;
     let refused = crew.team.delete(&Actor::Lead).await.unwrap();
     assert!(!refused.success);
-    assert_snapshot!(refused.message, @"");
+    assert_snapshot!(refused.message, @"Cannot cleanup team with 2 active member(s): worker, planner. Use requestShutdown to gracefully terminate teammates first.");
     is(&crew.team.delete(&as_member("worker")).await.unwrap_err(), ErrorCode::PermissionDenied);
     is(&crew.team.delete(&Actor::Outside("ci".into())).await.unwrap_err(), ErrorCode::PermissionDenied);
     for gone in ["worker", "planner"] {
