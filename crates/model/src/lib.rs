@@ -1,1 +1,39 @@
-//! model
+//! How language models are called.
+//!
+//! One trait, [`Model`], takes a whole conversation and streams one answer. Three vendors stand behind it: the Anthropic
+//! Messages API, chat completions as OpenAI and many local servers speak it, and scripts, which answer from a file.
+//! A conversation is a list of Anthropic content blocks, kept in order and never thinned out.
+//!
+//! What this crate leaves to others: it runs no tools, keeps no transcripts, knows no teams beyond a name, and reads
+//! neither the environment nor the settings. Where models are reached is told to it as [`Endpoints`].
+//!
+//! Start reading at [`Model`] and [`Request`], then [`open()`].
+
+mod anthropic;
+mod call;
+mod conversation;
+mod emit;
+mod endpoints;
+mod error;
+mod http;
+mod ollama;
+mod open;
+mod openai;
+mod pace;
+mod price;
+mod retry;
+mod script;
+mod spec;
+mod sse;
+
+pub use call::{AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage};
+pub use conversation::{Block, Extra, Message, Role, ToolContent};
+pub use endpoints::{Endpoints, Secret};
+pub use error::ModelError;
+pub use ollama::ollama_models;
+pub use open::open;
+pub use pace::Pace;
+pub use price::{Price, PriceError, PriceTable};
+pub use retry::{RetryPolicy, Retrying};
+pub use script::{INTERRUPTED, Script, ScriptError, Scripted};
+pub use spec::{ModelSpec, default_spec};

@@ -1,0 +1,90 @@
+//! The Anthropic Messages API, streaming.
+//!
+//! [`wire`] writes requests, [`answer`] reads the events. Retries are not made here.
+
+mod answer;
+mod wire;
+
+use reqwest::RequestBuilder;
+
+use crate::endpoints::Secret;
+use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http};
+
+const VENDOR: &str = "anthropic";
+const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
+const VERSION: &str = "2023-06-01";
+
+/// Context windows by the beginning of the model's name; the first that fits counts.
+const CONTEXT_WINDOWS: [(&str, u64); 7] = [
+    ("claude-fable-5", 1_000_000),
+    ("claude-opus-5", 1_000_000),
+    ("claude-sonnet-5", 1_000_000),
+    ("claude-opus-4-6", 1_000_000),
+    ("claude-opus-4-7", 1_000_000),
+    ("claude-opus-4-8", 1_000_000),
+    ("claude-", 200_000),
+];
+
+/// A model behind the Messages API.
+pub(crate) struct Anthropic {
+    id: String,
+    name: String,
+    client: reqwest::Client,
+    url: String,
+    credential: Option<Credential>,
+}
+
+enum Credential {
+    Key(Secret),
+    Bearer(Secret),
+}
+
+impl Anthropic {
+    /// Prepares calls of the named model.
+    ///
+    /// # Errors
+    /// When the base URL is none, or it is the vendor's own and there is no key.
+    pub(crate) fn new(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
+        let key = endpoints.anthropic_api_key.clone().map(Credential::Key);
+        let token = endpoints.anthropic_auth_token.clone().map(Credential::Bearer);
+        let credential = key.or(token);
+        if credential.is_none() && endpoints.anthropic_base_url.is_none() {
+            return Err(ModelError::MissingKey { vendor: VENDOR, variable: "ANTHROPIC_API_KEY" });
+        }
+        let base = endpoints.anthropic_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
+        let (client, base) = http::client(VENDOR, base)?;
+        Ok(Self {
+            id: format!("{VENDOR}/{name}"),
+            name: name.to_owned(),
+            client,
+            url: http::join(&base, "v1/messages"),
+            credential,
+        })
+    }
+
+    fn post(&self, request: &Request) -> RequestBuilder {
+        let post = self.client.post(&self.url).header("anthropic-version", VERSION);
+        let post = match &self.credential {
+            Some(Credential::Key(key)) => post.header("x-api-key", key.expose()),
+            Some(Credential::Bearer(token)) => post.bearer_auth(token.expose()),
+            None => post,
+        };
+        post.json(&wire::body(&self.name, request))
+    }
+}
+
+impl Model for Anthropic {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        let known = CONTEXT_WINDOWS.iter().find(|(prefix, _)| self.name.starts_with(prefix));
+        known.map(|(_, tokens)| *tokens)
+    }
+
+    fn respond(&self, request: Request) -> ResponseStream {
+        let post = self.post(&request);
+        emit::stream(move |out| http::exchange(VENDOR, post, answer::Events::default(), out))
+    }
+}

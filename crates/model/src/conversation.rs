@@ -1,0 +1,289 @@
+//! A conversation as transcripts keep it: messages of ordered content blocks in the form of the Messages API.
+//!
+//! What a vendor adds that we do not know is kept, as [`Block::Other`] or in a block's extra fields, and written back
+//! unchanged. Caching marks are not part of a conversation; the Anthropic codec adds them on the wire.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+
+/// The fields of a block that we have no name for, kept for the way back.
+pub type Extra = Map<String, Value>;
+
+/// Who speaks in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// The person, the team's mail, or the results of tools.
+    User,
+    /// The model.
+    Assistant,
+}
+
+/// One message: a role and its blocks, `{"role": ..., "content": [...]}`.
+///
+/// A content that is a plain string is read as one text block.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// What is said, in order.
+    #[serde(rename = "content", deserialize_with = "blocks_or_string")]
+    pub blocks: Vec<Block>,
+}
+
+impl Message {
+    /// Builds a user message.
+    pub fn user(blocks: Vec<Block>) -> Self {
+        Self { role: Role::User, blocks }
+    }
+
+    /// Builds an assistant message.
+    pub fn assistant(blocks: Vec<Block>) -> Self {
+        Self { role: Role::Assistant, blocks }
+    }
+}
+
+/// One content block, tagged by `type` as the Messages API does.
+///
+/// A block of an unknown type, or of a known type in an unknown shape, becomes [`Block::Other`] whole.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Block {
+    /// Plain text.
+    Text {
+        /// The text.
+        text: String,
+        /// Fields we do not know, such as citations.
+        #[serde(flatten)]
+        extra: Extra,
+    },
+    /// What the model thought; goes back verbatim, signature included.
+    Thinking {
+        /// The thought, possibly empty when the vendor hides it.
+        thinking: String,
+        /// The vendor's signature; empty when a vendor signs nothing.
+        #[serde(default)]
+        signature: String,
+        /// Fields we do not know.
+        #[serde(flatten)]
+        extra: Extra,
+    },
+    /// A thought that the vendor encrypted; goes back verbatim.
+    RedactedThinking {
+        /// The vendor's opaque text.
+        data: String,
+        /// Fields we do not know.
+        #[serde(flatten)]
+        extra: Extra,
+    },
+    /// A call of a tool.
+    ToolUse {
+        /// The id that the result must name.
+        id: String,
+        /// The tool.
+        name: String,
+        /// The arguments: an object, or a string holding what could not be read (see [`Block::invalid_input`]).
+        input: Value,
+        /// Fields we do not know.
+        #[serde(flatten)]
+        extra: Extra,
+    },
+    /// What a tool answered.
+    ToolResult {
+        /// The id of the call.
+        tool_use_id: String,
+        /// The answer.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<ToolContent>,
+        /// Whether the tool failed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_error: bool,
+        /// Fields we do not know.
+        #[serde(flatten)]
+        extra: Extra,
+    },
+    /// A picture.
+    Image {
+        /// Where it comes from, in the vendor's form.
+        source: Value,
+        /// Fields we do not know.
+        #[serde(flatten)]
+        extra: Extra,
+    },
+    /// Anything else, as it came.
+    #[serde(untagged)]
+    Other(Value),
+}
+
+/// The content of a tool's result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum ToolContent {
+    /// Plain text.
+    Text(String),
+    /// Blocks: text and pictures.
+    Blocks(Vec<Block>),
+}
+
+impl ToolContent {
+    /// Returns the text of it, the blocks' texts joined by newlines.
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone(),
+            Self::Blocks(blocks) => {
+                let texts: Vec<&str> = blocks.iter().filter_map(Block::as_text).collect();
+                texts.join("\n")
+            }
+        }
+    }
+}
+
+impl Block {
+    /// Builds a text block.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text { text: text.into(), extra: Extra::new() }
+    }
+
+    /// Builds a thinking block.
+    pub fn thinking(thinking: impl Into<String>, signature: impl Into<String>) -> Self {
+        Self::Thinking { thinking: thinking.into(), signature: signature.into(), extra: Extra::new() }
+    }
+
+    /// Builds a call of a tool.
+    pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
+        Self::ToolUse { id: id.into(), name: name.into(), input, extra: Extra::new() }
+    }
+
+    /// Builds the result of a tool that did its work.
+    pub fn tool_result(tool_use_id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::ToolResult {
+            tool_use_id: tool_use_id.into(),
+            content: Some(ToolContent::Text(text.into())),
+            is_error: false,
+            extra: Extra::new(),
+        }
+    }
+
+    /// Builds the result of a tool that failed.
+    pub fn tool_error(tool_use_id: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::ToolResult {
+            tool_use_id: tool_use_id.into(),
+            content: Some(ToolContent::Text(text.into())),
+            is_error: true,
+            extra: Extra::new(),
+        }
+    }
+
+    /// Returns the text of a text block.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text { text, .. } => Some(text),
+            Self::Thinking { .. }
+            | Self::RedactedThinking { .. }
+            | Self::ToolUse { .. }
+            | Self::ToolResult { .. }
+            | Self::Image { .. }
+            | Self::Other(_) => None,
+        }
+    }
+
+    /// Returns what the model wrote as a tool's arguments when that is not a JSON object.
+    ///
+    /// Such a call is never to be run: answer it with an error result, and the model can try again. It may stay in the
+    /// conversation; on the wire it becomes `{"invalid_input": "..."}`, as vendors take objects only.
+    pub fn invalid_input(&self) -> Option<&str> {
+        match self {
+            Self::ToolUse { input: Value::String(raw), .. } => Some(raw),
+            Self::ToolUse { .. }
+            | Self::Text { .. }
+            | Self::Thinking { .. }
+            | Self::RedactedThinking { .. }
+            | Self::ToolResult { .. }
+            | Self::Image { .. }
+            | Self::Other(_) => None,
+        }
+    }
+}
+
+/// Reads a tool's arguments as the model wrote them: nothing is `{}`, an object is itself, the rest is kept as text.
+pub(crate) fn parse_tool_input(raw: &str) -> Value {
+    if raw.trim().is_empty() {
+        return Value::Object(Map::new());
+    }
+    match serde_json::from_str(raw) {
+        Ok(Value::Object(object)) => Value::Object(object),
+        Ok(_) | Err(_) => Value::String(raw.to_owned()),
+    }
+}
+
+/// Returns a tool's arguments as the wire takes them: always an object.
+pub(crate) fn input_for_wire(input: &Value) -> Value {
+    if input.is_object() {
+        return input.clone();
+    }
+    serde_json::json!({ "invalid_input": input })
+}
+
+fn blocks_or_string<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Block>, D::Error> {
+    match ToolContent::deserialize(deserializer)? {
+        ToolContent::Text(text) => Ok(vec![Block::text(text)]),
+        ToolContent::Blocks(blocks) => Ok(blocks),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check_round_trip(block: Value) -> Block {
+        let read: Block = serde_json::from_value(block.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&read).unwrap(), block);
+        read
+    }
+
+    #[test]
+    fn every_known_block_comes_back_as_it_was_with_its_unknown_fields() {
+        let known = [
+            json!({"type": "text", "text": "hi", "citations": [{"a": 1}]}),
+            json!({"type": "thinking", "thinking": "hm", "signature": "c2ln", "new": 1.5}),
+            json!({"type": "redacted_thinking", "data": "x"}),
+            json!({"type": "tool_use", "id": "t", "name": "Bash", "input": {"z": 1, "a": 2}, "caller": {"type": "direct"}}),
+            json!({"type": "tool_result", "tool_use_id": "t", "content": "ok"}),
+            json!({"type": "tool_result", "tool_use_id": "t", "content": [{"type": "text", "text": "ok"}], "is_error": true}),
+            json!({"type": "image", "source": {"type": "url", "url": "x"}}),
+        ];
+        for block in known {
+            assert!(!matches!(check_round_trip(block), Block::Other(_)));
+        }
+    }
+
+    #[test]
+    fn an_unknown_block_is_kept_whole() {
+        let block = check_round_trip(json!({"type": "hologram", "beams": [1, 2]}));
+        assert!(matches!(block, Block::Other(_)));
+    }
+
+    #[test]
+    fn a_known_block_in_an_unknown_shape_is_kept_whole() {
+        let block = check_round_trip(json!({"type": "tool_use", "id": 7}));
+        assert!(matches!(block, Block::Other(_)));
+    }
+
+    #[test]
+    fn a_content_that_is_a_string_is_one_text_block() {
+        let message: Message = serde_json::from_value(json!({"role": "user", "content": "hi"})).unwrap();
+        assert_eq!(message, Message::user(vec![Block::text("hi")]));
+    }
+
+    #[test]
+    fn tool_input_that_is_no_object_is_kept_as_text_and_sent_as_an_object() {
+        assert_eq!(parse_tool_input(" "), json!({}));
+        assert_eq!(parse_tool_input("{\"a\":1}"), json!({"a": 1}));
+        for raw in ["{\"a\":", "[1]", "7"] {
+            let call = Block::tool_use("t", "Bash", parse_tool_input(raw));
+            assert_eq!(call.invalid_input(), Some(raw));
+            assert_eq!(input_for_wire(&json!(raw)), json!({"invalid_input": raw}));
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Streams written as straight code: a future that emits events while it runs, polled by the stream itself.
+//!
+//! No task is spawned, so a stream that is dropped takes its future with it.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::Stream;
+use tokio::sync::mpsc;
+
+use crate::{ModelError, ResponseStream, StreamEvent};
+
+/// Events that may wait for their reader. One network read brings a handful; when it is full the future pauses.
+const CAPACITY: usize = 16;
+
+/// The future's end of a stream.
+pub(crate) struct Emitter {
+    events: mpsc::Sender<StreamEvent>,
+}
+
+impl Emitter {
+    /// Hands an event to the reader, and waits while the reader lags.
+    pub(crate) async fn emit(&self, event: StreamEvent) {
+        // The receiver lives beside this future and is dropped after it, so the channel cannot be closed here.
+        let sent = self.events.send(event).await;
+        debug_assert!(sent.is_ok(), "the receiver outlives the future");
+    }
+}
+
+/// Turns a future that emits into a stream; its error becomes the last item.
+pub(crate) fn stream<F, Fut>(run: F) -> ResponseStream
+where
+    F: FnOnce(Emitter) -> Fut,
+    Fut: Future<Output = Result<(), ModelError>> + Send + 'static,
+{
+    let (sender, events) = mpsc::channel(CAPACITY);
+    let future = run(Emitter { events: sender });
+    Box::pin(Driven { future: Some(Box::pin(future)), events, failure: None })
+}
+
+type Call = Pin<Box<dyn Future<Output = Result<(), ModelError>> + Send>>;
+
+struct Driven {
+    future: Option<Call>,
+    events: mpsc::Receiver<StreamEvent>,
+    failure: Option<ModelError>,
+}
+
+impl Stream for Driven {
+    type Item = Result<StreamEvent, ModelError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if let Poll::Ready(Some(event)) = self.events.poll_recv(cx) {
+            return Poll::Ready(Some(Ok(event)));
+        }
+        if let Some(future) = self.future.as_mut()
+            && let Poll::Ready(outcome) = future.as_mut().poll(cx)
+        {
+            self.future = None;
+            self.failure = outcome.err();
+        }
+        match self.events.poll_recv(cx) {
+            Poll::Ready(Some(event)) => Poll::Ready(Some(Ok(event))),
+            Poll::Ready(None) => Poll::Ready(self.failure.take().map(Err)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt;
+
+    #[tokio::test]
+    async fn events_come_in_order_and_the_error_comes_last() {
+        let events = stream(|out| async move {
+            for i in 0..100 {
+                out.emit(StreamEvent::TextDelta(i.to_string())).await;
+            }
+            Err(ModelError::StreamCut { vendor: "test" })
+        });
+        let items: Vec<_> = events.collect().await;
+        assert_eq!(items.len(), 101);
+        for (i, item) in items.iter().take(100).enumerate() {
+            let event = item.as_ref().unwrap();
+            assert_eq!(event, &StreamEvent::TextDelta(i.to_string()));
+        }
+        assert!(matches!(items.last(), Some(Err(ModelError::StreamCut { .. }))));
+    }
+}

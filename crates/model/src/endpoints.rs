@@ -1,0 +1,120 @@
+//! Where models are reached, and with which keys. Told by the composition root; nothing here reads the environment.
+
+use std::fmt;
+
+/// A key: never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Wraps a key.
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+/// Base URLs and keys; what is absent takes the vendor's own service, without a key.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Endpoints {
+    /// Of the Messages API, without `/v1`, such as `https://api.anthropic.com`.
+    pub anthropic_base_url: Option<String>,
+    /// Sent as `x-api-key`.
+    pub anthropic_api_key: Option<Secret>,
+    /// Sent as a bearer token; gateways want it. The key wins when both are there.
+    pub anthropic_auth_token: Option<Secret>,
+    /// Of chat completions, with `/v1`, such as `https://api.openai.com/v1`.
+    pub openai_base_url: Option<String>,
+    /// Sent as a bearer token.
+    pub openai_api_key: Option<Secret>,
+    /// Of an Ollama server, such as `http://127.0.0.1:11434`.
+    pub ollama_base_url: Option<String>,
+}
+
+impl Endpoints {
+    /// Reads the usual variables through `lookup`; an empty value counts as none.
+    ///
+    /// They are `ANTHROPIC_BASE_URL`, `ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_BASE_URL`, `OPENAI_API_KEY`
+    /// and `OLLAMA_HOST`, which may lack its scheme and port.
+    pub fn from_lookup(lookup: impl Fn(&str) -> Option<String>) -> Self {
+        let text = |name: &str| lookup(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
+        let secret = |name: &str| text(name).map(Secret);
+        Self {
+            anthropic_base_url: text("ANTHROPIC_BASE_URL"),
+            anthropic_api_key: secret("ANTHROPIC_API_KEY"),
+            anthropic_auth_token: secret("ANTHROPIC_AUTH_TOKEN"),
+            openai_base_url: text("OPENAI_BASE_URL"),
+            openai_api_key: secret("OPENAI_API_KEY"),
+            ollama_base_url: text("OLLAMA_HOST").map(|host| ollama_url(&host)),
+        }
+    }
+}
+
+/// Completes what Ollama takes as its host: `0.0.0.0`, `box:8000` and `http://box` all stand for a URL.
+fn ollama_url(host: &str) -> String {
+    let (scheme, authority) = host.split_once("://").unwrap_or(("http", host));
+    let authority = authority.trim_end_matches('/');
+    // A server told to listen everywhere is reached on this machine.
+    let authority = match authority.strip_prefix("0.0.0.0") {
+        Some(rest) => format!("127.0.0.1{rest}"),
+        None => authority.to_owned(),
+    };
+    let has_port = authority
+        .rsplit_once(':')
+        .is_some_and(|(_, port)| !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()));
+    if has_port || scheme == "https" {
+        format!("{scheme}://{authority}")
+    } else {
+        format!("{scheme}://{authority}:11434")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_variables_are_read_and_empty_ones_are_none() {
+        let endpoints = Endpoints::from_lookup(|name| match name {
+            "ANTHROPIC_API_KEY" => Some("sk-1".to_owned()),
+            "OPENAI_API_KEY" => Some(" ".to_owned()),
+            "OPENAI_BASE_URL" => Some("http://x/v1".to_owned()),
+            _ => None,
+        });
+        let expected = Endpoints {
+            anthropic_api_key: Some(Secret::new("sk-1")),
+            openai_base_url: Some("http://x/v1".to_owned()),
+            ..Endpoints::default()
+        };
+        assert_eq!(endpoints, expected);
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let endpoints = Endpoints::from_lookup(|_| Some("sk-hidden".to_owned()));
+        let shown = format!("{:?}", endpoints.anthropic_api_key);
+        assert_eq!(shown, "Some(Secret(..))");
+    }
+
+    #[test]
+    fn an_ollama_host_becomes_a_url() {
+        let cases = [
+            ("0.0.0.0", "http://127.0.0.1:11434"),
+            ("box:8000", "http://box:8000"),
+            ("http://box/", "http://box:11434"),
+            ("https://box", "https://box"),
+        ];
+        for (host, url) in cases {
+            assert_eq!(ollama_url(host), url);
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! The HTTP client, its limits in time, and how refusals of both vendors are sorted.
+
+use std::net::IpAddr;
+use std::sync::Once;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{RequestBuilder, Url};
+use serde_json::Value;
+
+use crate::emit::Emitter;
+use crate::sse::{Decoder, Event};
+use crate::{ModelError, Response, StreamEvent};
+
+/// How long a connection may take to stand.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How long a server may stay silent. Models think for minutes before their first byte; there is no limit on the whole.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+
+/// How much of a refusal's body is read.
+const MAX_ERROR_BYTES: usize = 64 * 1024;
+
+/// How much of something unreadable an error quotes.
+const EXCERPT_CHARS: usize = 200;
+
+/// How a vendor's events become an answer.
+pub(crate) trait Answer {
+    /// Takes one event and says what is to be told; [`StreamEvent::Finished`] when the answer is complete.
+    fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError>;
+
+    /// Says, when the connection closed, whether what came is a complete answer.
+    fn end(&mut self) -> Option<Response>;
+}
+
+/// Makes the client for one base URL. It opens no connection.
+///
+/// # Errors
+/// When the URL is not http or https, or the client cannot be made.
+pub(crate) fn client(vendor: &'static str, base_url: &str) -> Result<(reqwest::Client, Url), ModelError> {
+    let bad_url = || ModelError::BaseUrl { vendor, url: base_url.to_owned() };
+    let url = Url::parse(base_url).map_err(|_| bad_url())?;
+    if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
+        return Err(bad_url());
+    }
+    install_crypto();
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("pitcrew/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(IDLE_TIMEOUT)
+        // A redirect would carry the key to another host.
+        .redirect(reqwest::redirect::Policy::none());
+    // Plain http needs no certificates, and must work on a machine that has none.
+    let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
+    // No proxy can reach our own loopback.
+    let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
+    let client = builder.build().map_err(|source| ModelError::Client { vendor, source })?;
+    Ok((client, url))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+/// Appends a path to a base URL, whether or not that ends in a slash.
+pub(crate) fn join(base: &Url, path: &str) -> String {
+    format!("{}/{path}", base.as_str().trim_end_matches('/'))
+}
+
+/// Sends a request and reads its stream of events to the end of the answer.
+pub(crate) async fn exchange(
+    vendor: &'static str,
+    request: RequestBuilder,
+    mut answer: impl Answer,
+    out: Emitter,
+) -> Result<(), ModelError> {
+    let transport = |source: reqwest::Error| ModelError::Transport { vendor, source: source.without_url() };
+    let response = request.send().await.map_err(transport)?;
+    if !response.status().is_success() || is_no_stream(response.headers()) {
+        return Err(refusal(vendor, response).await);
+    }
+    let mut decoder = Decoder::default();
+    let mut bytes = response.bytes_stream();
+    while let Some(piece) = bytes.next().await {
+        let events = decoder.push(&piece.map_err(transport)?).map_err(|_| ModelError::EventTooLong { vendor })?;
+        for event in events {
+            for told in answer.take(&event)? {
+                let finished = matches!(told, StreamEvent::Finished(_));
+                out.emit(told).await;
+                if finished {
+                    return Ok(());
+                }
+            }
+        }
+    }
+    let response = answer.end().ok_or(ModelError::StreamCut { vendor })?;
+    out.emit(StreamEvent::Finished(response)).await;
+    Ok(())
+}
+
+/// Reads an event's JSON.
+pub(crate) fn parse(vendor: &'static str, data: &str) -> Result<Value, ModelError> {
+    serde_json::from_str(data).map_err(|source| ModelError::Decode {
+        vendor,
+        excerpt: data.chars().take(EXCERPT_CHARS).collect(),
+        source,
+    })
+}
+
+/// Sorts a refusal by its status and by the error object that both vendors send, in a body or in a stream.
+pub(crate) fn refused(
+    vendor: &'static str,
+    status: u16,
+    body: &Value,
+    fallback: &str,
+    retry_after: Option<Duration>,
+) -> ModelError {
+    let error = body.get("error").unwrap_or(body);
+    let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
+    // OpenAI's `code` says more than its `type`; some servers send a number there.
+    let kind = if text("code").is_empty() { text("type") } else { text("code") }.to_owned();
+    let message = match (text("message"), error.as_str()) {
+        ("", Some(plain)) => plain.to_owned(),
+        ("", None) => fallback.to_owned(),
+        (message, _) => message.to_owned(),
+    };
+    if is_context_overflow(status, &kind, text("type"), &message) {
+        return ModelError::ContextTooLong { vendor, message };
+    }
+    match (status, kind.as_str()) {
+        (_, "insufficient_quota" | "billing_error") | (402, _) => ModelError::Quota { vendor, message },
+        (401 | 403, _) => ModelError::Auth { vendor, status, message },
+        (429, _) => ModelError::RateLimited { vendor, message, retry_after },
+        (529, _) | (_, "overloaded_error") => ModelError::Overloaded { vendor, message, retry_after },
+        _ => ModelError::Status { vendor, status, kind, message, retry_after },
+    }
+}
+
+/// Knows the forms in which servers say that a conversation is too long.
+fn is_context_overflow(status: u16, code: &str, kind: &str, message: &str) -> bool {
+    let named = ["context_length_exceeded", "exceed_context_size_error", "request_too_large"];
+    if status == 413 || named.contains(&code) || named.contains(&kind) {
+        return true;
+    }
+    let message = message.to_ascii_lowercase();
+    let said = [
+        "prompt is too long",
+        "exceed context limit",
+        "maximum context length",
+        "exceeds the available context size",
+        "context window",
+    ];
+    status == 400 && said.iter().any(|words| message.contains(words))
+}
+
+async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelError {
+    let status = response.status();
+    let retry_after = retry_after(response.headers());
+    let mut body = Vec::new();
+    let mut bytes = response.bytes_stream();
+    // What of the body arrives before the connection fails or the limit is reached still names the error.
+    while let Some(Ok(piece)) = bytes.next().await {
+        body.extend_from_slice(&piece);
+        if body.len() >= MAX_ERROR_BYTES {
+            break;
+        }
+    }
+    let text = String::from_utf8_lossy(&body);
+    let json = serde_json::from_str(&text).unwrap_or(Value::Null);
+    let excerpt: String = text.trim().chars().take(EXCERPT_CHARS).collect();
+    let reason = status.canonical_reason().unwrap_or("no reason given");
+    let fallback = if excerpt.is_empty() { reason } else { &excerpt };
+    refused(vendor, status.as_u16(), &json, fallback, retry_after)
+}
+
+/// Knows by its type a reply that is no stream of events, whatever its status: a web page, or an error that says 200.
+fn is_no_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
+}
+
+/// Reads `retry-after-ms`, and `retry-after` in seconds or as a date, which is measured against the server's own clock.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    if let Some(millis) = number("retry-after-ms") {
+        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+    }
+    if let Some(seconds) = number("retry-after") {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = |name: &str| jiff::fmt::rfc2822::parse(text(name)?).ok();
+    let wait = date("retry-after")?.duration_since(&date("date")?);
+    Some(Duration::try_from(wait).unwrap_or_default())
+}
+
+fn install_crypto() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
+            tracing::debug!("a TLS provider is installed already");
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn retry_after_is_read_in_every_form() {
+        let wait = |pairs: &[_]| retry_after(&headers(pairs));
+        assert_eq!(wait(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
+        assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "2")]), Some(Duration::from_millis(1500)));
+        let dates = [("date", "Fri, 20 Nov 2026 13:00:00 GMT"), ("retry-after", "Fri, 20 Nov 2026 13:00:30 GMT")];
+        assert_eq!(wait(&dates), Some(Duration::from_secs(30)));
+        for nonsense in ["-1", "soon", "inf", ""] {
+            assert_eq!(wait(&[("retry-after", nonsense)]), None);
+        }
+    }
+
+    #[test]
+    fn refusals_are_sorted_by_what_can_be_done_about_them() {
+        let sort = |status, body: Value| refused("openai", status, &body, "fallback", None);
+        assert!(matches!(sort(429, json!({"error": {"code": "insufficient_quota"}})), ModelError::Quota { .. }));
+        assert!(matches!(sort(429, json!({})), ModelError::RateLimited { .. }));
+        assert!(matches!(sort(529, json!({})), ModelError::Overloaded { .. }));
+        assert!(matches!(
+            sort(200, json!({"type": "error", "error": {"type": "overloaded_error"}})),
+            ModelError::Overloaded { .. }
+        ));
+        assert!(matches!(sort(403, json!("no")), ModelError::Auth { .. }));
+        assert!(!sort(400, json!({"error": {"type": "invalid_request_error"}})).is_retryable());
+        assert!(sort(503, json!({})).is_retryable());
+    }
+
+    #[test]
+    fn an_over_long_context_is_known_in_every_vendors_words() {
+        let bodies = [
+            (
+                400,
+                json!({"error": {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}}),
+            ),
+            (413, json!({"error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}})),
+            (400, json!({"error": {"code": "context_length_exceeded", "message": "too many"}})),
+            (
+                400,
+                json!({"error": {"code": 400, "type": "exceed_context_size_error", "message": "the request exceeds the available context size"}}),
+            ),
+            (400, json!({"error": {"message": "This model's maximum context length is 8192 tokens."}})),
+        ];
+        for (status, body) in bodies {
+            let error = refused("openai", status, &body, "", None);
+            assert!(matches!(error, ModelError::ContextTooLong { .. }), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_base_url_must_be_http() {
+        for url in ["", "api.example.com", "ftp://x", "file:///x"] {
+            assert!(matches!(client("openai", url), Err(ModelError::BaseUrl { .. })), "{url}");
+        }
+        let (_, url) = client("openai", "http://x/v1/").unwrap();
+        assert_eq!(join(&url, "chat/completions"), "http://x/v1/chat/completions");
+    }
+}

@@ -1,0 +1,36 @@
+//! What a local Ollama offers. Its models are called as chat completions.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::{Endpoints, ModelError, http};
+
+/// Where Ollama listens when nobody says otherwise.
+pub(crate) const DEFAULT_BASE_URL: &str = "http://127.0.0.1:11434";
+
+/// How long a server may take to list its models. A local one answers at once.
+const LIST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Lists the models of a local Ollama, the last used first; [`default_spec`](crate::default_spec) takes them.
+///
+/// # Errors
+/// When there is no Ollama, which is the usual case, or it answers nonsense.
+pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelError> {
+    const VENDOR: &str = "ollama";
+    #[derive(Deserialize)]
+    struct Tags {
+        models: Vec<Tag>,
+    }
+    #[derive(Deserialize)]
+    struct Tag {
+        name: String,
+    }
+    let base = endpoints.ollama_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
+    let (client, base) = http::client(VENDOR, base)?;
+    let transport = |source| ModelError::Transport { vendor: VENDOR, source };
+    let request = client.get(http::join(&base, "api/tags")).timeout(LIST_TIMEOUT);
+    let response = request.send().await.map_err(transport)?;
+    let tags: Tags = response.error_for_status().map_err(transport)?.json().await.map_err(transport)?;
+    Ok(tags.models.into_iter().map(|tag| tag.name).collect())
+}

@@ -1,0 +1,199 @@
+//! The chunks of one streamed chat completion, put together as content blocks.
+
+use serde_json::Value;
+
+use crate::conversation::parse_tool_input;
+use crate::http::{self, Answer};
+use crate::sse::Event;
+use crate::{Block, ModelError, Response, StopReason, StreamEvent, Usage};
+
+/// A completion on its way.
+#[derive(Debug)]
+pub(super) struct Chunks {
+    vendor: &'static str,
+    id: String,
+    model: String,
+    text: String,
+    thinking: String,
+    calls: Vec<Call>,
+    stop: Option<StopReason>,
+    usage: Usage,
+}
+
+/// A tool call on its way.
+#[derive(Debug, Default)]
+struct Call {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+}
+
+impl Answer for Chunks {
+    fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError> {
+        if event.data.trim() == "[DONE]" {
+            let response = self.end().ok_or(ModelError::StreamCut { vendor: self.vendor })?;
+            return Ok(vec![StreamEvent::Finished(response)]);
+        }
+        let chunk = http::parse(self.vendor, &event.data)?;
+        if chunk.get("error").is_some_and(|error| !error.is_null()) {
+            return Err(self.error_chunk(&chunk));
+        }
+        self.note(&chunk);
+        let mut told = Vec::new();
+        if let Some(choice) = chunk.pointer("/choices/0") {
+            if let Some(delta) = choice.get("delta") {
+                self.grow(delta, &mut told);
+            }
+            if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
+                self.stop = Some(stop_reason(reason));
+            }
+        }
+        Ok(told)
+    }
+
+    /// Complete is what named its reason to stop; the closing `[DONE]` is not sent by every server.
+    fn end(&mut self) -> Option<Response> {
+        let stop = self.stop.take()?;
+        let calls = std::mem::take(&mut self.calls);
+        // Some servers say `stop` although there are calls.
+        let stop = match stop {
+            StopReason::EndTurn if !calls.is_empty() => StopReason::ToolUse,
+            stop => stop,
+        };
+        let mut blocks = Vec::new();
+        if !self.thinking.is_empty() {
+            blocks.push(Block::thinking(std::mem::take(&mut self.thinking), ""));
+        }
+        if !self.text.is_empty() {
+            blocks.push(Block::text(std::mem::take(&mut self.text)));
+        }
+        blocks.extend(calls.into_iter().map(Call::finish));
+        Some(Response {
+            id: std::mem::take(&mut self.id),
+            model: std::mem::take(&mut self.model),
+            blocks,
+            stop,
+            usage: self.usage,
+        })
+    }
+}
+
+impl Chunks {
+    pub(super) fn new(vendor: &'static str, model: &str) -> Self {
+        Self {
+            vendor,
+            id: String::new(),
+            model: model.to_owned(),
+            text: String::new(),
+            thinking: String::new(),
+            calls: Vec::new(),
+            stop: None,
+            usage: Usage::default(),
+        }
+    }
+
+    fn note(&mut self, chunk: &Value) {
+        let text = |key| chunk.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
+        if let Some(id) = text("id") {
+            id.clone_into(&mut self.id);
+        }
+        if let Some(model) = text("model") {
+            model.clone_into(&mut self.model);
+        }
+        let count = |at: &str| chunk.pointer(at).and_then(Value::as_u64);
+        if let Some(prompt) = count("/usage/prompt_tokens") {
+            // Here the prompt includes what the cache gave; in our count the two are apart.
+            let cached = count("/usage/prompt_tokens_details/cached_tokens").unwrap_or_default();
+            self.usage.input_tokens = prompt.saturating_sub(cached);
+            self.usage.cache_read_input_tokens = cached;
+        }
+        if let Some(completion) = count("/usage/completion_tokens") {
+            self.usage.output_tokens = completion;
+        }
+    }
+
+    fn grow(&mut self, delta: &Value, told: &mut Vec<StreamEvent>) {
+        let text = |keys: &[&str]| {
+            let found = keys.iter().find_map(|key| delta.get(key).and_then(Value::as_str));
+            found.filter(|text| !text.is_empty()).map(str::to_owned)
+        };
+        if let Some(thought) = text(&["reasoning_content", "reasoning"]) {
+            self.thinking.push_str(&thought);
+            told.push(StreamEvent::ThinkingDelta(thought));
+        }
+        for key in ["content", "refusal"] {
+            if let Some(more) = text(&[key]) {
+                self.text.push_str(&more);
+                told.push(StreamEvent::TextDelta(more));
+            }
+        }
+        let calls = delta.get("tool_calls").and_then(Value::as_array);
+        for call in calls.into_iter().flatten() {
+            self.grow_call(call, told);
+        }
+    }
+
+    fn grow_call(&mut self, piece: &Value, told: &mut Vec<StreamEvent>) {
+        let text = |at: &str| piece.pointer(at).and_then(Value::as_str).unwrap_or_default();
+        let index = piece.get("index").and_then(Value::as_u64);
+        let (id, name) = (text("/id"), text("/function/name"));
+        let known = self.calls.iter().rposition(|call| call.is_continued_by(index, id, name));
+        let at = known.unwrap_or_else(|| {
+            // An id is missing on some servers; results need one that no other call of the conversation has.
+            let id = if id.is_empty() { made_up_id() } else { id.to_owned() };
+            self.calls.push(Call { index, id, ..Call::default() });
+            self.calls.len() - 1
+        });
+        let Some(call) = self.calls.get_mut(at) else {
+            return;
+        };
+        if call.name.is_empty() && !name.is_empty() {
+            name.clone_into(&mut call.name);
+            told.push(StreamEvent::ToolStarted { name: name.to_owned() });
+        }
+        match piece.pointer("/function/arguments") {
+            Some(Value::String(more)) => call.arguments.push_str(more),
+            // Some servers send the arguments as an object, whole.
+            Some(Value::Object(whole)) => call.arguments = Value::Object(whole.clone()).to_string(),
+            Some(_) | None => {}
+        }
+    }
+
+    /// Sorts an error that came inside a stream; some routers put an HTTP status into its code.
+    fn error_chunk(&self, chunk: &Value) -> ModelError {
+        let code = chunk.pointer("/error/code").and_then(Value::as_u64);
+        let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+        http::refused(self.vendor, status, chunk, "an error inside the stream", None)
+    }
+}
+
+impl Call {
+    /// Tells whether a piece belongs to this call: by its index, or, on servers that send none, by its id or lack of a name.
+    fn is_continued_by(&self, index: Option<u64>, id: &str, name: &str) -> bool {
+        match (self.index, index) {
+            (Some(mine), Some(index)) => mine == index && (id.is_empty() || self.id == id || name.is_empty()),
+            (None, None) => (!id.is_empty() && self.id == id) || (id.is_empty() && name.is_empty()),
+            (Some(_), None) | (None, Some(_)) => false,
+        }
+    }
+
+    fn finish(self) -> Block {
+        Block::tool_use(self.id, self.name, parse_tool_input(&self.arguments))
+    }
+}
+
+fn made_up_id() -> String {
+    let (high, low) = (crate::retry::random(), crate::retry::random());
+    format!("call_{high:08x}{low:08x}")
+}
+
+fn stop_reason(reason: &str) -> StopReason {
+    match reason {
+        "stop" => StopReason::EndTurn,
+        "tool_calls" | "function_call" => StopReason::ToolUse,
+        "length" => StopReason::MaxTokens,
+        "content_filter" => StopReason::Refusal,
+        other => StopReason::Other(other.to_owned()),
+    }
+}

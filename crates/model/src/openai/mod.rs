@@ -1,0 +1,92 @@
+//! Chat completions, streaming: OpenAI, OpenRouter, vLLM, llama.cpp and Ollama.
+//!
+//! [`wire`] writes requests, [`answer`] reads the chunks. Servers differ in what they leave out, so much is tolerated.
+
+mod answer;
+mod wire;
+
+use crate::endpoints::Secret;
+use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http, ollama};
+
+const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
+
+/// Context windows by the beginning of the model's name; the first that fits counts.
+const CONTEXT_WINDOWS: [(&str, u64); 4] =
+    [("gpt-6", 1_050_000), ("gpt-5", 400_000), ("gpt-4.1", 1_047_576), ("gpt-4o", 128_000)];
+
+/// A model behind chat completions.
+pub(crate) struct ChatCompletions {
+    vendor: &'static str,
+    id: String,
+    name: String,
+    client: reqwest::Client,
+    url: String,
+    key: Option<Secret>,
+    limit_field: &'static str,
+}
+
+impl ChatCompletions {
+    /// Prepares calls of a model of OpenAI, or of whatever server the base URL names.
+    ///
+    /// # Errors
+    /// When the base URL is none, or it is the vendor's own and there is no key.
+    pub(crate) fn openai(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
+        const VENDOR: &str = "openai";
+        let key = endpoints.openai_api_key.clone();
+        if key.is_none() && endpoints.openai_base_url.is_none() {
+            return Err(ModelError::MissingKey { vendor: VENDOR, variable: "OPENAI_API_KEY" });
+        }
+        let base = endpoints.openai_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
+        Self::new(VENDOR, name, base, key)
+    }
+
+    /// Prepares calls of a model of an Ollama server.
+    ///
+    /// # Errors
+    /// When the base URL is none.
+    pub(crate) fn ollama(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
+        let base = endpoints.ollama_base_url.as_deref().unwrap_or(ollama::DEFAULT_BASE_URL);
+        let base = format!("{}/v1", base.trim_end_matches('/'));
+        Self::new("ollama", name, &base, None)
+    }
+
+    fn new(vendor: &'static str, name: &str, base: &str, key: Option<Secret>) -> Result<Self, ModelError> {
+        let (client, base) = http::client(vendor, base)?;
+        // OpenAI's own models refuse `max_tokens`; many other servers know nothing else.
+        let is_openai = base.host_str().is_some_and(|host| host.ends_with(".openai.com"));
+        let limit_field = if is_openai { "max_completion_tokens" } else { "max_tokens" };
+        Ok(Self {
+            vendor,
+            id: format!("{vendor}/{name}"),
+            name: name.to_owned(),
+            client,
+            url: http::join(&base, "chat/completions"),
+            key,
+            limit_field,
+        })
+    }
+}
+
+impl Model for ChatCompletions {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        let name = self.name.rsplit('/').next().unwrap_or_default();
+        let known = CONTEXT_WINDOWS.iter().find(|(prefix, _)| name.starts_with(prefix));
+        known.map(|(_, tokens)| *tokens)
+    }
+
+    fn respond(&self, request: Request) -> ResponseStream {
+        let post = self.client.post(&self.url);
+        let post = match &self.key {
+            Some(key) => post.bearer_auth(key.expose()),
+            None => post,
+        };
+        let post = post.json(&wire::body(&self.name, self.limit_field, &request));
+        let vendor = self.vendor;
+        let chunks = answer::Chunks::new(vendor, &self.name);
+        emit::stream(move |out| http::exchange(vendor, post, chunks, out))
+    }
+}

@@ -1,0 +1,63 @@
+//! The pace of a whole team: when a vendor asks one agent to slow down, all that share the pace wait.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// A handle on a team's pace; clones share it.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    held_until: Arc<watch::Sender<Option<Instant>>>,
+}
+
+impl Pace {
+    /// Starts a pace that holds nobody.
+    pub fn new() -> Self {
+        Self { held_until: Arc::new(watch::Sender::new(None)) }
+    }
+
+    /// Makes everyone wait for at least `delay` from now; a longer hold stays.
+    pub fn hold(&self, delay: Duration) {
+        let Some(until) = Instant::now().checked_add(delay) else {
+            return;
+        };
+        self.held_until.send_if_modified(|held_until| {
+            let longer = held_until.is_none_or(|held_until| held_until < until);
+            if longer {
+                *held_until = Some(until);
+            }
+            longer
+        });
+    }
+
+    /// Returns how long the hold lasts, if there is one now.
+    pub fn remaining(&self) -> Option<Duration> {
+        let held_until = (*self.held_until.borrow())?;
+        let remaining = held_until.saturating_duration_since(Instant::now());
+        (!remaining.is_zero()).then_some(remaining)
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_hold_is_shared_ends_by_itself_and_is_never_shortened() {
+        let pace = Pace::new();
+        assert_eq!(pace.remaining(), None);
+        pace.clone().hold(Duration::from_secs(5));
+        pace.hold(Duration::from_secs(1));
+        assert_eq!(pace.remaining(), Some(Duration::from_secs(5)));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(pace.remaining(), None);
+    }
+}

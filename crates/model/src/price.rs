@@ -1,0 +1,192 @@
+//! What calls cost: a table of list prices, which settings can override.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Usage;
+
+/// Prices of one model, in US dollars per million tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// Input that the cache has no part in.
+    pub input: f64,
+    /// Output.
+    pub output: f64,
+    /// Input written to the cache.
+    #[serde(default)]
+    pub cache_write: f64,
+    /// Input read from the cache.
+    #[serde(default)]
+    pub cache_read: f64,
+}
+
+/// Prices by model name; the longest name that begins a model's name is its price.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PriceTable {
+    prices: BTreeMap<String, Price>,
+}
+
+/// A price table cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PriceError {
+    /// It has not the form `{"MODEL": {"input": 1.0, "output": 2.0, "cache_write": 1.25, "cache_read": 0.1}}`.
+    #[error("the price table cannot be read")]
+    Form(#[source] serde_json::Error),
+    /// A price is negative or no number.
+    #[error("the price of {model:?} is not a positive number")]
+    Number {
+        /// The model.
+        model: String,
+    },
+}
+
+/// List prices of November 2026 for prompts of usual length: name, input, output, cache write (5 minutes), cache read.
+const LIST: [(&str, f64, f64, f64, f64); 32] = [
+    ("claude-fable-5", 10.0, 50.0, 12.5, 1.0),
+    ("claude-fable-5-1", 10.0, 50.0, 12.5, 0.25),
+    ("claude-opus-5-5", 4.0, 20.0, 5.0, 0.2),
+    ("claude-opus-5", 5.0, 25.0, 6.25, 0.5),
+    ("claude-opus-4-8", 5.0, 25.0, 6.25, 0.5),
+    ("claude-opus-4-7", 5.0, 25.0, 6.25, 0.5),
+    ("claude-opus-4-6", 5.0, 25.0, 6.25, 0.5),
+    ("claude-opus-4-5", 5.0, 25.0, 6.25, 0.5),
+    ("claude-opus-4", 15.0, 75.0, 18.75, 1.5),
+    ("claude-sonnet-5-5", 2.0, 10.0, 2.5, 0.1),
+    ("claude-sonnet-5", 2.0, 10.0, 2.5, 0.2),
+    ("claude-sonnet-4", 3.0, 15.0, 3.75, 0.3),
+    ("claude-3-7-sonnet", 3.0, 15.0, 3.75, 0.3),
+    ("claude-haiku-5-5", 0.1, 0.5, 0.125, 0.01),
+    ("claude-haiku-4-5", 1.0, 5.0, 1.25, 0.1),
+    ("claude-3-5-haiku", 0.8, 4.0, 1.0, 0.08),
+    ("gpt-6.1-sol", 2.0, 10.0, 2.5, 0.1),
+    ("gpt-6.1-terra", 1.0, 5.0, 1.25, 0.05),
+    ("gpt-6-astra", 10.0, 50.0, 12.5, 1.0),
+    ("gpt-6-sol", 2.0, 10.0, 2.5, 0.2),
+    ("gpt-6-luna", 0.1, 0.5, 0.125, 0.01),
+    ("gpt-5.6-terra", 2.0, 12.0, 2.0, 0.2),
+    ("gpt-5.6-luna", 0.2, 1.2, 0.2, 0.02),
+    ("gpt-5.4", 2.5, 15.0, 2.5, 0.25),
+    ("gpt-5.4-mini", 0.75, 4.5, 0.75, 0.075),
+    ("gpt-5.3", 1.75, 14.0, 1.75, 0.175),
+    ("gpt-5.2", 1.75, 14.0, 1.75, 0.175),
+    ("gpt-5.1", 1.25, 10.0, 1.25, 0.125),
+    ("gpt-5-mini", 0.25, 2.0, 0.25, 0.025),
+    ("gpt-4.1", 2.0, 8.0, 2.0, 0.5),
+    ("gpt-4o-mini", 0.15, 0.6, 0.15, 0.075),
+    ("gpt-4o", 2.5, 10.0, 2.5, 1.25),
+];
+
+impl PriceTable {
+    /// Returns the list prices built in.
+    pub fn list() -> Self {
+        let price = |&(name, input, output, cache_write, cache_read): &(&str, f64, f64, f64, f64)| {
+            (name.to_owned(), Price { input, output, cache_write, cache_read })
+        };
+        Self { prices: LIST.iter().map(price).collect() }
+    }
+
+    /// Adds prices, in dollars per million tokens, to the table; a name that is there already gets the new price.
+    ///
+    /// # Errors
+    /// When the JSON is not an object of prices, or a price is negative; the table is unchanged then.
+    pub fn override_with(&mut self, json: &serde_json::Value) -> Result<(), PriceError> {
+        let prices: BTreeMap<String, Price> = BTreeMap::deserialize(json).map_err(PriceError::Form)?;
+        let valid = |price: &Price| {
+            let all = [price.input, price.output, price.cache_write, price.cache_read];
+            all.iter().all(|number| number.is_finite() && *number >= 0.0)
+        };
+        if let Some((model, _)) = prices.iter().find(|(_, price)| !valid(price)) {
+            return Err(PriceError::Number { model: model.clone() });
+        }
+        self.prices.extend(prices);
+        Ok(())
+    }
+
+    /// Returns the price of a model, named with or without its vendor (`anthropic/claude-x`, `claude-x`).
+    ///
+    /// A name that is followed by anything but a dash or a colon is another model: `gpt-5.1` is no `gpt-5`.
+    pub fn price(&self, model: &str) -> Option<Price> {
+        let suffixes = std::iter::successors(Some(model), |name| Some(name.split_once('/')?.1));
+        suffixes.into_iter().find_map(|name| self.longest_prefix(name))
+    }
+
+    /// Returns what a call cost in dollars; none when the model's price is unknown.
+    pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
+        let price = self.price(model)?;
+        let parts = [
+            (usage.input_tokens, price.input),
+            (usage.output_tokens, price.output),
+            (usage.cache_creation_input_tokens, price.cache_write),
+            (usage.cache_read_input_tokens, price.cache_read),
+        ];
+        #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let dollars = parts.iter().map(|(tokens, price)| *tokens as f64 * price / 1e6).sum();
+        Some(dollars)
+    }
+
+    fn longest_prefix(&self, model: &str) -> Option<Price> {
+        let fits =
+            |name: &str| model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']));
+        let fitting = self.prices.iter().filter(|(name, _)| fits(name));
+        fitting.max_by_key(|(name, _)| name.len()).map(|(_, price)| *price)
+    }
+}
+
+impl Default for PriceTable {
+    fn default() -> Self {
+        Self::list()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_longest_name_that_fits_is_the_price() {
+        let table = PriceTable::list();
+        let input = |model| table.price(model).map(|price| price.input);
+        assert_eq!(input("claude-sonnet-4-5-20250929"), Some(3.0));
+        assert_eq!(input("anthropic/claude-opus-4-6"), Some(5.0));
+        assert_eq!(input("openai/anthropic/claude-opus-4-1"), Some(15.0));
+        assert_eq!(input("openai/gpt-5.4-mini"), Some(0.75));
+    }
+
+    #[test]
+    fn an_unknown_model_has_no_cost() {
+        let table = PriceTable::list();
+        let usage = Usage { input_tokens: 1, ..Usage::default() };
+        for model in ["script:demo.yaml", "ollama/qwen3", "gpt-5.15", "claude", ""] {
+            assert_eq!(table.cost(model, &usage), None, "{model}");
+        }
+    }
+
+    #[test]
+    fn each_kind_of_token_has_its_price() {
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            output_tokens: 100_000,
+            cache_creation_input_tokens: 200_000,
+            cache_read_input_tokens: 1_000_000,
+        };
+        let cost = PriceTable::list().cost("claude-opus-5-5", &usage).unwrap();
+        assert!((cost - (4.0 + 2.0 + 1.0 + 0.2)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn settings_override_and_bad_prices_change_nothing() {
+        let mut table = PriceTable::list();
+        let good = json!({"qwen3": {"input": 0.5, "output": 1.0}, "gpt-4o": {"input": 9.0, "output": 9.0}});
+        table.override_with(&good).unwrap();
+        assert_eq!(table.price("ollama/qwen3:8b").map(|price| price.output), Some(1.0));
+        assert_eq!(table.price("gpt-4o").map(|price| price.input), Some(9.0));
+        let before = table.clone();
+        for bad in [json!([]), json!({"x": {"input": -1.0, "output": 1.0}}), json!({"x": {}})] {
+            assert!(table.override_with(&bad).is_err());
+        }
+        assert_eq!(table, before);
+    }
+}

@@ -1,0 +1,160 @@
+//! Glob: finds files by their name.
+
+use std::path::{Component, Path, PathBuf};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use globset::{GlobBuilder, GlobMatcher};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::files::{in_background, resolve};
+use super::input::parse;
+use super::search::{Found, newest_first, shown, walk};
+use super::{Tool, ToolContext, ToolOutcome};
+
+/// Finds files by a pattern of their path.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Glob;
+
+#[derive(Debug, Deserialize)]
+struct Input {
+    pattern: String,
+    path: Option<String>,
+}
+
+#[async_trait]
+impl Tool for Glob {
+    fn name(&self) -> &'static str {
+        "Glob"
+    }
+
+    fn description(&self) -> &'static str {
+        "Finds files by a pattern such as `**/*.rs` or `src/{a,b}/*.toml`, below `path` or the working \
+         folder. `*` stays within one folder, `**` goes through all. Lists at most 100 files, the last \
+         changed first, and leaves out what git ignores."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": "The pattern of the paths"},
+                "path": {"type": "string", "description": "The folder to look in; the working folder when left out"},
+            },
+            "required": ["pattern"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
+        match parse::<Input>(self, input) {
+            Ok(input) => in_background(context, move |context| find(&input, context)).await,
+            Err(outcome) => outcome,
+        }
+    }
+}
+
+fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
+    let folder = resolve(&context.cwd, input.path.as_deref().unwrap_or("."))?;
+    let (folder, pattern) = split(&folder, &input.pattern);
+    if !folder.is_dir() {
+        return Err(ToolOutcome::refused(format_args!(
+            "{} is not a folder. Relative paths start from {}",
+            folder.display(),
+            context.cwd.display()
+        )));
+    }
+    let matcher = matcher(&pattern)?;
+    let mut files = Vec::new();
+    for entry in walk(&folder) {
+        if context.cancel.is_cancelled() {
+            return Err(ToolOutcome::interrupted());
+        }
+        // What cannot be read is left out, as a shell's glob does.
+        let Ok(entry) = entry else { continue };
+        let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
+        let relative = entry.path().strip_prefix(&folder).unwrap_or(entry.path());
+        if is_folder || !matcher.is_match(relative) {
+            continue;
+        }
+        let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
+        files.push(Found { modified: modified.unwrap_or(SystemTime::UNIX_EPOCH), path: entry.into_path() });
+    }
+    newest_first(&mut files);
+    Ok(outcome(&files, context))
+}
+
+fn outcome(files: &[Found], context: &ToolContext) -> ToolOutcome {
+    let most = context.limits.found_files;
+    let names: Vec<_> = files.iter().take(most).map(|found| shown(&found.path, &context.cwd)).collect();
+    let is_truncated = files.len() > most;
+    let mut text = if names.is_empty() { "No files found".to_owned() } else { names.join("\n") };
+    if is_truncated {
+        let rest = files.len() - most;
+        text.push_str(&format!("\n[{rest} more files are not shown; use a narrower pattern or path]"));
+    }
+    let data = json!({"filenames": names, "numFiles": names.len(), "truncated": is_truncated});
+    ToolOutcome::done(text, data)
+}
+
+fn matcher(pattern: &str) -> Result<GlobMatcher, ToolOutcome> {
+    GlobBuilder::new(pattern)
+        .literal_separator(true)
+        .build()
+        .map(|glob| glob.compile_matcher())
+        .map_err(|problem| ToolOutcome::refused(format_args!("the pattern is not valid: {problem}")))
+}
+
+/// Moves the folders a pattern begins with into the folder to walk, so that absolute patterns, `..`
+/// and folders that git ignores can be named, and no more is walked than needed.
+fn split(folder: &Path, pattern: &str) -> (PathBuf, String) {
+    let mut folder = folder.to_owned();
+    let mut components = Path::new(pattern).components().peekable();
+    let mut rest = PathBuf::new();
+    while let Some(component) = components.next() {
+        let is_literal = !component.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[]{}\\!".contains(byte));
+        let is_last = components.peek().is_none();
+        if !is_literal || (is_last && matches!(component, Component::Normal(_))) {
+            rest.push(component);
+            rest.extend(components);
+            break;
+        }
+        if component != Component::CurDir {
+            folder.push(component);
+        }
+    }
+    let rest = rest.into_os_string().into_string();
+    (folder, rest.unwrap_or_else(|_| pattern.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pattern: &str) -> (String, String) {
+        let (folder, rest) = split(Path::new("/project"), pattern);
+        (folder.display().to_string(), rest)
+    }
+
+    #[test]
+    fn the_folders_a_pattern_begins_with_are_walked_directly() {
+        let pair = |folder: &str, rest: &str| (folder.to_owned(), rest.to_owned());
+        assert_eq!(check("**/*.rs"), pair("/project", "**/*.rs"));
+        assert_eq!(check("src/a/*.rs"), pair("/project/src/a", "*.rs"));
+        assert_eq!(check("./src/lib.rs"), pair("/project/src", "lib.rs"));
+        assert_eq!(check("/etc/**/x"), pair("/etc", "**/x"));
+        assert_eq!(check("../other/{a,b}"), pair("/project/../other", "{a,b}"));
+    }
+
+    #[test]
+    fn a_star_stays_within_one_folder() {
+        let matcher = matcher("*.rs").unwrap();
+        assert!(matcher.is_match("a.rs"));
+        assert!(!matcher.is_match("a/b.rs"));
+    }
+}

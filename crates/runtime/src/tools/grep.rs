@@ -1,0 +1,363 @@
+//! Grep: finds lines by a regular expression, with ripgrep's own libraries.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use async_trait::async_trait;
+use grep_regex::{RegexMatcher, RegexMatcherBuilder};
+use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
+use ignore::overrides::{Override, OverrideBuilder};
+use ignore::types::{Types, TypesBuilder};
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::files::{in_background, resolve};
+use super::input::{count, parse};
+use super::search::{Found, newest_first, shown, walk};
+use super::{Tool, ToolContext, ToolOutcome};
+
+mod sink;
+
+use sink::{Counting, Listing};
+
+/// The most memory a search may take for one line, or one file when lines are not looked at apart.
+const HEAP_BYTES: usize = 64 << 20;
+
+/// The most lines of context around a match.
+const MOST_CONTEXT: usize = 1_000;
+
+/// Finds lines by a regular expression.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Grep;
+
+#[derive(Debug, Deserialize)]
+struct Input {
+    pattern: String,
+    path: Option<String>,
+    glob: Option<String>,
+    r#type: Option<String>,
+    #[serde(default)]
+    output_mode: Mode,
+    #[serde(default, rename = "-B", deserialize_with = "count")]
+    before: Option<usize>,
+    #[serde(default, rename = "-A", deserialize_with = "count")]
+    after: Option<usize>,
+    #[serde(default, rename = "-C", deserialize_with = "count")]
+    around: Option<usize>,
+    #[serde(default, deserialize_with = "count")]
+    context: Option<usize>,
+    #[serde(default = "yes", rename = "-n")]
+    numbers: bool,
+    #[serde(default, rename = "-i")]
+    ignore_case: bool,
+    #[serde(default, deserialize_with = "count")]
+    head_limit: Option<usize>,
+    #[serde(default, deserialize_with = "count")]
+    offset: Option<usize>,
+    #[serde(default)]
+    multiline: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Mode {
+    Content,
+    #[default]
+    FilesWithMatches,
+    Count,
+}
+
+fn yes() -> bool {
+    true
+}
+
+#[async_trait]
+impl Tool for Grep {
+    fn name(&self) -> &'static str {
+        "Grep"
+    }
+
+    fn description(&self) -> &'static str {
+        "Finds lines that match a regular expression (ripgrep's syntax: braces and brackets that are meant \
+         as such are escaped) in the files below `path` or the working folder. `output_mode` is \
+         `files_with_matches` (the default: paths, the last changed first), `content` (the lines, with -A, -B \
+         and -C for those around them) or `count` (matching lines of each file). Narrow it by `glob` (such as `*.rs`) or \
+         `type` (such as `rust`). `head_limit` and `offset` page through long results. With `multiline` a \
+         match may go over several lines. What git ignores, binary files and files over 64 MB are left out."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "description": "The regular expression"},
+                "path": {"type": "string", "description": "The file or folder to look in; the working folder when left out"},
+                "glob": {"type": "string", "description": "Only files whose path matches this pattern"},
+                "output_mode": {
+                    "type": "string", "enum": ["content", "files_with_matches", "count"],
+                    "description": "What to show",
+                },
+                "-B": {"type": "number", "description": "Lines to show before each match"},
+                "-A": {"type": "number", "description": "Lines to show after each match"},
+                "-C": {"type": "number", "description": "Lines to show before and after each match"},
+                "context": {"type": "number", "description": "The same as -C"},
+                "-n": {"type": "boolean", "description": "Whether to show line numbers; yes when left out"},
+                "-i": {"type": "boolean", "description": "Whether case is ignored"},
+                "type": {"type": "string", "description": "Only files of this type, by ripgrep's names"},
+                "head_limit": {"type": "number", "description": "How many lines or files to show"},
+                "offset": {"type": "number", "description": "How many lines or files to leave out first"},
+                "multiline": {"type": "boolean", "description": "Whether a match may go over several lines"},
+            },
+            "required": ["pattern"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn is_read_only(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
+        match parse::<Input>(self, input) {
+            Ok(input) => in_background(context, move |context| search(&input, context)).await,
+            Err(outcome) => outcome,
+        }
+    }
+}
+
+fn search(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
+    let root = resolve(&context.cwd, input.path.as_deref().unwrap_or("."))?;
+    if !root.exists() {
+        return Err(ToolOutcome::refused(format_args!(
+            "{} does not exist. Relative paths start from {}",
+            root.display(),
+            context.cwd.display()
+        )));
+    }
+    let mut search = Search {
+        matcher: matcher(input)?,
+        searcher: searcher(input),
+        filter: Filter::new(input, &root)?,
+        root,
+        context,
+    };
+    let window = Window {
+        skip: input.offset.unwrap_or(0),
+        most: match input.head_limit {
+            None | Some(0) => context.limits.found_lines,
+            Some(most) => most,
+        },
+    };
+    let outcome = match input.output_mode {
+        Mode::Content => search.content(input.numbers, &window),
+        Mode::FilesWithMatches => search.files(&window),
+        Mode::Count => search.counts(&window),
+    };
+    if context.cancel.is_cancelled() {
+        return Err(ToolOutcome::interrupted());
+    }
+    Ok(outcome)
+}
+
+fn matcher(input: &Input) -> Result<RegexMatcher, ToolOutcome> {
+    let mut builder = RegexMatcherBuilder::new();
+    builder.case_insensitive(input.ignore_case).multi_line(true);
+    if input.multiline {
+        builder.dot_matches_new_line(true);
+    } else {
+        builder.line_terminator(Some(b'\n'));
+    }
+    builder.build(&input.pattern).map_err(|problem| {
+        ToolOutcome::refused(format_args!("the pattern is not a valid regular expression: {problem}"))
+    })
+}
+
+fn searcher(input: &Input) -> Searcher {
+    let around = input.around.or(input.context).unwrap_or(0);
+    let lines = |asked: Option<usize>| match input.output_mode {
+        Mode::Content => asked.unwrap_or(around).min(MOST_CONTEXT),
+        Mode::FilesWithMatches | Mode::Count => 0,
+    };
+    SearcherBuilder::new()
+        .line_number(true)
+        .before_context(lines(input.before))
+        .after_context(lines(input.after))
+        .multi_line(input.multiline)
+        .heap_limit(Some(HEAP_BYTES))
+        .binary_detection(BinaryDetection::quit(0))
+        .build()
+}
+
+/// Which files are looked into.
+struct Filter {
+    globs: Override,
+    types: Types,
+}
+
+impl Filter {
+    fn new(input: &Input, root: &Path) -> Result<Self, ToolOutcome> {
+        let refuse = |problem: ignore::Error| ToolOutcome::refused(problem);
+        let mut globs = OverrideBuilder::new(root);
+        if let Some(glob) = &input.glob {
+            globs.add(glob).map_err(refuse)?;
+        }
+        let mut types = TypesBuilder::new();
+        types.add_defaults();
+        if let Some(name) = &input.r#type {
+            types.select(name);
+        }
+        Ok(Self { globs: globs.build().map_err(refuse)?, types: types.build().map_err(refuse)? })
+    }
+
+    fn admits(&self, path: &Path) -> bool {
+        !self.globs.matched(path, false).is_ignore() && !self.types.matched(path, false).is_ignore()
+    }
+}
+
+/// Which of the results are shown.
+struct Window {
+    skip: usize,
+    most: usize,
+}
+
+impl Window {
+    fn end(&self) -> usize {
+        self.skip.saturating_add(self.most)
+    }
+
+    /// The words for what is left out after the window.
+    fn rest(&self, total: usize, things: &str) -> String {
+        if total > self.end() { format!("\n[more {things}; go on with offset {}]", self.end()) } else { String::new() }
+    }
+}
+
+struct Search<'a> {
+    matcher: RegexMatcher,
+    searcher: Searcher,
+    filter: Filter,
+    root: PathBuf,
+    context: &'a ToolContext,
+}
+
+impl Search<'_> {
+    fn content(&mut self, numbers: bool, window: &Window) -> ToolOutcome {
+        let mut lines = Vec::new();
+        let mut files = 0;
+        let end = window.end();
+        for path in self.candidates() {
+            let before = lines.len();
+            let name = shown(&path, &self.context.cwd);
+            let mut listing = Listing {
+                name: &name,
+                numbers,
+                line_chars: self.context.limits.line_chars,
+                lines: &mut lines,
+                // One more than is shown tells that there is more.
+                most: end.saturating_add(1),
+                cancel: &self.context.cancel,
+            };
+            self.look_into(&path, &mut listing);
+            files += usize::from(lines.len() > before);
+            if lines.len() > end || self.context.cancel.is_cancelled() {
+                break;
+            }
+        }
+        let total = lines.len();
+        let mut text = String::new();
+        let mut shown_lines = 0;
+        for line in lines.iter().skip(window.skip).take(window.most) {
+            if text.len() + line.len() > self.context.limits.output_chars {
+                break;
+            }
+            text.push_str(line);
+            text.push('\n');
+            shown_lines += 1;
+        }
+        let window = Window { most: shown_lines, ..*window };
+        let text = match text.trim_end() {
+            "" => "No matches found".to_owned(),
+            found => format!("{found}{}", window.rest(total, "lines")),
+        };
+        let data = json!({
+            "mode": "content", "numFiles": files, "filenames": [], "content": text, "numLines": shown_lines,
+        });
+        ToolOutcome::done(text, data)
+    }
+
+    fn files(&mut self, window: &Window) -> ToolOutcome {
+        let mut found = Vec::new();
+        for path in self.candidates() {
+            if self.count(&path, 1) == 0 {
+                continue;
+            }
+            let modified = path.metadata().and_then(|metadata| metadata.modified());
+            found.push(Found { modified: modified.unwrap_or(SystemTime::UNIX_EPOCH), path });
+        }
+        newest_first(&mut found);
+        let names: Vec<_> = found
+            .iter()
+            .skip(window.skip)
+            .take(window.most)
+            .map(|found| shown(&found.path, &self.context.cwd))
+            .collect();
+        let text = if names.is_empty() {
+            "No files found".to_owned()
+        } else {
+            format!("{}{}", names.join("\n"), window.rest(found.len(), "files"))
+        };
+        let data = json!({"mode": "files_with_matches", "numFiles": names.len(), "filenames": names});
+        ToolOutcome::done(text, data)
+    }
+
+    fn counts(&mut self, window: &Window) -> ToolOutcome {
+        let mut counts = Vec::new();
+        let mut matches = 0;
+        for path in self.candidates() {
+            let count = self.count(&path, u64::MAX);
+            if count > 0 {
+                counts.push(format!("{}:{count}", shown(&path, &self.context.cwd)));
+                matches += count;
+            }
+        }
+        let lines: Vec<_> = counts.iter().skip(window.skip).take(window.most).map(String::as_str).collect();
+        let content = if lines.is_empty() {
+            "No matches found".to_owned()
+        } else {
+            format!("{}{}", lines.join("\n"), window.rest(counts.len(), "files"))
+        };
+        let text = format!("{content}\n{matches} matching lines in {} files", counts.len());
+        let data = json!({
+            "mode": "count", "numFiles": counts.len(), "filenames": [], "content": content, "numMatches": matches,
+        });
+        ToolOutcome::done(text, data)
+    }
+
+    /// The files to look into, one after the other until the agent is interrupted.
+    fn candidates(&self) -> impl Iterator<Item = PathBuf> + use<> {
+        let cancel: CancellationToken = self.context.cancel.clone();
+        let filter = Filter { globs: self.filter.globs.clone(), types: self.filter.types.clone() };
+        let most = self.context.limits.file_bytes;
+        walk(&self.root)
+            .take_while(move |_| !cancel.is_cancelled())
+            // What cannot be read is left out.
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
+            .filter(move |entry| entry.metadata().is_ok_and(|metadata| metadata.len() <= most))
+            .map(ignore::DirEntry::into_path)
+            .filter(move |path| filter.admits(path))
+    }
+
+    fn count(&mut self, path: &Path, most: u64) -> u64 {
+        let mut counting = Counting { count: 0, most, cancel: &self.context.cancel };
+        self.look_into(path, &mut counting);
+        counting.count
+    }
+
+    fn look_into<S: grep_searcher::Sink<Error = std::io::Error>>(&mut self, path: &Path, sink: S) {
+        if let Err(problem) = self.searcher.search_path(&self.matcher, path, sink) {
+            tracing::debug!(path = %path.display(), %problem, "a file was left out of a search");
+        }
+    }
+}

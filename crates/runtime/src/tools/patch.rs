@@ -1,0 +1,65 @@
+//! A change as hunks, in the shape faces draw diffs from: `structuredPatch` of Write and Edit.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use similar::{ChangeTag, TextDiff};
+
+/// Unchanged lines around a hunk.
+const CONTEXT_LINES: usize = 3;
+
+/// How long the shortest diff is looked for; after that a longer one will do.
+const EFFORT: Duration = Duration::from_millis(100);
+
+/// Texts of more bytes than this together have no hunks: nobody reads such a diff.
+const MOST_BYTES: usize = 1 << 20;
+
+/// The hunks that lead from one text to another.
+pub(super) fn hunks(before: &str, after: &str) -> Value {
+    if before.len() + after.len() > MOST_BYTES {
+        return json!([]);
+    }
+    let diff = TextDiff::configure().timeout(EFFORT).diff_lines(before, after);
+    let hunks = diff.grouped_ops(CONTEXT_LINES).into_iter().map(|operations| {
+        let mut lines = Vec::new();
+        for change in operations.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let sign = match change.tag() {
+                ChangeTag::Equal => ' ',
+                ChangeTag::Delete => '-',
+                ChangeTag::Insert => '+',
+            };
+            lines.push(format!("{sign}{}", change.value().trim_end_matches(['\r', '\n'])));
+        }
+        let old_start = operations.first().map_or(0, |operation| operation.old_range().start);
+        let new_start = operations.first().map_or(0, |operation| operation.new_range().start);
+        json!({
+            "oldStart": old_start + 1,
+            "oldLines": lines.iter().filter(|line| !line.starts_with('+')).count(),
+            "newStart": new_start + 1,
+            "newLines": lines.iter().filter(|line| !line.starts_with('-')).count(),
+            "lines": lines,
+        })
+    });
+    Value::Array(hunks.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_line_is_one_hunk_with_its_surroundings() {
+        assert_eq!(
+            hunks("a\nb\nc\n", "a\nB\nc\n"),
+            json!([{
+                "oldStart": 1, "oldLines": 3, "newStart": 1, "newLines": 3,
+                "lines": [" a", "-b", "+B", " c"],
+            }])
+        );
+    }
+
+    #[test]
+    fn equal_texts_have_no_hunks() {
+        assert_eq!(hunks("a\n", "a\n"), json!([]));
+    }
+}

@@ -1,0 +1,67 @@
+//! The set of tools one agent has.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{Bash, Edit, Glob, Grep, Read, TaskStop, Tool, ToolContext, ToolOutcome, Write};
+
+/// The tools every agent can have: shell, files and search.
+pub fn plain_tools() -> Vec<Arc<dyn Tool>> {
+    vec![
+        Arc::new(Bash),
+        Arc::new(Read),
+        Arc::new(Write),
+        Arc::new(Edit),
+        Arc::new(Glob),
+        Arc::new(Grep),
+        Arc::new(TaskStop),
+    ]
+}
+
+/// Tools by name, in the order in which models are told of them.
+#[derive(Clone, Default)]
+pub struct Toolbox {
+    tools: Vec<Arc<dyn Tool>>,
+}
+
+impl Toolbox {
+    /// Puts tools together; of two with one name the first counts.
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
+        let mut toolbox = Self::default();
+        for tool in tools {
+            if toolbox.get(tool.name()).is_none() {
+                toolbox.tools.push(tool);
+            }
+        }
+        toolbox
+    }
+
+    /// The tool of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<dyn Tool>> {
+        self.tools.iter().find(|tool| tool.name() == name)
+    }
+
+    /// All tools, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<dyn Tool>> {
+        self.tools.iter()
+    }
+
+    /// Calls a tool by name; an unknown name is an error that lists the names there are.
+    pub async fn call(&self, name: &str, input: Value, context: &ToolContext) -> ToolOutcome {
+        let Some(tool) = self.get(name) else {
+            let names: Vec<_> = self.iter().map(|tool| tool.name()).collect();
+            return ToolOutcome::refused(format_args!(
+                "Error: No such tool available: {name}. There are: {}",
+                names.join(", ")
+            ));
+        };
+        tool.call(input, context).await
+    }
+}
+
+impl std::fmt::Debug for Toolbox {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.iter().map(|tool| tool.name())).finish()
+    }
+}

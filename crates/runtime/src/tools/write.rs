@@ -1,0 +1,78 @@
+//! Write: creates a file or replaces all of it.
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::files::{change, in_background, resolve};
+use super::input::parse;
+use super::patch::hunks;
+use super::{Tool, ToolContext, ToolOutcome};
+
+/// Creates a file or replaces all of it, in one step.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Write;
+
+#[derive(Debug, Deserialize)]
+struct Input {
+    file_path: String,
+    content: String,
+}
+
+#[async_trait]
+impl Tool for Write {
+    fn name(&self) -> &'static str {
+        "Write"
+    }
+
+    fn description(&self) -> &'static str {
+        "Creates a file with the given content, or replaces the whole content of one; missing folders are \
+         created. A file that exists must have been read with Read before, and must not have changed since \
+         (another agent may work on it): then read it again. To change a part of a file use Edit."
+    }
+
+    fn input_schema(&self) -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "file_path": {"type": "string", "description": "The file to write"},
+                "content": {"type": "string", "description": "All that the file is to hold"},
+            },
+            "required": ["file_path", "content"],
+            "additionalProperties": false,
+        })
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
+        match parse::<Input>(self, input) {
+            Ok(input) => in_background(context, move |context| write(input, context)).await,
+            Err(outcome) => outcome,
+        }
+    }
+}
+
+fn write(input: Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
+    let path = resolve(&context.cwd, &input.file_path)?;
+    let content = input.content.as_bytes().to_vec();
+    let done = change(&path, context, |_| Ok(content))?;
+    let (kind, verb) = match &done.before {
+        None => ("create", "Created"),
+        Some(_) => ("update", "Replaced the content of"),
+    };
+    let patch = match &done.before {
+        None => json!([]),
+        Some(before) => hunks(&String::from_utf8_lossy(before), &input.content),
+    };
+    let data = json!({
+        "type": kind,
+        "filePath": path,
+        "content": input.content,
+        "structuredPatch": patch,
+    });
+    let text = format!("{verb} {} ({} bytes).", path.display(), done.after.len());
+    Ok(ToolOutcome::done(text, data))
+}

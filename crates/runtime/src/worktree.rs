@@ -1,0 +1,526 @@
+//! Git worktrees of teammates: each a folder and a branch of its own, made and removed by us only.
+//!
+//! What we made carries a marker in its folder below the repository's `.git/worktrees`. Nothing
+//! without that marker, and nothing outside our folder, is ever removed. Work that is neither
+//! committed nor merged is kept and reported. When a teammate gets a worktree is decided elsewhere.
+
+mod git;
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use git::Git;
+
+/// The marker's name in the folder git keeps for a worktree.
+const MARKER: &str = "pitcrew-worktree";
+
+/// The file whose lock serialises what we do to the worktrees of a repository.
+const LOCK: &str = "pitcrew-worktrees.lock";
+
+/// How many worktrees of one team and member can be kept beside each other.
+const MOST_KEPT: u32 = 100;
+
+/// The longest name of a team or member in a branch.
+const NAME_BYTES: usize = 128;
+
+/// A worktree we made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worktree {
+    /// Its folder.
+    pub path: PathBuf,
+    /// The branch that was made for it, `pitcrew/TEAM/MEMBER`.
+    pub branch: String,
+    /// The team of the member it was made for.
+    pub team: String,
+    /// The member it was made for.
+    pub member: String,
+}
+
+/// What became of a worktree whose member ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Finished {
+    /// It held nothing of its own and is gone, with its branch.
+    Removed,
+    /// It is where it was.
+    Kept {
+        /// Why.
+        reason: KeepReason,
+    },
+}
+
+/// Why a worktree was kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum KeepReason {
+    /// Files were changed or created and not committed.
+    #[error("{files} files are changed or new and not committed")]
+    Uncommitted {
+        /// How many.
+        files: usize,
+    },
+    /// Commits were made that the base branch does not have.
+    #[error("{commits} commits are not merged into {base}")]
+    Unmerged {
+        /// How many.
+        commits: usize,
+        /// What they would have to be merged into.
+        base: String,
+    },
+    /// Git would not remove it: it is locked, or changed at the last moment.
+    #[error("git would not remove it: {answer}")]
+    Refused {
+        /// What git said.
+        answer: String,
+    },
+}
+
+/// Why a worktree could not be made, found or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorktreeError {
+    /// A name cannot be part of a branch.
+    #[error("{name:?} cannot be part of a branch name")]
+    Name {
+        /// The name of a team or member.
+        name: String,
+    },
+    /// The folder is in no git repository.
+    #[error("{} is not in a git repository", .path.display())]
+    NotARepository {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The repository has no commit a branch could start from.
+    #[error("{} has no commit yet, so no branch can start from it", .path.display())]
+    NoCommit {
+        /// The repository.
+        path: PathBuf,
+    },
+    /// Worktrees would be inside the checkout, where git would see them as untracked files.
+    #[error("{} is inside the checkout {}", .folder.display(), .checkout.display())]
+    InsideCheckout {
+        /// The folder for worktrees.
+        folder: PathBuf,
+        /// The checkout.
+        checkout: PathBuf,
+    },
+    /// All names for it are taken by worktrees or branches that were kept.
+    #[error("{branch} and {MOST_KEPT} names like it are taken by branches or folders that were kept")]
+    Taken {
+        /// The branch it would have got.
+        branch: String,
+    },
+    /// It was not made by us.
+    #[error("{} is not a worktree that was made for a teammate below {}", .path.display(), .folder.display())]
+    NotOurs {
+        /// What was to be touched.
+        path: PathBuf,
+        /// Where ours are.
+        folder: PathBuf,
+    },
+    /// Somebody locked it with `git worktree lock`.
+    #[error("{} is locked; unlock it with git worktree unlock", .path.display())]
+    Locked {
+        /// The worktree.
+        path: PathBuf,
+    },
+    /// Git failed.
+    #[error("git {command} failed: {answer}")]
+    Git {
+        /// What was asked.
+        command: String,
+        /// What git said.
+        answer: String,
+    },
+    /// A file could not be read, written or removed.
+    #[error("cannot {doing} {}", .path.display())]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl WorktreeError {
+    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { doing, path, source }
+    }
+}
+
+/// What the marker of a worktree holds.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Marker {
+    team: String,
+    member: String,
+    branch: String,
+    /// The commit it started from.
+    start: String,
+    /// The branch that was checked out then, as a full reference; none for a detached head.
+    base: Option<String>,
+}
+
+/// A worktree with what only we need to know of it.
+#[derive(Debug)]
+struct Record {
+    worktree: Worktree,
+    marker: Marker,
+    /// The folder git keeps for it.
+    admin: PathBuf,
+}
+
+/// The worktrees of one repository that we made below one folder.
+#[derive(Debug, Clone)]
+pub struct Worktrees {
+    git: Git,
+    folder: PathBuf,
+}
+
+impl Worktrees {
+    /// Names a repository by a folder of its checkout, and the folder below which worktrees are made.
+    ///
+    /// Nothing is touched before the first worktree is made.
+    pub fn new(repo_root: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
+        Self { git: Git::new(repo_root.into()), folder: folder.into() }
+    }
+
+    /// Makes a worktree with a new branch that starts at the checkout's present commit.
+    ///
+    /// Where an earlier worktree or branch of that name was kept, a number is added to both names.
+    ///
+    /// # Errors
+    /// Any [`WorktreeError`] but `NotOurs` and `Locked`; nothing is left behind then.
+    pub async fn create(&self, team: &str, member: &str) -> Result<Worktree, WorktreeError> {
+        for name in [team, member] {
+            if !is_branch_part(name) {
+                return Err(WorktreeError::Name { name: name.to_owned() });
+            }
+        }
+        let common = self.git.common_folder().await?;
+        let start = self.git.commit("HEAD").await?;
+        let start = start.ok_or_else(|| WorktreeError::NoCommit { path: self.git.checkout().to_owned() })?;
+        let base = self.git.head_reference().await?;
+        let folder = self.prepare_folder().await?;
+        let _lock = lock(&common).await?;
+        let (path, branch) = self.free_name(&folder, team, member).await?;
+        let marker = Marker {
+            team: team.to_owned(),
+            member: member.to_owned(),
+            branch: branch.clone(),
+            start: start.clone(),
+            base,
+        };
+        let made = match self.git.add_worktree(&path, &branch, &start).await {
+            Ok(()) => self.mark(&path, &marker).await,
+            Err(problem) => Err(problem),
+        };
+        if let Err(problem) = made {
+            self.undo(&path, &branch).await;
+            return Err(problem);
+        }
+        Ok(Worktree { path, branch, team: marker.team, member: marker.member })
+    }
+
+    /// Finds the worktree at a path, for a team that goes on.
+    ///
+    /// # Errors
+    /// `NotOurs` when we did not make it.
+    pub async fn open(&self, path: &Path) -> Result<Worktree, WorktreeError> {
+        Ok(self.record(path).await?.worktree)
+    }
+
+    /// Removes a worktree and its branch when nothing would be lost, and says why not otherwise.
+    ///
+    /// Nothing is lost when no file is changed or new (ignored files do not count) and every commit
+    /// is in the branch it started from, as that is now.
+    ///
+    /// # Errors
+    /// `NotOurs` when we did not make it, `Git` and `Io` when something else failed.
+    pub async fn finish(&self, worktree: &Worktree) -> Result<Finished, WorktreeError> {
+        let record = self.record(&worktree.path).await?;
+        let _lock = lock(&self.git.common_folder().await?).await?;
+        if let Some(reason) = self.reason_to_keep(&record).await? {
+            return Ok(Finished::Kept { reason });
+        }
+        match self.git.remove_worktree(&record.worktree.path, false).await {
+            Ok(()) => {}
+            Err(WorktreeError::Git { answer, .. }) => {
+                let reason = KeepReason::Refused { answer };
+                return Ok(Finished::Kept { reason });
+            }
+            Err(problem) => return Err(problem),
+        }
+        self.delete_branch_if_merged(&record).await?;
+        self.tidy(&record.worktree.path);
+        Ok(Finished::Removed)
+    }
+
+    /// Removes a worktree whatever it holds, for the end of its team (founding guide section 5).
+    ///
+    /// What was not committed is lost; commits are not: a branch with commits that are not merged is
+    /// left, and answered.
+    ///
+    /// # Errors
+    /// `NotOurs` when we did not make it, `Locked` when somebody locked it, `Git` and `Io` otherwise.
+    pub async fn force_remove(&self, path: &Path) -> Result<Option<String>, WorktreeError> {
+        let record = self.record(path).await?;
+        let path = &record.worktree.path;
+        let _lock = lock(&self.git.common_folder().await?).await?;
+        if record.admin.join("locked").exists() {
+            return Err(WorktreeError::Locked { path: path.clone() });
+        }
+        if self.git.remove_worktree(path, true).await.is_err() {
+            // Git no longer takes the folder for a worktree, but the marker says that it is ours.
+            remove_folder(path.clone()).await?;
+            self.git.remove_worktree(path, true).await?;
+        }
+        let is_deleted = self.delete_branch_if_merged(&record).await?;
+        self.tidy(path);
+        Ok((!is_deleted).then_some(record.worktree.branch))
+    }
+
+    /// Lists the worktrees we made that belong to nobody any more: all but those at `live` paths.
+    ///
+    /// # Errors
+    /// `NotARepository`, `Git` or `Io`.
+    pub async fn orphans(&self, live: &[PathBuf]) -> Result<Vec<Worktree>, WorktreeError> {
+        let live: Vec<_> = live.iter().map(|path| real(path)).collect();
+        let records = self.records().await?;
+        Ok(records
+            .into_iter()
+            .map(|record| record.worktree)
+            .filter(|worktree| !live.contains(&real(&worktree.path)))
+            .collect())
+    }
+
+    /// Makes the folder for worktrees, which must not be inside the checkout.
+    async fn prepare_folder(&self) -> Result<PathBuf, WorktreeError> {
+        let checkout = self.git.top_folder().await?;
+        let folder = real(&self.folder);
+        if folder.starts_with(&checkout) {
+            return Err(WorktreeError::InsideCheckout { folder, checkout });
+        }
+        fs::create_dir_all(&folder).map_err(WorktreeError::io("create", &folder))?;
+        Ok(folder)
+    }
+
+    async fn free_name(&self, folder: &Path, team: &str, member: &str) -> Result<(PathBuf, String), WorktreeError> {
+        for number in 1..=MOST_KEPT {
+            let name = match number {
+                1 => member.to_owned(),
+                _ => format!("{member}-{number}"),
+            };
+            let branch = format!("pitcrew/{team}/{name}");
+            let path = folder.join(team).join(name);
+            let is_taken =
+                path.symlink_metadata().is_ok() || self.git.commit(&format!("refs/heads/{branch}")).await?.is_some();
+            if !is_taken {
+                return Ok((path, branch));
+            }
+        }
+        let branch = format!("pitcrew/{team}/{member}");
+        Err(WorktreeError::Taken { branch })
+    }
+
+    /// Takes back what a failed creation has left; the names were free before.
+    async fn undo(&self, path: &Path, branch: &str) {
+        // Each fails when its thing was never made, and the reason for the failure is told already.
+        let removed = self.git.remove_worktree(path, true).await;
+        let deleted = self.git.delete_branch(branch).await;
+        tracing::debug!(branch, ?removed, ?deleted, "took back a worktree");
+        self.tidy(path);
+    }
+
+    async fn mark(&self, path: &Path, marker: &Marker) -> Result<(), WorktreeError> {
+        let file = self.git.admin_folder(path).await?.join(MARKER);
+        let doing = "write the marker";
+        let content = serde_json::to_vec(marker).map_err(|problem| WorktreeError::io(doing, &file)(problem.into()))?;
+        fs::write(&file, content).map_err(WorktreeError::io(doing, &file))
+    }
+
+    /// The worktree at a path, when it is ours.
+    async fn record(&self, path: &Path) -> Result<Record, WorktreeError> {
+        let wanted = real(path);
+        let records = self.records().await?;
+        let found = records.into_iter().find(|record| real(&record.worktree.path) == wanted);
+        found.ok_or_else(|| WorktreeError::NotOurs { path: path.to_owned(), folder: self.folder.clone() })
+    }
+
+    /// Every worktree of the repository that carries our marker and is below our folder.
+    async fn records(&self) -> Result<Vec<Record>, WorktreeError> {
+        let folder = real(&self.folder);
+        let admins = self.git.common_folder().await?.join("worktrees");
+        let entries = match fs::read_dir(&admins) {
+            Ok(entries) => entries,
+            Err(problem) if problem.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(source) => return Err(WorktreeError::io("list", &admins)(source)),
+        };
+        let mut records: Vec<_> = entries
+            .filter_map(Result::ok)
+            .filter_map(|entry| Record::read(entry.path()))
+            .filter(|record| {
+                let path = real(&record.worktree.path);
+                path != folder && path.starts_with(&folder)
+            })
+            .collect();
+        records.sort_by(|one, other| one.worktree.path.cmp(&other.worktree.path));
+        Ok(records)
+    }
+
+    async fn reason_to_keep(&self, record: &Record) -> Result<Option<KeepReason>, WorktreeError> {
+        let path = &record.worktree.path;
+        let mut tips = vec![format!("refs/heads/{}", record.marker.branch)];
+        if path.exists() {
+            let files = self.git.uncommitted_files(path).await?;
+            if files > 0 {
+                return Ok(Some(KeepReason::Uncommitted { files }));
+            }
+            // It may have left its branch for another one, or for none.
+            tips.extend(self.git.commit_in(path, "HEAD").await?);
+        }
+        for tip in tips {
+            let (commits, base) = self.own_commits(record, &tip).await?;
+            if commits > 0 {
+                return Ok(Some(KeepReason::Unmerged { commits, base }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many commits of `tip` were made in the worktree and are not merged, and into what.
+    async fn own_commits(&self, record: &Record, tip: &str) -> Result<(usize, String), WorktreeError> {
+        let base = match &record.marker.base {
+            Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
+            Some(_) | None => "HEAD",
+        };
+        let shown = base.strip_prefix("refs/heads/").unwrap_or(base).to_owned();
+        if self.git.commit(tip).await?.is_none() {
+            return Ok((0, shown));
+        }
+        let known = match self.git.commit(&record.marker.start).await? {
+            Some(start) => vec![base.to_owned(), start],
+            None => vec![base.to_owned()],
+        };
+        Ok((self.git.commits_beyond(tip, &known).await?, shown))
+    }
+
+    /// Deletes the branch of a worktree that is gone, unless it has commits that are nowhere else.
+    async fn delete_branch_if_merged(&self, record: &Record) -> Result<bool, WorktreeError> {
+        let reference = format!("refs/heads/{}", record.marker.branch);
+        if self.git.commit(&reference).await?.is_none() {
+            return Ok(true);
+        }
+        let (commits, _) = self.own_commits(record, &reference).await?;
+        if commits > 0 {
+            return Ok(false);
+        }
+        self.git.delete_branch(&record.marker.branch).await?;
+        Ok(true)
+    }
+
+    /// Removes the team's folder when that was its last worktree.
+    fn tidy(&self, path: &Path) {
+        if let Some(team) = path.parent()
+            && team != real(&self.folder)
+        {
+            // Refused when it is not empty, which is right.
+            let _ = fs::remove_dir(team);
+        }
+    }
+}
+
+impl Record {
+    /// Reads what git and we keep of a worktree; none when it has no marker.
+    fn read(admin: PathBuf) -> Option<Self> {
+        let marker: Marker = serde_json::from_slice(&fs::read(admin.join(MARKER)).ok()?).ok()?;
+        let dot_git = fs::read_to_string(admin.join("gitdir")).ok()?;
+        let dot_git = admin.join(dot_git.trim_end_matches('\n'));
+        let worktree = Worktree {
+            path: dot_git.parent()?.to_owned(),
+            branch: marker.branch.clone(),
+            team: marker.team.clone(),
+            member: marker.member.clone(),
+        };
+        Some(Self { worktree, marker, admin })
+    }
+}
+
+/// Waits for the turn of this process and task to touch the worktrees of a repository.
+///
+/// The lock is a file's, so that it may be held while git runs; git itself takes locks of its own
+/// without waiting for them, and fails when two calls meet.
+async fn lock(common: &Path) -> Result<File, WorktreeError> {
+    let path = common.join(LOCK);
+    let take = move || {
+        let file = File::options().create(true).append(true).open(&path);
+        let file = file.map_err(WorktreeError::io("open", &path))?;
+        file.lock().map_err(WorktreeError::io("lock", &path))?;
+        Ok(file)
+    };
+    in_background("lock", common, take).await
+}
+
+async fn remove_folder(path: PathBuf) -> Result<(), WorktreeError> {
+    let shown = path.clone();
+    let remove = move || match fs::remove_dir_all(&path) {
+        Err(problem) if problem.kind() != io::ErrorKind::NotFound => Err(WorktreeError::io("remove", &path)(problem)),
+        Ok(()) | Err(_) => Ok(()),
+    };
+    in_background("remove", &shown, remove).await
+}
+
+async fn in_background<T: Send + 'static>(
+    doing: &'static str,
+    path: &Path,
+    work: impl FnOnce() -> Result<T, WorktreeError> + Send + 'static,
+) -> Result<T, WorktreeError> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.map_err(|problem| WorktreeError::io(doing, path)(io::Error::other(problem)))?
+}
+
+/// The path with all links followed, as far as it exists.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    path.ancestors()
+        .find_map(|ancestor| {
+            let real = ancestor.canonicalize().ok()?;
+            let missing = path.strip_prefix(ancestor).ok()?;
+            Some(if missing.as_os_str().is_empty() { real } else { real.join(missing) })
+        })
+        .unwrap_or_else(|| path.clone())
+}
+
+/// Whether a name can be one part of a branch, and a folder, on every system.
+fn is_branch_part(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !name.is_empty()
+        && name.len() <= NAME_BYTES
+        && name.bytes().all(is_plain)
+        && !name.starts_with(['.', '-'])
+        && !name.ends_with('.')
+        && !name.contains("..")
+        && !name.to_ascii_lowercase().ends_with(".lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_leaves_the_folder_or_breaks_a_branch_is_refused() {
+        for name in ["worker", "worker-2", "a.b_c"] {
+            assert!(is_branch_part(name), "{name}");
+        }
+        let long = "x".repeat(300);
+        for name in ["", ".", "..", "a/b", "-f", "a..b", "a.lock", "a ", "a\0", "ü", ".git", "a.", long.as_str()] {
+            assert!(!is_branch_part(name), "{name:?}");
+        }
+    }
+}

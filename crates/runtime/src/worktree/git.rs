@@ -1,0 +1,204 @@
+//! The git command line, as far as worktrees need it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::process::Command;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::WorktreeError;
+use crate::process::{Ended, Ending, Job, Stream};
+
+/// How long one call may take; the checkout of a large repository is the longest.
+const CALL_TIME: Duration = Duration::from_secs(300);
+
+/// How long git has between TERM and KILL; it cleans up its lock files in that time.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Bytes of an answer that are kept; more is only counted in lines.
+const ANSWER_BYTES: usize = 64 * 1024;
+
+/// Git in one checkout.
+#[derive(Debug, Clone)]
+pub(super) struct Git {
+    checkout: PathBuf,
+}
+
+/// What git answered.
+struct Answer {
+    is_success: bool,
+    stdout: Vec<u8>,
+    stdout_lines: usize,
+    stderr: Vec<u8>,
+}
+
+impl Answer {
+    fn path(self) -> PathBuf {
+        let mut bytes = self.stdout;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        }
+        PathBuf::from(OsString::from_vec(bytes))
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).trim().to_owned()
+    }
+}
+
+impl Git {
+    pub(super) fn new(checkout: PathBuf) -> Self {
+        Self { checkout }
+    }
+
+    pub(super) fn checkout(&self) -> &Path {
+        &self.checkout
+    }
+
+    /// The folder all worktrees of the repository share.
+    pub(super) async fn common_folder(&self) -> Result<PathBuf, WorktreeError> {
+        self.folder("--git-common-dir").await
+    }
+
+    /// The top folder of the checkout, links followed.
+    pub(super) async fn top_folder(&self) -> Result<PathBuf, WorktreeError> {
+        self.folder("--show-toplevel").await
+    }
+
+    async fn folder(&self, which: &str) -> Result<PathBuf, WorktreeError> {
+        let arguments = ["rev-parse", "--path-format=absolute", which];
+        match self.tell(&self.checkout, arguments).await {
+            Ok(answer) => Ok(answer.path()),
+            Err(WorktreeError::Git { answer, .. }) if answer.contains("not a git repository") => {
+                let path = self.checkout.clone();
+                Err(WorktreeError::NotARepository { path })
+            }
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// The folder git keeps for the worktree at a path.
+    pub(super) async fn admin_folder(&self, worktree: &Path) -> Result<PathBuf, WorktreeError> {
+        let answer = self.tell(worktree, ["rev-parse", "--absolute-git-dir"]).await?;
+        Ok(answer.path())
+    }
+
+    /// The commit a reference stands for, when there is one.
+    pub(super) async fn commit(&self, reference: &str) -> Result<Option<String>, WorktreeError> {
+        self.commit_in(&self.checkout, reference).await
+    }
+
+    /// The commit a reference stands for in a worktree, when there is one.
+    pub(super) async fn commit_in(&self, worktree: &Path, reference: &str) -> Result<Option<String>, WorktreeError> {
+        let wanted = format!("{reference}^{{commit}}");
+        let arguments = ["rev-parse", "--verify", "--quiet", "--end-of-options", &wanted];
+        let answer = self.ask(worktree, arguments).await?;
+        Ok(answer.is_success.then(|| answer.text()))
+    }
+
+    /// The full reference that is checked out; none for a detached head.
+    pub(super) async fn head_reference(&self) -> Result<Option<String>, WorktreeError> {
+        let answer = self.ask(&self.checkout, ["symbolic-ref", "--quiet", "HEAD"]).await?;
+        Ok(answer.is_success.then(|| answer.text()))
+    }
+
+    /// How many files of a worktree are changed or new; what git ignores does not count.
+    pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
+        let arguments = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
+        Ok(self.tell(worktree, arguments).await?.stdout_lines)
+    }
+
+    /// How many commits lead to `tip` that none of `known` has.
+    pub(super) async fn commits_beyond(&self, tip: &str, known: &[String]) -> Result<usize, WorktreeError> {
+        let mut arguments = vec!["rev-list", "--count", "--end-of-options", tip];
+        let excluded: Vec<_> = known.iter().map(|commit| format!("^{commit}")).collect();
+        arguments.extend(excluded.iter().map(String::as_str));
+        let answer = self.tell(&self.checkout, arguments).await?.text();
+        answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
+    }
+
+    /// Makes a worktree with a new branch.
+    pub(super) async fn add_worktree(&self, path: &Path, branch: &str, start: &str) -> Result<(), WorktreeError> {
+        let words = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"];
+        let arguments = words.iter().map(OsStr::new);
+        let arguments = arguments.chain([path.as_os_str(), OsStr::new(start)]);
+        self.tell(&self.checkout, arguments).await.map(drop)
+    }
+
+    /// Removes a worktree; when not forced git looks once more whether it is clean.
+    pub(super) async fn remove_worktree(&self, path: &Path, force: bool) -> Result<(), WorktreeError> {
+        let words: &[&str] = if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
+        let arguments = words.iter().map(OsStr::new);
+        let arguments = arguments.chain([OsStr::new("--"), path.as_os_str()]);
+        self.tell(&self.checkout, arguments).await.map(drop)
+    }
+
+    /// Deletes a branch; git refuses one that is checked out somewhere.
+    pub(super) async fn delete_branch(&self, branch: &str) -> Result<(), WorktreeError> {
+        let arguments = ["branch", "--quiet", "-D", "--", branch];
+        self.tell(&self.checkout, arguments).await.map(drop)
+    }
+
+    /// Runs git; a failure is an error.
+    async fn tell<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Answer, WorktreeError> {
+        let arguments: Vec<_> = arguments.into_iter().collect();
+        let answer = self.ask(folder, &arguments).await?;
+        if answer.is_success {
+            return Ok(answer);
+        }
+        let words = arguments.iter().map(|word| word.as_ref().to_string_lossy());
+        Err(WorktreeError::Git {
+            command: words.take(2).collect::<Vec<_>>().join(" "),
+            answer: String::from_utf8_lossy(&answer.stderr).trim().to_owned(),
+        })
+    }
+
+    /// Runs git and answers what came of it.
+    async fn ask<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Answer, WorktreeError> {
+        let mut command = Command::new("git");
+        command.args(["-c", "core.fsmonitor=false", "-C"]).arg(folder).args(arguments).envs([
+            ("GIT_TERMINAL_PROMPT", "0"),
+            ("GIT_OPTIONAL_LOCKS", "0"),
+            ("LC_ALL", "C"),
+        ]);
+        let job = Job::spawn(&mut command).map_err(WorktreeError::io("run git in", folder))?;
+        let mut answer = Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
+        let deadline = Some(Instant::now() + CALL_TIME);
+        let never = CancellationToken::new();
+        let ended = job
+            .run(deadline, STOP_GRACE, &never, |stream, bytes| match stream {
+                Stream::Stdout => {
+                    answer.stdout_lines += bytes.iter().filter(|byte| **byte == b'\n').count();
+                    keep(&mut answer.stdout, bytes);
+                }
+                Stream::Stderr => keep(&mut answer.stderr, bytes),
+            })
+            .await
+            .map_err(WorktreeError::io("run git in", folder))?;
+        let Ended { ending, left_behind } = ended;
+        drop(left_behind);
+        match ending {
+            Ending::Exited(status) => answer.is_success = status.success(),
+            Ending::DeadlinePassed | Ending::Cancelled => {
+                answer.stderr = format!("it took longer than {} s", CALL_TIME.as_secs()).into_bytes();
+            }
+        }
+        Ok(answer)
+    }
+}
+
+fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {
+    let room = ANSWER_BYTES.saturating_sub(kept.len());
+    kept.extend(bytes.iter().take(room));
+}

@@ -1,0 +1,9 @@
+//! What the runtime promises, tried with real processes, files and repositories.
+
+#![cfg(test)]
+
+mod tools_bash;
+mod tools_files;
+mod tools_search;
+mod tools_setting;
+mod worktree;

@@ -1,0 +1,115 @@
+//! A folder with an agent's tools in it, for the tests of the tools.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+/// How long a test waits for what must happen.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A temporary folder and one agent that works in it.
+pub(crate) struct Setting {
+    folder: TempDir,
+    tools: Toolbox,
+    pub(crate) context: ToolContext,
+}
+
+impl Setting {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let cwd = root.join("project");
+        fs::create_dir(&cwd).unwrap();
+        let context = ToolContext {
+            cwd,
+            env: Vec::new(),
+            cancel: CancellationToken::new(),
+            reads: ReadLog::new(PathLocks::new()),
+            shells: Shells::new(root.join("shells")),
+            limits: ToolLimits::default(),
+        };
+        Self { folder, tools: Toolbox::new(plain_tools()), context }
+    }
+
+    /// Another agent of the same process in the same folder.
+    pub(crate) fn colleague(&self, locks: &PathLocks) -> ToolContext {
+        ToolContext { reads: ReadLog::new(locks.clone()), ..self.context.clone() }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.context.cwd.join(name)
+    }
+
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn content(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    pub(crate) async fn call(&self, tool: &str, input: Value) -> ToolOutcome {
+        self.call_as(&self.context, tool, input).await
+    }
+
+    pub(crate) async fn call_as(&self, context: &ToolContext, tool: &str, input: Value) -> ToolOutcome {
+        let call = self.tools.call(tool, input, context);
+        let outcome = tokio::time::timeout(PATIENCE, call).await.unwrap();
+        let root = self.folder.path().canonicalize().unwrap();
+        ToolOutcome { text: outcome.text.replace(root.to_str().unwrap(), "ROOT"), ..outcome }
+    }
+
+    pub(crate) async fn done(&self, tool: &str, input: Value) -> String {
+        let outcome = self.call(tool, input).await;
+        assert!(!outcome.is_error, "{}", outcome.text);
+        outcome.text
+    }
+
+    pub(crate) async fn refused(&self, tool: &str, input: Value) -> String {
+        let outcome = self.call(tool, input).await;
+        assert!(outcome.is_error, "{}", outcome.text);
+        outcome.text
+    }
+}
+
+/// Waits until something is so.
+pub(crate) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let waiting = async {
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waiting).await;
+    waited.unwrap_or_else(|_| panic!("waited in vain until {what}"))
+}
+
+/// The process numbers in a file, once there are so many.
+pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
+    until("all processes have told their numbers", || {
+        let content = fs::read_to_string(file).ok()?;
+        let pids: Vec<_> = content.lines().filter_map(|line| line.parse().ok()).collect();
+        (pids.len() == count && content.ends_with('\n')).then_some(pids)
+    })
+    .await
+}
+
+/// Whether a process runs; a zombie does not.
+pub(crate) fn is_alive(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .is_ok_and(|line| !line.rsplit(')').next().unwrap().trim_start().starts_with('Z'))
+}
+
+pub(crate) async fn until_gone(pids: &[i32]) {
+    until("all processes are gone", || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await;
+}

@@ -1,0 +1,269 @@
+//! Worktrees, with real repositories.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pitcrew_runtime::worktree::{Finished, Worktree, WorktreeError, Worktrees};
+use tempfile::TempDir;
+
+/// A repository with one commit, and a folder for worktrees beside it.
+struct Setting {
+    _folder: TempDir,
+    repository: PathBuf,
+    folder: PathBuf,
+    worktrees: Worktrees,
+}
+
+impl Setting {
+    fn empty() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap();
+        let repository = root.join("repository");
+        fs::create_dir(&repository).unwrap();
+        git(&repository, "init --quiet --initial-branch=main");
+        let worktrees = Worktrees::new(&repository, root.join("worktrees"));
+        Self { _folder: folder, repository, folder: root.join("worktrees"), worktrees }
+    }
+
+    fn new() -> Self {
+        let setting = Self::empty();
+        fs::write(setting.repository.join(".gitignore"), "ignored\n").unwrap();
+        commit(&setting.repository, "first");
+        setting
+    }
+
+    async fn worker(&self) -> Worktree {
+        self.worktrees.create("probe", "worker").await.unwrap()
+    }
+
+    async fn finish(&self, worktree: &Worktree) -> String {
+        match self.worktrees.finish(worktree).await.unwrap() {
+            Finished::Removed => "removed".to_owned(),
+            Finished::Kept { reason } => reason.to_string(),
+        }
+    }
+
+    fn branches(&self) -> String {
+        git(&self.repository, "for-each-ref --format=%(refname:short) refs/heads")
+    }
+}
+
+fn git(folder: &Path, words: &str) -> String {
+    let output = Command::new("git")
+        .args(["-c", "user.name=Tess", "-c", "user.email=tess@example.org"])
+        .args(words.split_whitespace())
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "git {words}: {output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn commit(folder: &Path, name: &str) {
+    fs::write(folder.join(name), name).unwrap();
+    git(folder, "add --all");
+    git(folder, &format!("commit --quiet -m {name}"));
+}
+
+#[tokio::test]
+async fn a_worktree_has_its_own_folder_and_branch() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    assert_eq!(worktree.branch, "pitcrew/probe/worker");
+    assert_eq!(worktree.path, setting.folder.join("probe/worker"));
+    assert_eq!(git(&worktree.path, "branch --show-current"), worktree.branch);
+    assert_eq!(git(&setting.repository, "status --porcelain"), "");
+    assert_eq!(setting.worktrees.open(&worktree.path).await.unwrap(), worktree);
+}
+
+#[tokio::test]
+async fn a_worktree_without_work_is_removed_with_its_branch() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    fs::write(worktree.path.join("ignored"), "x").unwrap();
+    assert_eq!(setting.finish(&worktree).await, "removed");
+    assert!(!setting.folder.join("probe").exists());
+    assert_eq!(setting.branches(), "main");
+    assert_eq!(git(&setting.repository, "worktree list").lines().count(), 1);
+}
+
+#[tokio::test]
+async fn what_is_not_committed_is_kept() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    fs::write(worktree.path.join("new file"), "x").unwrap();
+    fs::write(worktree.path.join("first"), "changed").unwrap();
+    assert_eq!(setting.finish(&worktree).await, "2 files are changed or new and not committed");
+    assert!(worktree.path.join("new file").exists());
+}
+
+#[tokio::test]
+async fn what_is_not_merged_is_kept_and_what_is_merged_goes() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    commit(&worktree.path, "second");
+    assert_eq!(setting.finish(&worktree).await, "1 commits are not merged into main");
+    git(&setting.repository, "merge --quiet --no-ff -m merged pitcrew/probe/worker");
+    assert_eq!(setting.finish(&worktree).await, "removed");
+    assert_eq!(setting.branches(), "main");
+    assert!(setting.repository.join("second").exists());
+}
+
+#[tokio::test]
+async fn commits_off_the_branch_are_kept_too() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    git(&worktree.path, "checkout --quiet --detach");
+    commit(&worktree.path, "second");
+    assert_eq!(setting.finish(&worktree).await, "1 commits are not merged into main");
+    assert!(worktree.path.exists());
+}
+
+#[tokio::test]
+async fn a_locked_worktree_is_kept() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
+    assert!(setting.finish(&worktree).await.contains("git would not remove it"));
+    let forced = setting.worktrees.force_remove(&worktree.path).await;
+    assert!(matches!(forced, Err(WorktreeError::Locked { .. })), "{forced:?}");
+    assert!(worktree.path.exists());
+}
+
+#[tokio::test]
+async fn a_worktree_whose_folder_is_gone_is_cleaned_up() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    fs::remove_dir_all(&worktree.path).unwrap();
+    assert_eq!(setting.finish(&worktree).await, "removed");
+    assert_eq!(setting.branches(), "main");
+}
+
+#[tokio::test]
+async fn what_was_kept_does_not_stand_in_the_way_of_the_next() {
+    let setting = Setting::new();
+    let kept = setting.worker().await;
+    let next = setting.worker().await;
+    assert_eq!(next.branch, "pitcrew/probe/worker-2");
+    assert_ne!(next.path, kept.path);
+    git(&setting.repository, "branch pitcrew/probe/other");
+    let other = setting.worktrees.create("probe", "other").await.unwrap();
+    assert_eq!(other.branch, "pitcrew/probe/other-2");
+    assert_eq!(setting.finish(&other).await, "removed");
+    assert!(setting.branches().contains("pitcrew/probe/other"), "a branch of somebody else stays");
+}
+
+#[tokio::test]
+async fn the_end_of_a_team_removes_the_folder_but_no_commit() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    fs::write(worktree.path.join("scratch"), "x").unwrap();
+    assert_eq!(setting.worktrees.force_remove(&worktree.path).await.unwrap(), None);
+    assert!(!worktree.path.exists());
+    assert_eq!(setting.branches(), "main");
+    let worktree = setting.worker().await;
+    commit(&worktree.path, "second");
+    let left = setting.worktrees.force_remove(&worktree.path).await.unwrap();
+    assert_eq!(left.as_deref(), Some("pitcrew/probe/worker"));
+    assert!(!worktree.path.exists());
+    git(&setting.repository, "cat-file -e pitcrew/probe/worker:second");
+}
+
+#[tokio::test]
+async fn a_folder_git_no_longer_knows_is_removed_when_it_is_ours() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    fs::write(worktree.path.join(".git"), "broken").unwrap();
+    setting.worktrees.force_remove(&worktree.path).await.unwrap();
+    assert!(!worktree.path.exists());
+    assert_eq!(git(&setting.repository, "worktree list").lines().count(), 1);
+}
+
+#[tokio::test]
+async fn what_we_did_not_make_is_never_removed() {
+    let setting = Setting::new();
+    setting.worker().await;
+    let foreign = setting.folder.join("foreign");
+    git(&setting.repository, &format!("worktree add --quiet -b theirs {}", foreign.display()));
+    let plain = setting.folder.join("plain");
+    fs::create_dir(&plain).unwrap();
+    let elsewhere = Worktrees::new(&setting.repository, setting.folder.with_extension("2"));
+    let outside = elsewhere.create("probe", "worker").await.unwrap().path;
+    for path in [&foreign, &plain, &outside, &setting.folder, &setting.repository] {
+        let forced = setting.worktrees.force_remove(path).await;
+        assert!(matches!(forced, Err(WorktreeError::NotOurs { .. })), "{forced:?}");
+        let claimed = Worktree {
+            path: path.clone(),
+            branch: "theirs".to_owned(),
+            team: "probe".to_owned(),
+            member: "worker".to_owned(),
+        };
+        let finished = setting.worktrees.finish(&claimed).await;
+        assert!(matches!(finished, Err(WorktreeError::NotOurs { .. })), "{finished:?}");
+        assert!(path.exists());
+    }
+}
+
+#[tokio::test]
+async fn worktrees_of_nobody_are_listed() {
+    let setting = Setting::new();
+    let live = setting.worker().await;
+    let orphan = setting.worktrees.create("probe", "gone").await.unwrap();
+    let orphans = setting.worktrees.orphans(std::slice::from_ref(&live.path)).await.unwrap();
+    assert_eq!(orphans, [orphan]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_worktrees_are_made_and_finished_at_once() {
+    let setting = Setting::new();
+    let other_process = Worktrees::new(&setting.repository, &setting.folder);
+    let made = (0..8).map(|number| {
+        let maker = if number % 2 == 0 { &setting.worktrees } else { &other_process };
+        maker.create("probe", "worker")
+    });
+    let made = futures_util::future::join_all(made).await;
+    let made: Vec<_> = made.into_iter().map(Result::unwrap).collect();
+    let finished = made.iter().map(|worktree| setting.finish(worktree));
+    let finished = futures_util::future::join_all(finished).await;
+    assert_eq!(finished, ["removed"; 8]);
+    assert_eq!(setting.branches(), "main");
+}
+
+#[tokio::test]
+async fn a_creation_that_fails_half_way_is_taken_back() {
+    let setting = Setting::new();
+    let hook = setting.repository.join(".git/hooks/post-checkout");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    let made = setting.worktrees.create("probe", "worker").await;
+    assert!(matches!(made, Err(WorktreeError::Git { .. })), "{made:?}");
+    assert_eq!(setting.branches(), "main");
+    assert!(!setting.folder.join("probe").exists());
+    assert_eq!(git(&setting.repository, "worktree list").lines().count(), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_made_is_an_error_and_leaves_nothing() {
+    let setting = Setting::new();
+    for name in ["..", "a/b", "", "-x", "a\0"] {
+        let made = setting.worktrees.create("probe", name).await;
+        assert!(matches!(made, Err(WorktreeError::Name { .. })), "{made:?}");
+    }
+    let inside = Worktrees::new(&setting.repository, setting.repository.join("trees"));
+    let made = inside.create("probe", "worker").await;
+    assert!(matches!(made, Err(WorktreeError::InsideCheckout { .. })), "{made:?}");
+    assert!(!setting.repository.join("trees").exists());
+    let nowhere = Worktrees::new(setting.folder.parent().unwrap(), &setting.folder);
+    let made = nowhere.create("probe", "worker").await;
+    assert!(matches!(made, Err(WorktreeError::NotARepository { .. })), "{made:?}");
+    git(&setting.repository, "branch pitcrew");
+    let made = setting.worktrees.create("probe", "worker").await;
+    assert!(matches!(made, Err(WorktreeError::Git { .. })), "{made:?}");
+    let empty = Setting::empty();
+    let made = empty.worktrees.create("probe", "worker").await;
+    assert!(matches!(made, Err(WorktreeError::NoCommit { .. })), "{made:?}");
+    assert!(!setting.folder.join("probe").exists() && !empty.folder.exists());
+}
