@@ -55,7 +55,8 @@ pub enum Event {
         /// The text.
         text: String,
     },
-    /// It is to look at what it put aside, as nobody else is working any more.
+    /// It is to look at what it put aside, as nobody else is working any more. It starts a turn, or announces once more
+    /// that it is idle.
     Wake,
     /// Its model answered.
     ModelFinished {
@@ -266,6 +267,11 @@ impl Effects {
     /// Adds one at the end.
     pub(super) fn push(&mut self, effect: Effect) {
         self.0.push(effect);
+    }
+
+    /// Puts one before all others.
+    pub(super) fn push_first(&mut self, effect: Effect) {
+        self.0.insert(0, effect);
     }
 
     /// The effects as a slice.

@@ -23,6 +23,7 @@ pub struct Agent {
     pending: Vec<Mail>,
     told: Vec<String>,
     stop: Option<String>,
+    is_waking: bool,
     announced: Status,
 }
 
@@ -60,6 +61,7 @@ impl Agent {
             pending: Vec::new(),
             told: Vec::new(),
             stop: None,
+            is_waking: false,
             announced: Status::Pending,
         }
     }
@@ -125,7 +127,12 @@ impl Agent {
                 self.told.push(text);
                 self.proceed_when_idle(&mut fx);
             }
-            Event::Wake => self.wake(&mut fx),
+            Event::Wake => {
+                if self.phase == Phase::Idle {
+                    self.is_waking = true;
+                    fx.push(Effect::TakeMail);
+                }
+            }
             Event::ModelFinished { response, cost_usd } => self.answered(response, cost_usd, &mut fx),
             Event::ModelFailed { reason } => self.finish(Status::Failed, Some(reason), &mut fx),
             Event::Judged { call, judgement } => self.judged(&call, judgement, &mut fx),
@@ -144,12 +151,23 @@ impl Agent {
             Event::Killed { reason } => self.finish(Status::Killed, Some(reason), &mut fx),
             Event::Broken { reason } => self.end(Status::Failed, Some(reason), &mut fx),
         }
-        let status = self.status();
-        if status != self.announced && !status.is_over() {
-            self.announced = status;
-            fx.push(Effect::Announce(status));
-        }
+        self.announce(&mut fx);
         fx
+    }
+
+    /// Tells a new state: a start of work before the first deed, so that who sees the mail marked read has heard of it,
+    /// and everything else after the last.
+    fn announce(&mut self, fx: &mut Effects) {
+        let status = self.status();
+        if status == self.announced {
+            return;
+        }
+        self.announced = status;
+        match status {
+            Status::Active | Status::ShutdownRequested => fx.push_first(Effect::Announce(status)),
+            Status::Pending | Status::Idle | Status::AwaitingPlanApproval => fx.push(Effect::Announce(status)),
+            Status::Completed | Status::Failed | Status::Killed => {}
+        }
     }
 
     fn resume(&mut self, fx: &mut Effects) {
@@ -211,13 +229,6 @@ impl Agent {
         !self.told.is_empty() || self.pending.iter().any(wakes)
     }
 
-    fn wake(&mut self, fx: &mut Effects) {
-        if self.phase == Phase::Idle && !self.pending.is_empty() {
-            self.deliver(fx);
-            self.call_model(fx);
-        }
-    }
-
     fn proceed_when_idle(&mut self, fx: &mut Effects) {
         if self.phase == Phase::Idle {
             self.proceed(fx);
@@ -226,7 +237,8 @@ impl Agent {
 
     /// Goes on from a boundary, once the inbox was read.
     fn proceed(&mut self, fx: &mut Effects) {
-        let woken = self.wakes();
+        let was_called = std::mem::take(&mut self.is_waking);
+        let woken = self.wakes() || (was_called && !self.pending.is_empty());
         let goes_on = match self.phase {
             Phase::Boundary => true,
             Phase::TurnEnd | Phase::Idle => woken,
@@ -241,6 +253,9 @@ impl Agent {
         } else if !goes_on {
             if self.phase == Phase::TurnEnd {
                 self.rest(fx);
+            } else if was_called {
+                // The answer to a call to wake: there is nothing to do.
+                fx.push(Effect::Announce(self.announced));
             }
         } else if self.has_calls_to_make() {
             self.phase = Phase::Calling;

@@ -155,7 +155,7 @@ impl Agent {
 
     fn run(&mut self, call: ToolCall, fx: &mut Effects) {
         let is_harmless = self.profile.read_only.contains(&call.tool) || self.profile.repeatable.contains(&call.tool);
-        if !is_harmless {
+        if !is_harmless || is_errand(&call) {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
         }
         self.set_stage(&call.id, Stage::Running(call.clone()));
@@ -216,6 +216,11 @@ impl Agent {
             entry.1 = stage;
         }
     }
+}
+
+/// Whether a call sends out a plain subagent: the team knows a teammate by the call that spawned it, but not an errand.
+fn is_errand(call: &ToolCall) -> bool {
+    matches!(call.tool.as_str(), "Task" | "Agent") && call.input.get("name").is_none()
 }
 
 /// What a call that succeeded means for the agent itself.

@@ -21,7 +21,7 @@ impl Play {
 
     fn teammate() -> Self {
         let mut play = Self::of(Role::Teammate);
-        play.then(Event::Started { prompt: "work".to_owned() }, &["write told", "take mail", "announce running"]);
+        play.then(Event::Started { prompt: "work".to_owned() }, &["announce running", "write told", "take mail"]);
         play.then(mail(&[]), &["call model"]);
         play
     }
@@ -195,7 +195,7 @@ fn mail_that_comes_while_a_call_runs_waits_for_the_boundary() {
 fn mail_wakes_an_idle_teammate_at_once() {
     let mut play = idle_teammate();
     play.then(Event::MailWaiting, &["take mail"])
-        .then(mail(&[("m1", "hello")]), &["write mail", "acknowledge m1", "call model", "announce running"]);
+        .then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
 }
 
 fn idle_teammate() -> Play {
@@ -209,10 +209,10 @@ fn idle_teammate() -> Play {
 #[test]
 fn a_message_that_was_delivered_before_a_crash_is_only_marked_read_after_it() {
     let mut play = idle_teammate();
-    play.then(mail(&[("m1", "hello")]), &["write mail", "acknowledge m1", "call model", "announce running"]);
+    play.then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
     let mut again = play.crashed();
     again
-        .then(Event::Resumed, &["take mail", "announce running"])
+        .then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[("m1", "hello")]), &["acknowledge m1", "call model"]);
 }
 
@@ -275,12 +275,12 @@ fn a_denied_permission_is_told_to_the_model_with_its_reason() {
 fn a_permission_that_was_asked_for_before_a_crash_is_still_waited_for_after_it() {
     let yes = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success"}"#;
     let mut play = asking_teammate().crashed();
-    play.then(Event::Resumed, &["take mail", "announce running"])
+    play.then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[]), &[])
         .then(mail(&[("m1", yes)]), &["write granted", "acknowledge m1", "write began", "run a {}"]);
     let mut answered_meanwhile = asking_teammate().crashed();
     answered_meanwhile
-        .then(Event::Resumed, &["take mail", "announce running"])
+        .then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[("m1", yes)]), &["write granted", "acknowledge m1", "write began", "run a {}"]);
 }
 
@@ -297,7 +297,7 @@ fn a_plan_waits_with_the_lead_until_it_is_answered() {
         r#"{"type":"plan_approval_response","requestId":"plan-1","approved":true,"permissionMode":"acceptEdits"}"#;
     play.then(
         mail(&[("m1", later)]),
-        &["set mode acceptEdits", "write plan_answered mail", "acknowledge m1", "call model", "announce running"],
+        &["announce running", "set mode acceptEdits", "write plan_answered mail", "acknowledge m1", "call model"],
     );
     assert_eq!(play.agent.mode(), PermissionMode::AcceptEdits);
 }
@@ -322,7 +322,7 @@ fn a_rejected_plan_leaves_the_teammate_in_plan_mode() {
     let mut play = planning_teammate();
     play.then(
         mail(&[("m1", no)]),
-        &["write plan_answered mail", "acknowledge m1", "call model", "announce running"],
+        &["announce running", "write plan_answered mail", "acknowledge m1", "call model"],
     );
     assert_eq!(play.agent.mode(), PermissionMode::Plan);
 }
@@ -333,7 +333,7 @@ fn an_approval_of_another_plan_changes_no_mode() {
     let mut play = planning_teammate();
     play.then(
         mail(&[("m1", other)]),
-        &["write plan_answered mail", "acknowledge m1", "call model", "announce running"],
+        &["announce running", "write plan_answered mail", "acknowledge m1", "call model"],
     );
     assert_eq!(play.agent.mode(), PermissionMode::Plan);
 }
@@ -344,7 +344,7 @@ fn a_teammate_that_approves_its_shutdown_ends() {
     let mut play = idle_teammate();
     play.then(
         mail(&[("m1", request)]),
-        &["write shutdown_asked mail", "acknowledge m1", "call model", "announce shutdown_requested"],
+        &["announce shutdown_requested", "write shutdown_asked mail", "acknowledge m1", "call model"],
     );
     let input = json!({"type": "shutdown_response", "request_id": "s-1", "approve": true});
     play.then(answer(vec![Block::tool_use("a", "SendMessage", input)]), &["write assistant", "take mail"])
@@ -376,7 +376,7 @@ fn what_ran_in_a_crash_is_told_and_what_had_not_begun_is_made() {
         .then(allowed("a"), &["write began", "run a {}"]);
     let mut again = play.crashed();
     again
-        .then(Event::Resumed, &["take mail", "announce running"])
+        .then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[]), &["write result", "report a failed", "take mail"])
         .then(mail(&[]), &["judge b in default"]);
     let Some(Block::ToolResult { content: Some(content), is_error: true, .. }) = again.last_blocks().first().cloned()
@@ -394,7 +394,7 @@ fn a_write_that_a_crash_interrupted_is_looked_at() {
             .then(mail(&[]), &["judge a in default"])
             .then(allowed("a"), &["write began", "run a {}"]);
         let mut again = play.crashed();
-        again.then(Event::Resumed, &["take mail", "announce running"]).then(mail(&[]), &["inspect a"]);
+        again.then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["inspect a"]);
         again
     };
     let found = |inspection| Event::Inspected { call: "a".to_owned(), inspection };
@@ -413,7 +413,7 @@ fn a_team_call_that_a_crash_interrupted_is_simply_made_again() {
         .then(mail(&[]), &["judge a in default"])
         .then(allowed("a"), &["run a {}"]);
     play.crashed()
-        .then(Event::Resumed, &["take mail", "announce running"])
+        .then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[]), &["judge a in default"]);
 }
 
@@ -434,21 +434,28 @@ fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
     let failed = r#"{"type":"idle_notification","from":"bob","idleReason":"failed","failureReason":"no model"}"#;
     let lead = || {
         let mut play = Play::of(Role::Lead);
-        play.then(Event::Started { prompt: "go".to_owned() }, &["write told", "take mail", "announce running"])
+        play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
             .then(mail(&[]), &["call model"])
             .then(says("waiting"), &["write assistant", "take mail"])
             .then(mail(&[("m1", idle)]), &["end turn"])
             .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"]);
         play
     };
-    lead().then(Event::Wake, &["write mail", "acknowledge m1", "call model", "announce running"]);
+    lead()
+        .then(Event::Wake, &["take mail"])
+        .then(mail(&[]), &["announce running", "write mail", "acknowledge m1", "call model"])
+        .then(says("noted"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"])
+        .then(Event::Wake, &["take mail"])
+        .then(mail(&[]), &["announce idle"]);
     lead().then(
         mail(&[("m2", failed)]),
-        &["write mail", "acknowledge m1 m2", "call model", "announce running"],
+        &["announce running", "write mail", "acknowledge m1 m2", "call model"],
     );
     lead().then(
         Event::Told { text: "bob has shut down.".to_owned() },
-        &["write told mail", "acknowledge m1", "call model", "announce running"],
+        &["announce running", "write told mail", "acknowledge m1", "call model"],
     );
 }
 
@@ -456,7 +463,7 @@ fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
 fn questions_and_goodbyes_go_to_the_crew_and_not_to_the_lead_s_model() {
     let ask = r#"{"type":"permission_request","request_id":"perm-1","agent_id":"bob","tool_name":"Bash"}"#;
     let mut play = Play::of(Role::Lead);
-    play.then(Event::Started { prompt: "go".to_owned() }, &["write told", "take mail", "announce running"])
+    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
         .then(mail(&[("m1", ask)]), &["refer m1", "write mail", "acknowledge m1", "call model"]);
     assert_eq!(play.last_blocks(), [Block::text("go")]);
 }
@@ -478,7 +485,7 @@ fn a_turn_that_a_crash_cut_off_before_the_idle_notice_sends_it_after() {
     let mut play = Play::teammate();
     play.then(says("the report"), &["write assistant", "take mail"]);
     play.crashed()
-        .then(Event::Resumed, &["take mail", "announce running"])
+        .then(Event::Resumed, &["announce running", "take mail"])
         .then(mail(&[]), &["end turn"])
         .then(
             Event::HookAnswered { keep_going: None },
@@ -526,7 +533,7 @@ fn a_stopped_agent_ends_at_the_next_boundary() {
 #[test]
 fn a_subagent_reads_no_mail_and_ends_with_its_turn() {
     let mut play = Play::of(Role::Subagent);
-    play.then(Event::Started { prompt: "look".to_owned() }, &["write told", "call model", "announce running"])
+    play.then(Event::Started { prompt: "look".to_owned() }, &["announce running", "write told", "call model"])
         .then(calls(&[("a", "Read")]), &["write assistant", "judge a in default"])
         .then(allowed("a"), &["run a {}"])
         .then(done("a"), &["write result", "report a done", "call model"])
@@ -546,7 +553,7 @@ fn an_answer_without_a_word_ends_the_turn() {
 #[test]
 fn a_permission_of_the_lead_is_answered_without_mail() {
     let mut play = Play::of(Role::Lead);
-    play.then(Event::Started { prompt: "go".to_owned() }, &["write told", "take mail", "announce running"])
+    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
         .then(mail(&[]), &["call model"])
         .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])

@@ -128,12 +128,11 @@ impl Driver {
         let cancel = self.wire.cancel.clone();
         let end = tokio::select! {
             biased;
-            () = cancel.cancelled() => {
-                ReportKind::Ended { status: Status::Killed, reason: Some("it was stopped".to_owned()), text: None }
-            }
+            () = cancel.cancelled() => ReportKind::Dropped,
             end = self.live(first) => end,
         };
         self.running.clear();
+        self.seat.context.shells.stop_all(&self.seat.context.limits).await;
         if let Err(error) = self.log.flush().await {
             tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the output file is not complete");
         }

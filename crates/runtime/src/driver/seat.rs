@@ -68,6 +68,8 @@ pub(crate) enum ReportKind {
     Asks { call: ToolCall, question: Question },
     /// The agent has used all its turns.
     UsedUp,
+    /// The agent was dropped where it stood; it can be resumed.
+    Dropped,
     /// The agent is no more.
     Ended { status: Status, reason: Option<String>, text: Option<String> },
 }
