@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    broadcast, completions, demo, doctor, inbox, man, member, message, run, send, shutdown, task, team,
+    broadcast, completions, inbox, man, member, message, send, shutdown, task, team,
 };
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
@@ -37,8 +37,8 @@ pub(crate) struct Shared {
     /// Answer with one JSON document on stdout, errors included
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// When to use colour [also: NO_COLOR]
-    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = false)]
+    /// When to use colour: auto, always or never; NO_COLOR counts too
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
     pub(crate) color: Color,
 }
 
@@ -55,8 +55,6 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Run(Box<run::Run>),
-    Demo(demo::Demo),
     #[command(subcommand)]
     Team(team::Team),
     #[command(subcommand)]
@@ -68,7 +66,6 @@ enum Command {
     Inbox(inbox::Inbox),
     Message(message::Message),
     Shutdown(shutdown::Shutdown),
-    Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -76,8 +73,6 @@ enum Command {
 impl Command {
     fn run(self, context: &Context) -> Result<(), Failure> {
         match self {
-            Self::Run(command) => command.run(context),
-            Self::Demo(command) => command.run(context),
             Self::Team(command) => command.run(context),
             Self::Task(command) => command.run(context),
             Self::Member(command) => command.run(context),
@@ -86,7 +81,6 @@ impl Command {
             Self::Inbox(command) => command.run(context),
             Self::Message(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
-            Self::Doctor(command) => command.run(context),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),
         }

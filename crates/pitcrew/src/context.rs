@@ -90,7 +90,7 @@ impl Context {
             Some(Some("process")) => Durability::Process,
             Some(_) => return Err(Failure::usage("`pitcrew.durability` in the settings is \"disk\" or \"process\"")),
         };
-        FileBackend::open(&self.root, FileOptions { durability, ..FileOptions::default() }).map_err(Failure::internal)
+        Ok(FileBackend::open(&self.root, FileOptions { durability, ..FileOptions::default() }))
     }
 
     /// All teams below the root, with the limits of the settings.

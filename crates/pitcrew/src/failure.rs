@@ -193,9 +193,6 @@ fn hints_in(error: &ApiError) -> Vec<String> {
             hints.push(format!("{}: {shown}", of.replace('_', " ")));
         }
     }
-    if let Some(seconds) = error.details.get("retry_after_ms").and_then(Value::as_u64) {
-        hints.push(format!("try again in {:.1} s", seconds as f64 / 1000.0));
-    }
     hints
 }
 
@@ -217,10 +214,9 @@ mod tests {
     #[test]
     fn the_details_of_an_api_error_become_hints() {
         let error = ApiError::new(ErrorCode::AgentNotFound, "no agent 'bop'")
-            .with("valid_agents", vec!["ann", "bob"])
-            .with("retry_after_ms", 1500);
+            .with("valid_agents", vec!["ann", "bob"]);
         let failure = Failure::from(error);
-        assert_eq!(failure.hints(), ["agents: ann, bob", "try again in 1.5 s"]);
+        assert_eq!(failure.hints(), ["agents: ann, bob"]);
         assert_eq!(failure.kind.code(), 3);
     }
 

@@ -121,9 +121,9 @@ pub(crate) fn first_line(text: &str, width: usize) -> String {
 /// Rows in columns as wide as their widest cell, under a heading; the last column is not padded.
 pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let mut table = comfy_table::Table::new();
-    table.load_preset(comfy_table::presets::NOTHING);
+    table.load_style(comfy_table::presets::NOTHING);
     table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
-    table.set_header(heading.map(|cell| cell.to_owned()));
+    table.set_header(heading);
     for row in rows {
         table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME};
+use pitcrew_protocol::{AgentName, LEAD_NAME};
 use pitcrew_store::Change;
 use pitcrew_team::{MessageView, Team};
 use serde::Serialize;
@@ -45,7 +45,7 @@ impl Inbox {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         context.briefly(async {
             let team = self.team.open(context).await?;
-            let agent = member(&team, &self.agent).await?;
+            let agent = team.member(&self.agent).await?.name;
             if self.follow {
                 return self.follow(context, &team, &agent).await;
             }
@@ -90,17 +90,6 @@ impl Inbox {
             }
         }
     }
-}
-
-/// The member called `name`, as the config writes it.
-async fn member(team: &Team, name: &str) -> Result<AgentName, Failure> {
-    let config = team.config().await?;
-    if let Some(member) = config.member(name) {
-        return Ok(member.name.clone());
-    }
-    let known: Vec<&str> = config.members.iter().map(|m| m.name.as_str()).collect();
-    let said = format!("Agent '{name}' is not in team '{}'", team.name());
-    Err(ApiError::new(ErrorCode::AgentNotFound, said).with("available_agents", known).into())
 }
 
 impl Shown {

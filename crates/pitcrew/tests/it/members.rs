@@ -18,5 +18,32 @@ fn members_are_listed_and_changed_and_removed() {
         &["member", "list"],
         &["task", "list"],
     ]);
-    assert_snapshot!(seen, @"");
+    assert_snapshot!(seen, @r#"
+    $ pitcrew member list
+    MEMBER     TYPE             MODEL    MODE  RUNS IN     WORKTREE
+    team-lead  team-lead        inherit  -     -           -
+    ann        general-purpose  haiku    -     in-process  -
+    bob        general-purpose  haiku    -     in-process  -
+    $ pitcrew member mode ann acceptEdits
+    ann is in mode acceptEdits now
+    $ pitcrew member mode ann whatever
+    error: there is no permission mode 'whatever'; there are: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions
+    hint: modes: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions
+    [exit 2]
+    $ pitcrew member remove bob
+    bob is no member of crew any more
+    free again: #1
+    unread messages returned to their senders: 1
+    $ pitcrew member remove bob
+    error: Agent 'bob' is not in team 'crew'
+    hint: agents: team-lead, ann
+    [exit 3]
+    $ pitcrew member list
+    MEMBER     TYPE             MODEL    MODE         RUNS IN     WORKTREE
+    team-lead  team-lead        inherit  -            -           -
+    ann        general-purpose  haiku    acceptEdits  in-process  -
+    $ pitcrew task list
+    TASK  STATUS   OWNER  SUBJECT  WAITS FOR
+    #1    pending  -      Fix it
+    "#);
 }
