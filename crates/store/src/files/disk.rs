@@ -210,13 +210,15 @@ impl Snapshot {
         let read = || -> io::Result<Self> {
             let mut file = File::open(path)?;
             loop {
-                let before = file.metadata()?;
-                let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0) + 1);
-                file.read_to_end(&mut bytes)?;
-                let after = file.metadata()?;
-                let stamp = Stamp::of(&after);
-                if stamp == Stamp::of(&before) && bytes.len() as u64 == stamp.size {
-                    return Ok(Self { bytes, stamp, mode: after.mode(), doubtful: stamp.is_fresh() });
+                // Stamped before it is read: what changes in between shows as a change later.
+                let meta = file.metadata()?;
+                let size = usize::try_from(meta.len()).map_err(io::Error::other)?;
+                let mut bytes = vec![0; size + 1];
+                let read = read_full(&mut file, &mut bytes)?;
+                if read == size {
+                    bytes.truncate(size);
+                    let stamp = Stamp::of(&meta);
+                    return Ok(Self { bytes, stamp, mode: meta.mode(), doubtful: stamp.is_fresh() });
                 }
                 io::Seek::rewind(&mut file)?;
             }
@@ -241,6 +243,16 @@ impl Snapshot {
                 Ok(!before.doubtful || Self::read(path)?.is_some_and(|s| s.bytes == before.bytes))
             }
             (Some(_), Some(_)) | (Some(_), None) | (None, Some(_)) => Ok(false),
+        }
+    }
+}
+
+/// Reads until the end of the file or of the room; a short read of a regular file is its end.
+fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
         }
     }
 }
