@@ -72,7 +72,7 @@ impl FileBackend {
         self.files.disk.passed()
     }
 
-    async fn run<T: Send + 'static>(
+    pub(super) async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {

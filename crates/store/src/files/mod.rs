@@ -15,6 +15,7 @@ mod mail;
 mod paths;
 mod rates;
 mod reapply;
+mod survey;
 mod tasks;
 mod teams;
 mod update;
@@ -22,3 +23,4 @@ mod watch;
 
 pub use backend::FileBackend;
 pub use disk::{Durability, FileOptions};
+pub use survey::{Leaving, LeavingKind};
