@@ -32,6 +32,9 @@ mod teams;
 mod trace;
 mod views;
 
+/// The store behind a team, for what hangs on it and needs no decision: the logs of its agents, its lease, its watch.
+pub use pitcrew_store as store;
+
 pub use actor::Actor;
 pub use clock::{Clock, SystemClock};
 pub use delivery::{DeliveryState, Receipt};

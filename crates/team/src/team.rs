@@ -106,7 +106,7 @@ impl Team {
 
     /// Writes events into the journal. The journal is evidence and not truth, so a failure to write it does not undo what
     /// happened: it is told to the log.
-    pub(crate) async fn note(&self, events: impl IntoIterator<Item = Event>) {
+    pub async fn note(&self, events: impl IntoIterator<Item = Event>) {
         let at_ms = self.now_ms();
         let entries: Vec<_> = events.into_iter().map(|event| JournalEntry { at_ms, event }).collect();
         if entries.is_empty() {

@@ -16,3 +16,5 @@ mod send;
 mod tasks;
 #[cfg(test)]
 mod teams;
+#[cfg(test)]
+mod whole;

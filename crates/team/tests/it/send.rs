@@ -2,7 +2,6 @@
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Frame, SendMessageInput};
-use pitcrew_store::Backend as _;
 use pitcrew_team::{Actor, DeliveryState, SentView};
 
 use crate::crew::{Crew, as_member, broadcast, is, message, name};
