@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod crew;
 #[cfg(test)]
 mod handshakes;
@@ -10,6 +12,8 @@ mod handshakes;
 mod mail;
 #[cfg(test)]
 mod members;
+#[cfg(test)]
+mod mortal;
 #[cfg(test)]
 mod send;
 #[cfg(test)]
