@@ -34,18 +34,12 @@ pub struct Message {
 impl Message {
     /// Builds a user message.
     pub fn user(blocks: Vec<Block>) -> Self {
-        Self {
-            role: Role::User,
-            blocks,
-        }
+        Self { role: Role::User, blocks }
     }
 
     /// Builds an assistant message.
     pub fn assistant(blocks: Vec<Block>) -> Self {
-        Self {
-            role: Role::Assistant,
-            blocks,
-        }
+        Self { role: Role::Assistant, blocks }
     }
 }
 
@@ -147,29 +141,17 @@ impl ToolContent {
 impl Block {
     /// Builds a text block.
     pub fn text(text: impl Into<String>) -> Self {
-        Self::Text {
-            text: text.into(),
-            extra: Extra::new(),
-        }
+        Self::Text { text: text.into(), extra: Extra::new() }
     }
 
     /// Builds a thinking block.
     pub fn thinking(thinking: impl Into<String>, signature: impl Into<String>) -> Self {
-        Self::Thinking {
-            thinking: thinking.into(),
-            signature: signature.into(),
-            extra: Extra::new(),
-        }
+        Self::Thinking { thinking: thinking.into(), signature: signature.into(), extra: Extra::new() }
     }
 
     /// Builds a call of a tool.
     pub fn tool_use(id: impl Into<String>, name: impl Into<String>, input: Value) -> Self {
-        Self::ToolUse {
-            id: id.into(),
-            name: name.into(),
-            input,
-            extra: Extra::new(),
-        }
+        Self::ToolUse { id: id.into(), name: name.into(), input, extra: Extra::new() }
     }
 
     /// Builds the result of a tool that did its work.
@@ -211,10 +193,7 @@ impl Block {
     /// conversation; on the wire it becomes `{"invalid_input": "..."}`, as vendors take objects only.
     pub fn invalid_input(&self) -> Option<&str> {
         match self {
-            Self::ToolUse {
-                input: Value::String(raw),
-                ..
-            } => Some(raw),
+            Self::ToolUse { input: Value::String(raw), .. } => Some(raw),
             Self::ToolUse { .. }
             | Self::Text { .. }
             | Self::Thinking { .. }
@@ -293,8 +272,7 @@ mod tests {
 
     #[test]
     fn a_content_that_is_a_string_is_one_text_block() {
-        let message: Message =
-            serde_json::from_value(json!({"role": "user", "content": "hi"})).unwrap();
+        let message: Message = serde_json::from_value(json!({"role": "user", "content": "hi"})).unwrap();
         assert_eq!(message, Message::user(vec![Block::text("hi")]));
     }
 

@@ -36,11 +36,7 @@ where
 {
     let (sender, events) = mpsc::channel(CAPACITY);
     let future = run(Emitter { events: sender });
-    Box::pin(Driven {
-        future: Some(Box::pin(future)),
-        events,
-        failure: None,
-    })
+    Box::pin(Driven { future: Some(Box::pin(future)), events, failure: None })
 }
 
 type Call = Pin<Box<dyn Future<Output = Result<(), ModelError>> + Send>>;
@@ -91,9 +87,6 @@ mod tests {
             let event = item.as_ref().unwrap();
             assert_eq!(event, &StreamEvent::TextDelta(i.to_string()));
         }
-        assert!(matches!(
-            items.last(),
-            Some(Err(ModelError::StreamCut { .. }))
-        ));
+        assert!(matches!(items.last(), Some(Err(ModelError::StreamCut { .. }))));
     }
 }

@@ -126,7 +126,7 @@ pub enum ModelError {
         message: String,
     },
     /// Any other refusal, by HTTP status or by an error event inside a stream.
-    #[error("{vendor} answered {status} {kind}: {message}")]
+    #[error("{vendor} answered {status}{}: {message}", spaced(kind))]
     Status {
         /// The vendor.
         vendor: &'static str,
@@ -149,10 +149,7 @@ impl ModelError {
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { source, .. } => !source.is_builder() && !source.is_redirect(),
-            Self::StreamCut { .. }
-            | Self::Decode { .. }
-            | Self::RateLimited { .. }
-            | Self::Overloaded { .. } => true,
+            Self::StreamCut { .. } | Self::Decode { .. } | Self::RateLimited { .. } | Self::Overloaded { .. } => true,
             Self::Status { status, .. } => matches!(status, 408 | 409 | 425 | 500..),
             Self::Spec { .. }
             | Self::NoModel
@@ -193,4 +190,8 @@ impl ModelError {
     pub fn slows_the_team(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. })
     }
+}
+
+fn spaced(kind: &str) -> String {
+    if kind.is_empty() { String::new() } else { format!(" {kind}") }
 }

@@ -1,11 +1,12 @@
 //! The HTTP client, its limits in time, and how refusals of both vendors are sorted.
 
+use std::net::IpAddr;
 use std::sync::Once;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::header::HeaderMap;
-use reqwest::{RequestBuilder, StatusCode, Url};
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{RequestBuilder, Url};
 use serde_json::Value;
 
 use crate::emit::Emitter;
@@ -37,14 +38,8 @@ pub(crate) trait Answer {
 ///
 /// # Errors
 /// When the URL is not http or https, or the client cannot be made.
-pub(crate) fn client(
-    vendor: &'static str,
-    base_url: &str,
-) -> Result<(reqwest::Client, Url), ModelError> {
-    let bad_url = || ModelError::BaseUrl {
-        vendor,
-        url: base_url.to_owned(),
-    };
+pub(crate) fn client(vendor: &'static str, base_url: &str) -> Result<(reqwest::Client, Url), ModelError> {
+    let bad_url = || ModelError::BaseUrl { vendor, url: base_url.to_owned() };
     let url = Url::parse(base_url).map_err(|_| bad_url())?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(bad_url());
@@ -57,15 +52,17 @@ pub(crate) fn client(
         // A redirect would carry the key to another host.
         .redirect(reqwest::redirect::Policy::none());
     // Plain http needs no certificates, and must work on a machine that has none.
-    let builder = if url.scheme() == "http" {
-        builder.tls_certs_only([])
-    } else {
-        builder
-    };
-    let client = builder
-        .build()
-        .map_err(|source| ModelError::Client { vendor, source })?;
+    let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
+    // No proxy can reach our own loopback.
+    let builder = if is_loopback(&url) { builder.no_proxy() } else { builder };
+    let client = builder.build().map_err(|source| ModelError::Client { vendor, source })?;
     Ok((client, url))
+}
+
+fn is_loopback(url: &Url) -> bool {
+    let host = url.host_str().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Appends a path to a base URL, whether or not that ends in a slash.
@@ -80,20 +77,15 @@ pub(crate) async fn exchange(
     mut answer: impl Answer,
     out: Emitter,
 ) -> Result<(), ModelError> {
-    let transport = |source: reqwest::Error| ModelError::Transport {
-        vendor,
-        source: source.without_url(),
-    };
+    let transport = |source: reqwest::Error| ModelError::Transport { vendor, source: source.without_url() };
     let response = request.send().await.map_err(transport)?;
-    if !response.status().is_success() {
+    if !response.status().is_success() || is_no_stream(response.headers()) {
         return Err(refusal(vendor, response).await);
     }
     let mut decoder = Decoder::default();
     let mut bytes = response.bytes_stream();
     while let Some(piece) = bytes.next().await {
-        let events = decoder
-            .push(&piece.map_err(transport)?)
-            .map_err(|_| ModelError::EventTooLong { vendor })?;
+        let events = decoder.push(&piece.map_err(transport)?).map_err(|_| ModelError::EventTooLong { vendor })?;
         for event in events {
             for told in answer.take(&event)? {
                 let finished = matches!(told, StreamEvent::Finished(_));
@@ -129,12 +121,7 @@ pub(crate) fn refused(
     let error = body.get("error").unwrap_or(body);
     let text = |key: &str| error.get(key).and_then(Value::as_str).unwrap_or_default();
     // OpenAI's `code` says more than its `type`; some servers send a number there.
-    let kind = if text("code").is_empty() {
-        text("type")
-    } else {
-        text("code")
-    }
-    .to_owned();
+    let kind = if text("code").is_empty() { text("type") } else { text("code") }.to_owned();
     let message = match (text("message"), error.as_str()) {
         ("", Some(plain)) => plain.to_owned(),
         ("", None) => fallback.to_owned(),
@@ -144,41 +131,17 @@ pub(crate) fn refused(
         return ModelError::ContextTooLong { vendor, message };
     }
     match (status, kind.as_str()) {
-        (_, "insufficient_quota" | "billing_error") | (402, _) => {
-            ModelError::Quota { vendor, message }
-        }
-        (401 | 403, _) => ModelError::Auth {
-            vendor,
-            status,
-            message,
-        },
-        (429, _) => ModelError::RateLimited {
-            vendor,
-            message,
-            retry_after,
-        },
-        (529, _) | (_, "overloaded_error") => ModelError::Overloaded {
-            vendor,
-            message,
-            retry_after,
-        },
-        _ => ModelError::Status {
-            vendor,
-            status,
-            kind,
-            message,
-            retry_after,
-        },
+        (_, "insufficient_quota" | "billing_error") | (402, _) => ModelError::Quota { vendor, message },
+        (401 | 403, _) => ModelError::Auth { vendor, status, message },
+        (429, _) => ModelError::RateLimited { vendor, message, retry_after },
+        (529, _) | (_, "overloaded_error") => ModelError::Overloaded { vendor, message, retry_after },
+        _ => ModelError::Status { vendor, status, kind, message, retry_after },
     }
 }
 
 /// Knows the forms in which servers say that a conversation is too long.
 fn is_context_overflow(status: u16, code: &str, kind: &str, message: &str) -> bool {
-    let named = [
-        "context_length_exceeded",
-        "exceed_context_size_error",
-        "request_too_large",
-    ];
+    let named = ["context_length_exceeded", "exceed_context_size_error", "request_too_large"];
     if status == 413 || named.contains(&code) || named.contains(&kind) {
         return true;
     }
@@ -208,15 +171,15 @@ async fn refusal(vendor: &'static str, response: reqwest::Response) -> ModelErro
     let text = String::from_utf8_lossy(&body);
     let json = serde_json::from_str(&text).unwrap_or(Value::Null);
     let excerpt: String = text.trim().chars().take(EXCERPT_CHARS).collect();
-    let fallback = match (excerpt.is_empty(), status) {
-        (false, _) => excerpt,
-        (true, status) => reason(status).to_owned(),
-    };
-    refused(vendor, status.as_u16(), &json, &fallback, retry_after)
+    let reason = status.canonical_reason().unwrap_or("no reason given");
+    let fallback = if excerpt.is_empty() { reason } else { &excerpt };
+    refused(vendor, status.as_u16(), &json, fallback, retry_after)
 }
 
-fn reason(status: StatusCode) -> &'static str {
-    status.canonical_reason().unwrap_or("no reason given")
+/// Knows by its type a reply that is no stream of events, whatever its status: a web page, or an error that says 200.
+fn is_no_stream(headers: &HeaderMap) -> bool {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    content_type.is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
 }
 
 /// Reads `retry-after-ms`, and `retry-after` in seconds or as a date, which is measured against the server's own clock.
@@ -237,10 +200,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
 fn install_crypto() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
-        if rustls::crypto::ring::default_provider()
-            .install_default()
-            .is_err()
-        {
+        if rustls::crypto::ring::default_provider().install_default().is_err() {
             tracing::debug!("a TLS provider is installed already");
         }
     });
@@ -263,14 +223,8 @@ mod tests {
     fn retry_after_is_read_in_every_form() {
         let wait = |pairs: &[_]| retry_after(&headers(pairs));
         assert_eq!(wait(&[("retry-after", "7")]), Some(Duration::from_secs(7)));
-        assert_eq!(
-            wait(&[("retry-after-ms", "1500"), ("retry-after", "2")]),
-            Some(Duration::from_millis(1500))
-        );
-        let dates = [
-            ("date", "Fri, 20 Nov 2026 13:00:00 GMT"),
-            ("retry-after", "Fri, 20 Nov 2026 13:00:30 GMT"),
-        ];
+        assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "2")]), Some(Duration::from_millis(1500)));
+        let dates = [("date", "Fri, 20 Nov 2026 13:00:00 GMT"), ("retry-after", "Fri, 20 Nov 2026 13:00:30 GMT")];
         assert_eq!(wait(&dates), Some(Duration::from_secs(30)));
         for nonsense in ["-1", "soon", "inf", ""] {
             assert_eq!(wait(&[("retry-after", nonsense)]), None);
@@ -280,23 +234,11 @@ mod tests {
     #[test]
     fn refusals_are_sorted_by_what_can_be_done_about_them() {
         let sort = |status, body: Value| refused("openai", status, &body, "fallback", None);
+        assert!(matches!(sort(429, json!({"error": {"code": "insufficient_quota"}})), ModelError::Quota { .. }));
+        assert!(matches!(sort(429, json!({})), ModelError::RateLimited { .. }));
+        assert!(matches!(sort(529, json!({})), ModelError::Overloaded { .. }));
         assert!(matches!(
-            sort(429, json!({"error": {"code": "insufficient_quota"}})),
-            ModelError::Quota { .. }
-        ));
-        assert!(matches!(
-            sort(429, json!({})),
-            ModelError::RateLimited { .. }
-        ));
-        assert!(matches!(
-            sort(529, json!({})),
-            ModelError::Overloaded { .. }
-        ));
-        assert!(matches!(
-            sort(
-                200,
-                json!({"type": "error", "error": {"type": "overloaded_error"}})
-            ),
+            sort(200, json!({"type": "error", "error": {"type": "overloaded_error"}})),
             ModelError::Overloaded { .. }
         ));
         assert!(matches!(sort(403, json!("no")), ModelError::Auth { .. }));
@@ -311,22 +253,13 @@ mod tests {
                 400,
                 json!({"error": {"type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum"}}),
             ),
-            (
-                413,
-                json!({"error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}}),
-            ),
-            (
-                400,
-                json!({"error": {"code": "context_length_exceeded", "message": "too many"}}),
-            ),
+            (413, json!({"error": {"type": "request_too_large", "message": "Request exceeds the maximum size"}})),
+            (400, json!({"error": {"code": "context_length_exceeded", "message": "too many"}})),
             (
                 400,
                 json!({"error": {"code": 400, "type": "exceed_context_size_error", "message": "the request exceeds the available context size"}}),
             ),
-            (
-                400,
-                json!({"error": {"message": "This model's maximum context length is 8192 tokens."}}),
-            ),
+            (400, json!({"error": {"message": "This model's maximum context length is 8192 tokens."}})),
         ];
         for (status, body) in bodies {
             let error = refused("openai", status, &body, "", None);
@@ -337,15 +270,9 @@ mod tests {
     #[test]
     fn a_base_url_must_be_http() {
         for url in ["", "api.example.com", "ftp://x", "file:///x"] {
-            assert!(
-                matches!(client("openai", url), Err(ModelError::BaseUrl { .. })),
-                "{url}"
-            );
+            assert!(matches!(client("openai", url), Err(ModelError::BaseUrl { .. })), "{url}");
         }
         let (_, url) = client("openai", "http://x/v1/").unwrap();
-        assert_eq!(
-            join(&url, "chat/completions"),
-            "http://x/v1/chat/completions"
-        );
+        assert_eq!(join(&url, "chat/completions"), "http://x/v1/chat/completions");
     }
 }

@@ -7,7 +7,7 @@
 //! What this crate leaves to others: it runs no tools, keeps no transcripts, knows no teams beyond a name, and reads
 //! neither the environment nor the settings. Where models are reached is told to it as [`Endpoints`].
 //!
-//! Start reading at [`Model`] and [`Request`], then [`open`].
+//! Start reading at [`Model`] and [`Request`], then [`open()`].
 
 mod anthropic;
 mod call;
@@ -26,9 +26,7 @@ mod script;
 mod spec;
 mod sse;
 
-pub use call::{
-    AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage,
-};
+pub use call::{AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage};
 pub use conversation::{Block, Extra, Message, Role, ToolContent};
 pub use endpoints::{Endpoints, Secret};
 pub use error::ModelError;

@@ -26,24 +26,11 @@ pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelEr
     struct Tag {
         name: String,
     }
-    let base = endpoints
-        .ollama_base_url
-        .as_deref()
-        .unwrap_or(DEFAULT_BASE_URL);
+    let base = endpoints.ollama_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
     let (client, base) = http::client(VENDOR, base)?;
-    let transport = |source| ModelError::Transport {
-        vendor: VENDOR,
-        source,
-    };
-    let request = client
-        .get(http::join(&base, "api/tags"))
-        .timeout(LIST_TIMEOUT);
+    let transport = |source| ModelError::Transport { vendor: VENDOR, source };
+    let request = client.get(http::join(&base, "api/tags")).timeout(LIST_TIMEOUT);
     let response = request.send().await.map_err(transport)?;
-    let tags: Tags = response
-        .error_for_status()
-        .map_err(transport)?
-        .json()
-        .await
-        .map_err(transport)?;
+    let tags: Tags = response.error_for_status().map_err(transport)?.json().await.map_err(transport)?;
     Ok(tags.models.into_iter().map(|tag| tag.name).collect())
 }

@@ -15,9 +15,7 @@ pub struct Pace {
 impl Pace {
     /// Starts a pace that holds nobody.
     pub fn new() -> Self {
-        Self {
-            held_until: Arc::new(watch::Sender::new(None)),
-        }
+        Self { held_until: Arc::new(watch::Sender::new(None)) }
     }
 
     /// Makes everyone wait for at least `delay` from now; a longer hold stays.

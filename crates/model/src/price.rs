@@ -81,21 +81,10 @@ const LIST: [(&str, f64, f64, f64, f64); 32] = [
 impl PriceTable {
     /// Returns the list prices built in.
     pub fn list() -> Self {
-        let price =
-            |&(name, input, output, cache_write, cache_read): &(&str, f64, f64, f64, f64)| {
-                (
-                    name.to_owned(),
-                    Price {
-                        input,
-                        output,
-                        cache_write,
-                        cache_read,
-                    },
-                )
-            };
-        Self {
-            prices: LIST.iter().map(price).collect(),
-        }
+        let price = |&(name, input, output, cache_write, cache_read): &(&str, f64, f64, f64, f64)| {
+            (name.to_owned(), Price { input, output, cache_write, cache_read })
+        };
+        Self { prices: LIST.iter().map(price).collect() }
     }
 
     /// Adds prices, in dollars per million tokens, to the table; a name that is there already gets the new price.
@@ -103,22 +92,13 @@ impl PriceTable {
     /// # Errors
     /// When the JSON is not an object of prices, or a price is negative; the table is unchanged then.
     pub fn override_with(&mut self, json: &serde_json::Value) -> Result<(), PriceError> {
-        let prices: BTreeMap<String, Price> =
-            BTreeMap::deserialize(json).map_err(PriceError::Form)?;
+        let prices: BTreeMap<String, Price> = BTreeMap::deserialize(json).map_err(PriceError::Form)?;
         let valid = |price: &Price| {
-            let all = [
-                price.input,
-                price.output,
-                price.cache_write,
-                price.cache_read,
-            ];
-            all.iter()
-                .all(|number| number.is_finite() && *number >= 0.0)
+            let all = [price.input, price.output, price.cache_write, price.cache_read];
+            all.iter().all(|number| number.is_finite() && *number >= 0.0)
         };
         if let Some((model, _)) = prices.iter().find(|(_, price)| !valid(price)) {
-            return Err(PriceError::Number {
-                model: model.clone(),
-            });
+            return Err(PriceError::Number { model: model.clone() });
         }
         self.prices.extend(prices);
         Ok(())
@@ -129,9 +109,7 @@ impl PriceTable {
     /// A name that is followed by anything but a dash or a colon is another model: `gpt-5.1` is no `gpt-5`.
     pub fn price(&self, model: &str) -> Option<Price> {
         let suffixes = std::iter::successors(Some(model), |name| Some(name.split_once('/')?.1));
-        suffixes
-            .into_iter()
-            .find_map(|name| self.longest_prefix(name))
+        suffixes.into_iter().find_map(|name| self.longest_prefix(name))
     }
 
     /// Returns what a call cost in dollars; none when the model's price is unknown.
@@ -143,27 +121,16 @@ impl PriceTable {
             (usage.cache_creation_input_tokens, price.cache_write),
             (usage.cache_read_input_tokens, price.cache_read),
         ];
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "token counts are far below 2^52"
-        )]
-        let dollars = parts
-            .iter()
-            .map(|(tokens, price)| *tokens as f64 * price / 1e6)
-            .sum();
+        #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let dollars = parts.iter().map(|(tokens, price)| *tokens as f64 * price / 1e6).sum();
         Some(dollars)
     }
 
     fn longest_prefix(&self, model: &str) -> Option<Price> {
-        let fits = |name: &str| {
-            model
-                .strip_prefix(name)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']))
-        };
+        let fits =
+            |name: &str| model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']));
         let fitting = self.prices.iter().filter(|(name, _)| fits(name));
-        fitting
-            .max_by_key(|(name, _)| name.len())
-            .map(|(_, price)| *price)
+        fitting.max_by_key(|(name, _)| name.len()).map(|(_, price)| *price)
     }
 }
 
@@ -191,10 +158,7 @@ mod tests {
     #[test]
     fn an_unknown_model_has_no_cost() {
         let table = PriceTable::list();
-        let usage = Usage {
-            input_tokens: 1,
-            ..Usage::default()
-        };
+        let usage = Usage { input_tokens: 1, ..Usage::default() };
         for model in ["script:demo.yaml", "ollama/qwen3", "gpt-5.15", "claude", ""] {
             assert_eq!(table.cost(model, &usage), None, "{model}");
         }
@@ -217,17 +181,10 @@ mod tests {
         let mut table = PriceTable::list();
         let good = json!({"qwen3": {"input": 0.5, "output": 1.0}, "gpt-4o": {"input": 9.0, "output": 9.0}});
         table.override_with(&good).unwrap();
-        assert_eq!(
-            table.price("ollama/qwen3:8b").map(|price| price.output),
-            Some(1.0)
-        );
+        assert_eq!(table.price("ollama/qwen3:8b").map(|price| price.output), Some(1.0));
         assert_eq!(table.price("gpt-4o").map(|price| price.input), Some(9.0));
         let before = table.clone();
-        for bad in [
-            json!([]),
-            json!({"x": {"input": -1.0, "output": 1.0}}),
-            json!({"x": {}}),
-        ] {
+        for bad in [json!([]), json!({"x": {"input": -1.0, "output": 1.0}}), json!({"x": {}})] {
             assert!(table.override_with(&bad).is_err());
         }
         assert_eq!(table, before);

@@ -1,5 +1,6 @@
 //! Calls made again: with back-off, in the team's pace, and as long as the vendor asks.
 
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,10 +48,7 @@ impl RetryPolicy {
             return (asked <= self.longest_retry_after).then_some(asked);
         }
         let doublings = failed.saturating_sub(1).min(31);
-        let delay = self
-            .first_delay
-            .saturating_mul(1 << doublings)
-            .min(self.longest_delay);
+        let delay = self.first_delay.saturating_mul(1 << doublings).min(self.longest_delay);
         Some(delay.mul_f64(1.0 - jitter / 2.0))
     }
 }
@@ -67,11 +65,7 @@ pub struct Retrying {
 impl Retrying {
     /// Wraps a model; all models of a team share one pace.
     pub fn new(inner: Arc<dyn Model>, pace: Pace, policy: RetryPolicy) -> Self {
-        Self {
-            inner,
-            pace,
-            policy,
-        }
+        Self { inner, pace, policy }
     }
 }
 
@@ -100,14 +94,11 @@ impl Model for Retrying {
                     return Err(error);
                 };
                 tracing::debug!(model = inner.id(), failed, ?delay, %error, "call is made again");
-                out.emit(StreamEvent::Waiting {
-                    reason: error.to_string(),
-                    delay,
-                })
-                .await;
                 if error.slows_the_team() {
                     pace.hold(delay);
                 }
+                let reason = in_full(&error);
+                out.emit(StreamEvent::Waiting { reason, delay }).await;
                 tokio::time::sleep(delay).await;
             }
         })
@@ -136,6 +127,12 @@ async fn keep_pace(pace: &Pace, out: &Emitter) {
         out.emit(StreamEvent::Waiting { reason, delay }).await;
         tokio::time::sleep(delay).await;
     }
+}
+
+/// Writes an error with all its causes.
+fn in_full(error: &ModelError) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
 /// Draws a number between 0 and 1.

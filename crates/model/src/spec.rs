@@ -20,11 +20,8 @@ pub enum ModelSpec {
 }
 
 /// The short names of the reference client's settings and agents, and what they stand for today.
-const ALIASES: [(&str, &str); 3] = [
-    ("opus", "claude-opus-5-5"),
-    ("sonnet", "claude-sonnet-5-5"),
-    ("haiku", "claude-haiku-5-5"),
-];
+const ALIASES: [(&str, &str); 3] =
+    [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
 
 /// What a key without a model name gets.
 const DEFAULT_ANTHROPIC: &str = "claude-opus-5-5";
@@ -52,9 +49,7 @@ impl FromStr for ModelSpec {
                 Some(_) => None,
             }
         };
-        spec.ok_or_else(|| ModelError::Spec {
-            given: given.to_owned(),
-        })
+        spec.ok_or_else(|| ModelError::Spec { given: given.to_owned() })
     }
 }
 
@@ -134,30 +129,15 @@ mod tests {
     #[test]
     fn without_a_name_the_settings_then_the_keys_then_ollama_decide() {
         let key = Some(Secret::new("k"));
-        let both = Endpoints {
-            anthropic_api_key: key.clone(),
-            openai_api_key: key.clone(),
-            ..Endpoints::default()
-        };
-        let openai = Endpoints {
-            openai_api_key: key,
-            ..Endpoints::default()
-        };
+        let both = Endpoints { anthropic_api_key: key.clone(), openai_api_key: key.clone(), ..Endpoints::default() };
+        let openai = Endpoints { openai_api_key: key, ..Endpoints::default() };
         let local = ["qwen3".to_owned()];
         let chosen = |settings, endpoints: &Endpoints, local| {
-            default_spec(settings, endpoints, local)
-                .map(|spec| spec.to_string())
-                .ok()
+            default_spec(settings, endpoints, local).map(|spec| spec.to_string()).ok()
         };
         assert_eq!(chosen(Some("openai/x"), &both, None).unwrap(), "openai/x");
-        assert_eq!(
-            chosen(None, &both, None).unwrap(),
-            format!("anthropic/{DEFAULT_ANTHROPIC}")
-        );
-        assert_eq!(
-            chosen(None, &openai, None).unwrap(),
-            format!("openai/{DEFAULT_OPENAI}")
-        );
+        assert_eq!(chosen(None, &both, None).unwrap(), format!("anthropic/{DEFAULT_ANTHROPIC}"));
+        assert_eq!(chosen(None, &openai, None).unwrap(), format!("openai/{DEFAULT_OPENAI}"));
         let none = Endpoints::default();
         assert_eq!(chosen(None, &none, Some(&local)).unwrap(), "ollama/qwen3");
         assert_eq!(chosen(None, &none, Some(&[])), None);

@@ -114,17 +114,11 @@ mod tests {
 
     fn decode<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<Event> {
         let mut decoder = Decoder::default();
-        pieces
-            .into_iter()
-            .flat_map(|piece| decoder.push(piece).unwrap())
-            .collect()
+        pieces.into_iter().flat_map(|piece| decoder.push(piece).unwrap()).collect()
     }
 
     fn event(name: &str, data: &str) -> Event {
-        Event {
-            name: name.to_owned(),
-            data: data.to_owned(),
-        }
+        Event { name: name.to_owned(), data: data.to_owned() }
     }
 
     #[test]
@@ -147,10 +141,7 @@ mod tests {
 
     #[test]
     fn an_event_that_is_not_closed_is_dropped() {
-        assert_eq!(
-            decode([b"data: x\n\ndata: half\n".as_slice()]),
-            [event("", "x")]
-        );
+        assert_eq!(decode([b"data: x\n\ndata: half\n".as_slice()]), [event("", "x")]);
     }
 
     #[test]

@@ -3,7 +3,6 @@
 //! Source: as for `results`. The tools of the team answer with their data as indented JSON, the task tools with prose.
 
 use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
 
 use crate::TaskId;
 use crate::results::{
@@ -69,20 +68,18 @@ impl ToolAnswer {
         }
     }
 
-    /// The `content` of the tool's result as recorded: a text for the task tools, a list of blocks for the others.
+    /// Whether the text stands in a block of the result's `content`, as recorded for all but the task tools.
     #[must_use]
-    pub fn content(&self) -> Value {
+    pub fn is_blocks(&self) -> bool {
         match self {
-            Self::TaskCreated(_) | Self::TaskUpdated(_) | Self::TaskListed(_) | Self::TaskShown(_) => {
-                self.text().into()
-            }
+            Self::TaskCreated(_) | Self::TaskUpdated(_) | Self::TaskListed(_) | Self::TaskShown(_) => false,
             Self::TeamCreated(_)
             | Self::TeamDeleted(_)
             | Self::Spawned(_)
             | Self::MessageSent(_)
             | Self::BroadcastSent(_)
             | Self::RequestSent(_)
-            | Self::Responded(_) => json!([{"type": "text", "text": self.text()}]),
+            | Self::Responded(_) => true,
         }
     }
 }

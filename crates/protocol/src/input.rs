@@ -176,7 +176,11 @@ impl Parameters {
         self.faults.push(fault);
     }
 
+    /// Notes that a parameter is missing; of an input that is no object, they all are.
     pub(crate) fn missing(&mut self, parameter: &str, expected: &'static str) {
+        if self.faults.iter().any(|fault| fault.parameter().is_empty()) {
+            return;
+        }
         self.fault(InputFault::Missing { parameter: parameter.to_owned(), expected });
     }
 

@@ -17,6 +17,8 @@ mod names;
 mod results;
 mod schemas;
 mod send;
+mod stream;
+mod stream_ours;
 mod task;
 mod tolerant;
 mod tools;
@@ -43,6 +45,11 @@ pub use results::{
 };
 pub use schemas::{TEAM_TOOLS, tool_schema};
 pub use send::SendMessageInput;
+pub use stream::{
+    AssistantEvent, AssistantMessage, Block, Content, ResultEvent, StreamEvent, StreamUsage, SystemInit, TeamEvent,
+    TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage, normalised_id,
+};
+pub use stream_ours::{EventIds, RunSummary};
 pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
 pub use tools::{

@@ -87,8 +87,9 @@ impl SendMessageInput {
             }
             Kind::ShutdownResponse => {
                 let request_id = given.required_text("request_id");
+                let refuses = given.peek("approve") == Some(&Value::Bool(false));
                 let approve = given.required_flag("approve");
-                let content = if approve { given.text("content") } else { Some(given.required_text("content")) };
+                let content = if refuses { Some(given.required_text("content")) } else { given.text("content") };
                 Self::ShutdownResponse { request_id, approve, content }
             }
             Kind::PlanApprovalResponse => Self::PlanApprovalResponse {

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The fields of an object that its type does not name, with the order in which all its fields were read.
@@ -28,6 +30,11 @@ impl Foreign {
     /// The unknown fields, in the order read.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         self.slots.iter().filter_map(|(key, raw)| Some((key.as_str(), raw.as_deref()?)))
+    }
+
+    /// The unknown field `key`, to be written.
+    pub(crate) fn written(&self, key: &str) -> Option<Written<'_>> {
+        self.get(key).map(Written)
     }
 
     /// Takes the text of the unknown field `key`, which becomes a known one.
@@ -64,6 +71,38 @@ impl Foreign {
     }
 }
 
+/// A kept value on its way out: as it was read, but laid out anew if it spans lines, since the writer may want one line.
+pub(crate) struct Written<'a>(&'a RawValue);
+
+impl Serialize for Written<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = self.0.get();
+        if !text.contains(['\n', '\r']) {
+            return self.0.serialize(serializer);
+        }
+        let compact = without_layout(text);
+        match serde_json::from_str::<Value>(text) {
+            Ok(value) if serde_json::to_string(&value).is_ok_and(|text| text == compact) => value.serialize(serializer),
+            Ok(_) | Err(_) => RawValue::from_string(compact).map_err(serde::ser::Error::custom)?.serialize(serializer),
+        }
+    }
+}
+
+/// The JSON text without the white space between its tokens; every token stays as it is.
+fn without_layout(text: &str) -> String {
+    let (mut in_string, mut escaped) = (false, false);
+    let is_kept = |c: &char| {
+        let kept = in_string || !matches!(c, ' ' | '\t' | '\n' | '\r');
+        (in_string, escaped) = match (c, escaped) {
+            ('"', false) => (!in_string, false),
+            ('\\', false) => (in_string, in_string),
+            (_, _) => (in_string, false),
+        };
+        kept
+    };
+    text.chars().filter(is_kept).collect()
+}
+
 impl fmt::Debug for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter().map(|(key, raw)| (key, raw.get()))).finish()
@@ -85,9 +124,9 @@ macro_rules! wire_object {
     (@type $ty:ty, opt) => { Option<$ty> };
     (@write $map:ident, $self:ident, $field:ident, $key:literal, req) => { $map.serialize_entry($key, &$self.$field)? };
     (@write $map:ident, $self:ident, $field:ident, $key:literal, opt) => {
-        match (&$self.$field, $self.foreign.get($key)) {
+        match (&$self.$field, $self.foreign.written($key)) {
             (Some(value), _) => $map.serialize_entry($key, value)?,
-            (None, Some(raw)) => $map.serialize_entry($key, raw)?,
+            (None, Some(raw)) => $map.serialize_entry($key, &raw)?,
             (None, None) => {}
         }
     };
@@ -132,8 +171,8 @@ macro_rules! wire_object {
                             wire_object!(@write map, self, $field, $older, $kind)
                         })?)*
                         other => {
-                            if let Some(raw) = self.foreign.get(other) {
-                                map.serialize_entry(other, raw)?;
+                            if let Some(raw) = self.foreign.written(other) {
+                                map.serialize_entry(other, &raw)?;
                             }
                         }
                     }
@@ -172,3 +211,50 @@ macro_rules! wire_object {
     };
 }
 pub(crate) use wire_object;
+
+#[cfg(test)]
+mod tests {
+    use crate::Task;
+
+    const PRETTY: &str = r#"{
+  "id": "1",
+  "subject": "s",
+  "description": "d",
+  "status": "pending",
+  "blocks": [],
+  "blockedBy": [],
+  "owner": {
+    "odd": [
+      1,
+      "a \\\" b\u00e9 "
+    ]
+  },
+  "x": {
+    "y": {
+      "exact": 1
+    },
+    "z": {}
+  }
+}"#;
+
+    #[test]
+    fn a_kept_value_takes_the_layout_of_what_is_written() {
+        let pretty = PRETTY.replace("\\u00e9", "é");
+        let task: Task = crate::from_text(&pretty).unwrap();
+        assert_eq!(serde_json::to_string_pretty(&task).unwrap(), pretty);
+        let line = serde_json::to_string(&task).unwrap();
+        assert!(!line.contains('\n'), "{line}");
+        let again: Task = crate::from_text(&line).unwrap();
+        assert_eq!(serde_json::to_string(&again).unwrap(), line);
+    }
+
+    #[test]
+    fn a_kept_value_that_only_a_text_can_hold_keeps_its_tokens() {
+        for token in ["100000000000000000000001", "1.10", "1e400", "-0"] {
+            let task: Task = crate::from_text(&PRETTY.replace("\"exact\": 1", &format!("\"exact\": {token}"))).unwrap();
+            let line = serde_json::to_string(&task).unwrap();
+            assert!(line.contains(&format!("\"exact\":{token}}}")) && line.contains("b\\u00e9 "), "{line}");
+            assert!(!line.contains('\n'), "{line}");
+        }
+    }
+}

@@ -52,3 +52,23 @@ pub enum StoreError {
     #[error(transparent)]
     Refused(#[from] ApiError),
 }
+
+impl StoreError {
+    /// The same error once more, for each of those who shared an operation.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Self::NoTeam { team } => Self::NoTeam { team: team.clone() },
+            Self::TeamTaken { team, name } => Self::TeamTaken { team: team.clone(), name: name.clone() },
+            Self::Corrupt { path, reason } => Self::Corrupt { path: path.clone(), reason: reason.clone() },
+            Self::Locked { path, waited_ms } => Self::Locked { path: path.clone(), waited_ms: *waited_ms },
+            Self::Io { action, path, source } => {
+                let source = match source.raw_os_error() {
+                    Some(code) => std::io::Error::from_raw_os_error(code),
+                    None => std::io::Error::new(source.kind(), source.to_string()),
+                };
+                Self::Io { action, path: path.clone(), source }
+            }
+            Self::Refused(error) => Self::Refused(error.clone()),
+        }
+    }
+}

@@ -4,8 +4,11 @@
 //! others write it, and watched. It decides nothing about who may do what; that is `team`'s.
 
 mod backend;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod dialect;
 mod error;
+mod files;
 mod journal;
 mod memory;
 mod table;
@@ -15,5 +18,6 @@ pub use backend::{
     TaskTable, TeamEdit, Watch,
 };
 pub use error::StoreError;
+pub use files::{Durability, FileBackend, FileOptions};
 pub use journal::{Event, JournalEntry};
 pub use memory::MemoryBackend;

@@ -18,12 +18,12 @@ pub(crate) enum Entropy {
     /// The system's generator.
     System,
     /// A generator that says the same again for the same seed; for simulations.
-    Seeded(Mutex<StdRng>),
+    Seeded(Box<Mutex<StdRng>>),
 }
 
 impl Entropy {
     pub(crate) fn seeded(seed: u64) -> Self {
-        Self::Seeded(Mutex::new(StdRng::seed_from_u64(seed)))
+        Self::Seeded(Box::new(Mutex::new(StdRng::seed_from_u64(seed))))
     }
 
     fn bytes<const N: usize>(&self) -> Result<[u8; N], ApiError> {

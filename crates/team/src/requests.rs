@@ -259,7 +259,13 @@ impl Team {
         let Some(text) = frame.unsent else {
             return Ok(Receipt { id: frame.message, to: to.clone(), state: DeliveryState::Persisted });
         };
-        let color = self.config().await?.member(from.as_str()).and_then(|m| m.color.clone());
+        // The reference's plan requests carry no color, all its other frames do.
+        let color = match (request.kind, half) {
+            (RequestKind::Plan, Half::Ask) => None,
+            (RequestKind::Shutdown | RequestKind::Permission, _) | (RequestKind::Plan, Half::Answer) => {
+                self.config().await?.member(from.as_str()).and_then(|m| m.color.clone())
+            }
+        };
         let letter = Letter { id: frame.message, from: from.to_string(), color, to: to.clone(), text, summary: None };
         let delivered = self.deliver(letter).await;
         if delivered.as_ref().err().is_none_or(is_undeliverable) {

@@ -32,23 +32,16 @@ struct Partial {
 impl Answer for Events {
     fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError> {
         let event = http::parse(VENDOR, &event.data)?;
-        let at = event
-            .get("index")
-            .and_then(Value::as_u64)
-            .unwrap_or_default();
-        let told = match event
-            .get("type")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-        {
+        let at = event.get("index").and_then(Value::as_u64).unwrap_or_default();
+        let told = match event.get("type").and_then(Value::as_str).unwrap_or_default() {
             "message_start" => {
                 self.start(event.get("message"));
                 None
             }
             "content_block_start" => self.start_block(at, event.get("content_block")),
-            "content_block_delta" => event
-                .get("delta")
-                .and_then(|delta| self.blocks.entry(at).or_default().grow(delta)),
+            "content_block_delta" => {
+                event.get("delta").and_then(|delta| self.blocks.entry(at).or_default().grow(delta))
+            }
             "message_delta" => {
                 self.take_usage(event.get("usage"));
                 let reason = event.pointer("/delta/stop_reason").and_then(Value::as_str);
@@ -69,15 +62,9 @@ impl Answer for Events {
 
 impl Events {
     fn start(&mut self, message: Option<&Value>) {
-        let text = |key| {
-            message
-                .and_then(|message| message.get(key))
-                .and_then(Value::as_str)
-        };
+        let text = |key| message.and_then(|message| message.get(key)).and_then(Value::as_str);
         text("id").unwrap_or_default().clone_into(&mut self.id);
-        text("model")
-            .unwrap_or_default()
-            .clone_into(&mut self.model);
+        text("model").unwrap_or_default().clone_into(&mut self.model);
         self.take_usage(message.and_then(|message| message.get("usage")));
     }
 
@@ -86,20 +73,11 @@ impl Events {
         let fields = [
             ("input_tokens", &mut self.usage.input_tokens),
             ("output_tokens", &mut self.usage.output_tokens),
-            (
-                "cache_creation_input_tokens",
-                &mut self.usage.cache_creation_input_tokens,
-            ),
-            (
-                "cache_read_input_tokens",
-                &mut self.usage.cache_read_input_tokens,
-            ),
+            ("cache_creation_input_tokens", &mut self.usage.cache_creation_input_tokens),
+            ("cache_read_input_tokens", &mut self.usage.cache_read_input_tokens),
         ];
         for (key, field) in fields {
-            if let Some(tokens) = usage
-                .and_then(|usage| usage.get(key))
-                .and_then(Value::as_u64)
-            {
+            if let Some(tokens) = usage.and_then(|usage| usage.get(key)).and_then(Value::as_u64) {
                 *field = tokens;
             }
         }
@@ -107,17 +85,9 @@ impl Events {
 
     fn start_block(&mut self, at: u64, block: Option<&Value>) -> Option<StreamEvent> {
         let block = block?.as_object()?.clone();
-        let text = |key| {
-            block
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |key| block.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
         let told = match text("type").as_str() {
-            "text" => Some(text("text"))
-                .filter(|text| !text.is_empty())
-                .map(StreamEvent::TextDelta),
+            "text" => Some(text("text")).filter(|text| !text.is_empty()).map(StreamEvent::TextDelta),
             "tool_use" => Some(StreamEvent::ToolStarted { name: text("name") }),
             _ => None,
         };
@@ -154,9 +124,7 @@ impl Partial {
                 None
             }
             "input_json_delta" => {
-                self.input
-                    .get_or_insert_default()
-                    .push_str(text("partial_json"));
+                self.input.get_or_insert_default().push_str(text("partial_json"));
                 None
             }
             "citations_delta" => {
@@ -176,16 +144,14 @@ impl Partial {
         match self.block.get_mut(key) {
             Some(Value::String(so_far)) => so_far.push_str(text),
             Some(_) | None => {
-                self.block
-                    .insert(key.to_owned(), Value::String(text.to_owned()));
+                self.block.insert(key.to_owned(), Value::String(text.to_owned()));
             }
         }
     }
 
     fn finish(mut self) -> Block {
         if let Some(input) = self.input.filter(|input| !input.is_empty()) {
-            self.block
-                .insert("input".to_owned(), parse_tool_input(&input));
+            self.block.insert("input".to_owned(), parse_tool_input(&input));
         }
         let block = Value::Object(self.block);
         // A block that has no shape we know is kept as it is.
@@ -206,11 +172,7 @@ fn stop_reason(reason: &str) -> StopReason {
 
 /// Sorts an error that came inside a stream, where there is no status, by its type.
 fn error_event(event: &Value) -> ModelError {
-    let status = match event
-        .pointer("/error/type")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-    {
+    let status = match event.pointer("/error/type").and_then(Value::as_str).unwrap_or_default() {
         "invalid_request_error" => 400,
         "authentication_error" => 401,
         "permission_error" => 403,
@@ -234,10 +196,7 @@ mod tests {
         let told = events
             .iter()
             .flat_map(|event| {
-                let event = Event {
-                    name: String::new(),
-                    data: event.to_string(),
-                };
+                let event = Event { name: String::new(), data: event.to_string() };
                 answer.take(&event).unwrap()
             })
             .collect();
@@ -259,12 +218,7 @@ mod tests {
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"input_tokens": 11, "output_tokens": 30, "cache_creation_input_tokens": null}}),
             json!({"type": "message_stop"}),
         ]);
-        let expected = Usage {
-            input_tokens: 11,
-            output_tokens: 30,
-            cache_read_input_tokens: 5,
-            ..Usage::default()
-        };
+        let expected = Usage { input_tokens: 11, output_tokens: 30, cache_read_input_tokens: 5, ..Usage::default() };
         assert_eq!(response.usage, expected);
         assert_eq!(response.stop, StopReason::EndTurn);
     }
@@ -284,15 +238,9 @@ mod tests {
             call(3),
             json!({"type": "message_stop"}),
         ]);
-        let inputs: Vec<Value> = response
-            .blocks
-            .iter()
-            .map(|b| serde_json::to_value(b).unwrap()["input"].clone())
-            .collect();
-        assert_eq!(
-            inputs,
-            [json!({}), json!({"a": 1}), json!("{\"a\""), json!({})]
-        );
+        let inputs: Vec<Value> =
+            response.blocks.iter().map(|b| serde_json::to_value(b).unwrap()["input"].clone()).collect();
+        assert_eq!(inputs, [json!({}), json!({"a": 1}), json!("{\"a\""), json!({})]);
         assert_eq!(response.blocks[2].invalid_input(), Some("{\"a\""));
     }
 
@@ -309,8 +257,7 @@ mod tests {
 
     #[test]
     fn a_thought_is_put_together_with_its_signature() {
-        let delta =
-            |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
+        let delta = |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
         let response = finished(&[
             json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
             delta(json!({"type": "thinking_delta", "thinking": "let me "})),
@@ -323,24 +270,15 @@ mod tests {
 
     #[test]
     fn a_stream_that_ends_without_its_stop_is_no_answer() {
-        let (_, mut answer) =
-            feed(&[json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})]);
+        let (_, mut answer) = feed(&[json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}})]);
         assert_eq!(answer.end(), None);
     }
 
     #[test]
     fn an_error_inside_the_stream_is_sorted_by_its_type() {
-        let error = |kind: &str| {
-            error_event(&json!({"type": "error", "error": {"type": kind, "message": "m"}}))
-        };
-        assert!(matches!(
-            error("overloaded_error"),
-            ModelError::Overloaded { .. }
-        ));
-        assert!(matches!(
-            error("rate_limit_error"),
-            ModelError::RateLimited { .. }
-        ));
+        let error = |kind: &str| error_event(&json!({"type": "error", "error": {"type": kind, "message": "m"}}));
+        assert!(matches!(error("overloaded_error"), ModelError::Overloaded { .. }));
+        assert!(matches!(error("rate_limit_error"), ModelError::RateLimited { .. }));
         assert!(error("api_error").is_retryable());
         assert!(!error("invalid_request_error").is_retryable());
     }

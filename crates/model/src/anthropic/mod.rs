@@ -46,21 +46,12 @@ impl Anthropic {
     /// When the base URL is none, or it is the vendor's own and there is no key.
     pub(crate) fn new(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let key = endpoints.anthropic_api_key.clone().map(Credential::Key);
-        let token = endpoints
-            .anthropic_auth_token
-            .clone()
-            .map(Credential::Bearer);
+        let token = endpoints.anthropic_auth_token.clone().map(Credential::Bearer);
         let credential = key.or(token);
         if credential.is_none() && endpoints.anthropic_base_url.is_none() {
-            return Err(ModelError::MissingKey {
-                vendor: VENDOR,
-                variable: "ANTHROPIC_API_KEY",
-            });
+            return Err(ModelError::MissingKey { vendor: VENDOR, variable: "ANTHROPIC_API_KEY" });
         }
-        let base = endpoints
-            .anthropic_base_url
-            .as_deref()
-            .unwrap_or(DEFAULT_BASE_URL);
+        let base = endpoints.anthropic_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
         let (client, base) = http::client(VENDOR, base)?;
         Ok(Self {
             id: format!("{VENDOR}/{name}"),
@@ -72,10 +63,7 @@ impl Anthropic {
     }
 
     fn post(&self, request: &Request) -> RequestBuilder {
-        let post = self
-            .client
-            .post(&self.url)
-            .header("anthropic-version", VERSION);
+        let post = self.client.post(&self.url).header("anthropic-version", VERSION);
         let post = match &self.credential {
             Some(Credential::Key(key)) => post.header("x-api-key", key.expose()),
             Some(Credential::Bearer(token)) => post.bearer_auth(token.expose()),
@@ -91,9 +79,7 @@ impl Model for Anthropic {
     }
 
     fn context_window(&self) -> Option<u64> {
-        let known = CONTEXT_WINDOWS
-            .iter()
-            .find(|(prefix, _)| self.name.starts_with(prefix));
+        let known = CONTEXT_WINDOWS.iter().find(|(prefix, _)| self.name.starts_with(prefix));
         known.map(|(_, tokens)| *tokens)
     }
 

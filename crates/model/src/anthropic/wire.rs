@@ -1,6 +1,6 @@
 //! A request as the Messages API takes it.
 //!
-//! Blocks go out as they are kept, with three exceptions that the API would refuse: empty texts and thoughts without
+//! Blocks go out as they are kept, with three exceptions that the API would refuse: blank texts and thoughts without
 //! a signature stay home, a tool's arguments become an object, and neighbours of one role share a message.
 
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(super) fn body(model: &str, request: &Request) -> Value {
     let mut system: Vec<Value> = request
         .system
         .iter()
-        .filter(|text| !text.is_empty())
+        .filter(|text| !text.trim().is_empty())
         .map(|text| json!({"type": "text", "text": text}))
         .collect();
     mark_cached(system.last_mut());
@@ -57,30 +57,19 @@ fn messages(messages: &[Message]) -> Vec<Value> {
             Some(_) | None => merged.push((message.role, blocks)),
         }
     }
-    let last_user = merged
-        .iter_mut()
-        .rev()
-        .find(|(role, _)| *role == Role::User);
+    let last_user = merged.iter_mut().rev().find(|(role, _)| *role == Role::User);
     if let Some((_, blocks)) = last_user {
         mark_cached(blocks.iter_mut().rev().find(|block| can_be_marked(block)));
     }
-    merged
-        .into_iter()
-        .map(|(role, blocks)| json!({"role": role, "content": blocks}))
-        .collect()
+    merged.into_iter().map(|(role, blocks)| json!({"role": role, "content": blocks})).collect()
 }
 
 /// Writes a block, or nothing when the API refuses it and it says nothing.
 fn block(block: &Block) -> Option<Value> {
     match block {
-        Block::Text { text, .. } if text.is_empty() => None,
+        Block::Text { text, .. } if text.trim().is_empty() => None,
         Block::Thinking { signature, .. } if signature.is_empty() => None,
-        Block::ToolUse {
-            id,
-            name,
-            input,
-            extra,
-        } => {
+        Block::ToolUse { id, name, input, extra } => {
             let call = Block::ToolUse {
                 id: id.clone(),
                 name: name.clone(),
@@ -89,13 +78,8 @@ fn block(block: &Block) -> Option<Value> {
             };
             serde_json::to_value(call).ok()
         }
-        Block::ToolResult {
-            tool_use_id,
-            content: Some(ToolContent::Blocks(inner)),
-            is_error,
-            extra,
-        } => {
-            let inner = inner.iter().filter(|block| block.as_text() != Some(""));
+        Block::ToolResult { tool_use_id, content: Some(ToolContent::Blocks(inner)), is_error, extra } => {
+            let inner = inner.iter().filter(|block| block.as_text().is_none_or(|text| !text.trim().is_empty()));
             let result = Block::ToolResult {
                 tool_use_id: tool_use_id.clone(),
                 content: Some(ToolContent::Blocks(inner.cloned().collect())),
@@ -115,10 +99,7 @@ fn block(block: &Block) -> Option<Value> {
 
 /// Tells whether a block may carry a mark; thoughts may not, and of unknown blocks nobody knows.
 fn can_be_marked(block: &Value) -> bool {
-    let kind = block
-        .get("type")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
     matches!(kind, "text" | "image" | "tool_use" | "tool_result")
 }
 
@@ -137,23 +118,12 @@ mod tests {
 
     fn request(messages: Vec<Message>) -> Request {
         Request {
-            agent: AgentTag {
-                name: "lead".to_owned(),
-                team: None,
-            },
+            agent: AgentTag { name: "lead".to_owned(), team: None },
             system: vec!["one".to_owned(), "two".to_owned()],
             messages,
             tools: vec![
-                ToolSpec {
-                    name: "A".to_owned(),
-                    description: "a".to_owned(),
-                    input_schema: json!({"type": "object"}),
-                },
-                ToolSpec {
-                    name: "B".to_owned(),
-                    description: "b".to_owned(),
-                    input_schema: json!({"type": "object"}),
-                },
+                ToolSpec { name: "A".to_owned(), description: "a".to_owned(), input_schema: json!({"type": "object"}) },
+                ToolSpec { name: "B".to_owned(), description: "b".to_owned(), input_schema: json!({"type": "object"}) },
             ],
             max_output_tokens: 100,
         }
@@ -166,10 +136,7 @@ mod tests {
             &request(vec![
                 Message::user(vec![Block::text("go")]),
                 Message::assistant(vec![Block::tool_use("t", "A", json!({}))]),
-                Message::user(vec![
-                    Block::tool_result("t", "ok"),
-                    Block::Other(json!({"type": "new"})),
-                ]),
+                Message::user(vec![Block::tool_result("t", "ok"), Block::Other(json!({"type": "new"}))]),
             ]),
         );
         let mark = json!({"type": "ephemeral"});
@@ -182,20 +149,15 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_of_one_role_share_a_message_and_what_is_empty_stays_home() {
+    fn neighbours_of_one_role_share_a_message_and_what_is_blank_stays_home() {
         let sent = messages(&[
             Message::user(vec![Block::text("a")]),
             Message::user(vec![Block::text("b")]),
-            Message::assistant(vec![Block::text(""), Block::thinking("unsigned", "")]),
+            Message::assistant(vec![Block::text("\n\n"), Block::thinking("unsigned", "")]),
             Message::user(vec![Block::text("c")]),
         ]);
         assert_eq!(sent.len(), 1);
-        let texts: Vec<_> = sent[0]["content"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .map(|b| b["text"].clone())
-            .collect();
+        let texts: Vec<_> = sent[0]["content"].as_array().unwrap().iter().map(|b| b["text"].clone()).collect();
         assert_eq!(texts, ["a", "b", "c"]);
     }
 
@@ -206,24 +168,14 @@ mod tests {
             json!({"type": "redacted_thinking", "data": "x"}),
             json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": 1}}),
         ];
-        let blocks = said
-            .iter()
-            .map(|b| serde_json::from_value(b.clone()).unwrap())
-            .collect();
+        let blocks = said.iter().map(|b| serde_json::from_value(b.clone()).unwrap()).collect();
         let sent = messages(&[Message::assistant(blocks)]);
         assert_eq!(sent[0]["content"], json!(said));
     }
 
     #[test]
     fn an_unreadable_tool_input_is_sent_as_an_object() {
-        let sent = messages(&[Message::assistant(vec![Block::tool_use(
-            "t",
-            "A",
-            json!("{\"x"),
-        )])]);
-        assert_eq!(
-            sent[0]["content"][0]["input"],
-            json!({"invalid_input": "{\"x"})
-        );
+        let sent = messages(&[Message::assistant(vec![Block::tool_use("t", "A", json!("{\"x"))])]);
+        assert_eq!(sent[0]["content"][0]["input"], json!({"invalid_input": "{\"x"}));
     }
 }

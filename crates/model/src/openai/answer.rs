@@ -32,9 +32,7 @@ struct Call {
 impl Answer for Chunks {
     fn take(&mut self, event: &Event) -> Result<Vec<StreamEvent>, ModelError> {
         if event.data.trim() == "[DONE]" {
-            let response = self.end().ok_or(ModelError::StreamCut {
-                vendor: self.vendor,
-            })?;
+            let response = self.end().ok_or(ModelError::StreamCut { vendor: self.vendor })?;
             return Ok(vec![StreamEvent::Finished(response)]);
         }
         let chunk = http::parse(self.vendor, &event.data)?;
@@ -96,12 +94,7 @@ impl Chunks {
     }
 
     fn note(&mut self, chunk: &Value) {
-        let text = |key| {
-            chunk
-                .get(key)
-                .and_then(Value::as_str)
-                .filter(|text| !text.is_empty())
-        };
+        let text = |key| chunk.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
         if let Some(id) = text("id") {
             id.clone_into(&mut self.id);
         }
@@ -122,9 +115,7 @@ impl Chunks {
 
     fn grow(&mut self, delta: &Value, told: &mut Vec<StreamEvent>) {
         let text = |keys: &[&str]| {
-            let found = keys
-                .iter()
-                .find_map(|key| delta.get(key).and_then(Value::as_str));
+            let found = keys.iter().find_map(|key| delta.get(key).and_then(Value::as_str));
             found.filter(|text| !text.is_empty()).map(str::to_owned)
         };
         if let Some(thought) = text(&["reasoning_content", "reasoning"]) {
@@ -144,30 +135,14 @@ impl Chunks {
     }
 
     fn grow_call(&mut self, piece: &Value, told: &mut Vec<StreamEvent>) {
-        let text = |at: &str| {
-            piece
-                .pointer(at)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-        };
+        let text = |at: &str| piece.pointer(at).and_then(Value::as_str).unwrap_or_default();
         let index = piece.get("index").and_then(Value::as_u64);
         let (id, name) = (text("/id"), text("/function/name"));
-        let known = self
-            .calls
-            .iter()
-            .rposition(|call| call.is_continued_by(index, id, name));
+        let known = self.calls.iter().rposition(|call| call.is_continued_by(index, id, name));
         let at = known.unwrap_or_else(|| {
             // An id is missing on some servers; results need one that no other call of the conversation has.
-            let id = if id.is_empty() {
-                made_up_id(&self.id, self.calls.len())
-            } else {
-                id.to_owned()
-            };
-            self.calls.push(Call {
-                index,
-                id,
-                ..Call::default()
-            });
+            let id = if id.is_empty() { made_up_id() } else { id.to_owned() };
+            self.calls.push(Call { index, id, ..Call::default() });
             self.calls.len() - 1
         });
         let Some(call) = self.calls.get_mut(at) else {
@@ -175,9 +150,7 @@ impl Chunks {
         };
         if call.name.is_empty() && !name.is_empty() {
             name.clone_into(&mut call.name);
-            told.push(StreamEvent::ToolStarted {
-                name: name.to_owned(),
-            });
+            told.push(StreamEvent::ToolStarted { name: name.to_owned() });
         }
         match piece.pointer("/function/arguments") {
             Some(Value::String(more)) => call.arguments.push_str(more),
@@ -190,16 +163,8 @@ impl Chunks {
     /// Sorts an error that came inside a stream; some routers put an HTTP status into its code.
     fn error_chunk(&self, chunk: &Value) -> ModelError {
         let code = chunk.pointer("/error/code").and_then(Value::as_u64);
-        let status = code
-            .and_then(|code| u16::try_from(code).ok())
-            .unwrap_or(500);
-        http::refused(
-            self.vendor,
-            status,
-            chunk,
-            "an error inside the stream",
-            None,
-        )
+        let status = code.and_then(|code| u16::try_from(code).ok()).unwrap_or(500);
+        http::refused(self.vendor, status, chunk, "an error inside the stream", None)
     }
 }
 
@@ -207,9 +172,7 @@ impl Call {
     /// Tells whether a piece belongs to this call: by its index, or, on servers that send none, by its id or lack of a name.
     fn is_continued_by(&self, index: Option<u64>, id: &str, name: &str) -> bool {
         match (self.index, index) {
-            (Some(mine), Some(index)) => {
-                mine == index && (id.is_empty() || self.id == id || name.is_empty())
-            }
+            (Some(mine), Some(index)) => mine == index && (id.is_empty() || self.id == id || name.is_empty()),
             (None, None) => (!id.is_empty() && self.id == id) || (id.is_empty() && name.is_empty()),
             (Some(_), None) | (None, Some(_)) => false,
         }
@@ -220,9 +183,9 @@ impl Call {
     }
 }
 
-fn made_up_id(completion: &str, number: usize) -> String {
-    let random = crate::retry::random();
-    format!("call_{completion}_{number}_{random:08x}")
+fn made_up_id() -> String {
+    let (high, low) = (crate::retry::random(), crate::retry::random());
+    format!("call_{high:08x}{low:08x}")
 }
 
 fn stop_reason(reason: &str) -> StopReason {

@@ -11,12 +11,8 @@ use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http, o
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
 /// Context windows by the beginning of the model's name; the first that fits counts.
-const CONTEXT_WINDOWS: [(&str, u64); 4] = [
-    ("gpt-6", 1_050_000),
-    ("gpt-5", 400_000),
-    ("gpt-4.1", 1_047_576),
-    ("gpt-4o", 128_000),
-];
+const CONTEXT_WINDOWS: [(&str, u64); 4] =
+    [("gpt-6", 1_050_000), ("gpt-5", 400_000), ("gpt-4.1", 1_047_576), ("gpt-4o", 128_000)];
 
 /// A model behind chat completions.
 pub(crate) struct ChatCompletions {
@@ -38,15 +34,9 @@ impl ChatCompletions {
         const VENDOR: &str = "openai";
         let key = endpoints.openai_api_key.clone();
         if key.is_none() && endpoints.openai_base_url.is_none() {
-            return Err(ModelError::MissingKey {
-                vendor: VENDOR,
-                variable: "OPENAI_API_KEY",
-            });
+            return Err(ModelError::MissingKey { vendor: VENDOR, variable: "OPENAI_API_KEY" });
         }
-        let base = endpoints
-            .openai_base_url
-            .as_deref()
-            .unwrap_or(DEFAULT_BASE_URL);
+        let base = endpoints.openai_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
         Self::new(VENDOR, name, base, key)
     }
 
@@ -55,30 +45,16 @@ impl ChatCompletions {
     /// # Errors
     /// When the base URL is none.
     pub(crate) fn ollama(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
-        let base = endpoints
-            .ollama_base_url
-            .as_deref()
-            .unwrap_or(ollama::DEFAULT_BASE_URL);
+        let base = endpoints.ollama_base_url.as_deref().unwrap_or(ollama::DEFAULT_BASE_URL);
         let base = format!("{}/v1", base.trim_end_matches('/'));
         Self::new("ollama", name, &base, None)
     }
 
-    fn new(
-        vendor: &'static str,
-        name: &str,
-        base: &str,
-        key: Option<Secret>,
-    ) -> Result<Self, ModelError> {
+    fn new(vendor: &'static str, name: &str, base: &str, key: Option<Secret>) -> Result<Self, ModelError> {
         let (client, base) = http::client(vendor, base)?;
         // OpenAI's own models refuse `max_tokens`; many other servers know nothing else.
-        let is_openai = base
-            .host_str()
-            .is_some_and(|host| host.ends_with(".openai.com"));
-        let limit_field = if is_openai {
-            "max_completion_tokens"
-        } else {
-            "max_tokens"
-        };
+        let is_openai = base.host_str().is_some_and(|host| host.ends_with(".openai.com"));
+        let limit_field = if is_openai { "max_completion_tokens" } else { "max_tokens" };
         Ok(Self {
             vendor,
             id: format!("{vendor}/{name}"),
@@ -98,9 +74,7 @@ impl Model for ChatCompletions {
 
     fn context_window(&self) -> Option<u64> {
         let name = self.name.rsplit('/').next().unwrap_or_default();
-        let known = CONTEXT_WINDOWS
-            .iter()
-            .find(|(prefix, _)| name.starts_with(prefix));
+        let known = CONTEXT_WINDOWS.iter().find(|(prefix, _)| name.starts_with(prefix));
         known.map(|(_, tokens)| *tokens)
     }
 

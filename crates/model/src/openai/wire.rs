@@ -11,12 +11,7 @@ use crate::{Block, Message, Request, Role, ToolContent};
 /// Writes the body of a request; `limit_field` is the server's name for the limit of the answer.
 pub(super) fn body(model: &str, limit_field: &str, request: &Request) -> Value {
     let mut messages = Vec::new();
-    let system: Vec<&str> = request
-        .system
-        .iter()
-        .map(String::as_str)
-        .filter(|text| !text.is_empty())
-        .collect();
+    let system: Vec<&str> = request.system.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
     if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system.join("\n\n")}));
     }
@@ -52,12 +47,7 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
     let mut parts = Vec::new();
     for block in &message.blocks {
         match block {
-            Block::ToolResult {
-                tool_use_id,
-                content,
-                is_error,
-                ..
-            } => {
+            Block::ToolResult { tool_use_id, content, is_error, .. } => {
                 messages.push(tool_message(tool_use_id, content.as_ref(), *is_error));
                 if let Some(ToolContent::Blocks(blocks)) = content {
                     parts.extend(blocks.iter().filter_map(image_part));
@@ -66,10 +56,7 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
             Block::Text { text, .. } if text.is_empty() => {}
             Block::Text { text, .. } => parts.push(json!({"type": "text", "text": text})),
             Block::Image { .. } => parts.extend(image_part(block)),
-            Block::Thinking { .. }
-            | Block::RedactedThinking { .. }
-            | Block::ToolUse { .. }
-            | Block::Other(_) => {}
+            Block::Thinking { .. } | Block::RedactedThinking { .. } | Block::ToolUse { .. } | Block::Other(_) => {}
         }
     }
     if let Some(content) = content_of(parts) {
@@ -79,10 +66,7 @@ fn write_user(message: &Message, messages: &mut Vec<Value>) {
 
 /// Writes texts alone as one string, which every server takes, and parts only where there are pictures.
 fn content_of(parts: Vec<Value>) -> Option<Value> {
-    let texts: Vec<&str> = parts
-        .iter()
-        .filter_map(|part| part.get("text").and_then(Value::as_str))
-        .collect();
+    let texts: Vec<&str> = parts.iter().filter_map(|part| part.get("text").and_then(Value::as_str)).collect();
     match parts.len() {
         0 => None,
         all if all == texts.len() => Some(json!(texts.join("\n\n"))),
@@ -92,11 +76,7 @@ fn content_of(parts: Vec<Value>) -> Option<Value> {
 
 fn tool_message(id: &str, content: Option<&ToolContent>, is_error: bool) -> Value {
     let text = content.map(ToolContent::text).unwrap_or_default();
-    let text = if is_error {
-        format!("Error: {text}")
-    } else {
-        text
-    };
+    let text = if is_error { format!("Error: {text}") } else { text };
     json!({"role": "tool", "tool_call_id": id, "content": text})
 }
 
@@ -119,16 +99,10 @@ fn assistant(message: &Message) -> Option<Value> {
     for block in &message.blocks {
         match block {
             Block::Text { text: more, .. } => text.push(more.as_str()),
-            Block::Thinking {
-                thinking,
-                signature,
-                ..
-            } if signature.is_empty() => {
+            Block::Thinking { thinking, signature, .. } if signature.is_empty() => {
                 thoughts.push(thinking.as_str());
             }
-            Block::ToolUse {
-                id, name, input, ..
-            } => calls.push(json!({
+            Block::ToolUse { id, name, input, .. } => calls.push(json!({
                 "id": id,
                 "type": "function",
                 "function": {"name": name, "arguments": input_for_wire(input).to_string()},
@@ -144,11 +118,7 @@ fn assistant(message: &Message) -> Option<Value> {
     if text.is_empty() && calls.is_empty() {
         return None;
     }
-    let content = if text.is_empty() {
-        Value::Null
-    } else {
-        json!(text)
-    };
+    let content = if text.is_empty() { Value::Null } else { json!(text) };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty()
         && let Some(message) = message.as_object_mut()
@@ -169,10 +139,7 @@ mod tests {
 
     fn body_of(messages: Vec<Message>) -> Value {
         let request = Request {
-            agent: AgentTag {
-                name: "lead".to_owned(),
-                team: None,
-            },
+            agent: AgentTag { name: "lead".to_owned(), team: None },
             system: vec!["one".to_owned(), "two".to_owned()],
             messages,
             tools: vec![ToolSpec {
@@ -195,11 +162,7 @@ mod tests {
                 Block::tool_use("a", "Bash", json!({"command": "ls"})),
                 Block::tool_use("b", "Bash", json!("{\"comm")),
             ]),
-            Message::user(vec![
-                Block::text("mail"),
-                Block::tool_result("a", "ok"),
-                Block::tool_error("b", "no JSON"),
-            ]),
+            Message::user(vec![Block::text("mail"), Block::tool_result("a", "ok"), Block::tool_error("b", "no JSON")]),
         ]);
         let expected = json!([
             {"role": "system", "content": "one\n\ntwo"},
@@ -220,7 +183,10 @@ mod tests {
 
     #[test]
     fn pictures_become_parts_and_those_of_a_result_follow_it() {
-        let picture: Block = serde_json::from_value(json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}})).unwrap();
+        let picture: Block = serde_json::from_value(
+            json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}}),
+        )
+        .unwrap();
         let result = Block::ToolResult {
             tool_use_id: "a".to_owned(),
             content: Some(ToolContent::Blocks(vec![Block::text("seen"), picture])),
@@ -235,19 +201,13 @@ mod tests {
                 {"type": "text", "text": "look"},
             ]},
         ]);
-        assert_eq!(
-            body["messages"].as_array().unwrap()[1..],
-            expected.as_array().unwrap()[..]
-        );
+        assert_eq!(body["messages"].as_array().unwrap()[1..], expected.as_array().unwrap()[..]);
     }
 
     #[test]
     fn unsigned_thoughts_go_back_with_the_calls_they_led_to() {
         let body = body_of(vec![
-            Message::assistant(vec![
-                Block::thinking("hm", ""),
-                Block::tool_use("a", "Bash", json!({})),
-            ]),
+            Message::assistant(vec![Block::thinking("hm", ""), Block::tool_use("a", "Bash", json!({}))]),
             Message::assistant(vec![Block::thinking("hm", ""), Block::text("done")]),
         ]);
         assert_eq!(body["messages"][1]["reasoning_content"], "hm");

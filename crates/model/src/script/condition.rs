@@ -8,13 +8,15 @@ use serde_json::Value;
 use super::template::Variables;
 use super::told::Told;
 
-/// The part of what an agent was told that a question is about.
+/// What an agent had been told at one moment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hearing<'a> {
-    /// All of it so far.
+    /// All it was ever told.
     pub(super) told: &'a [Told],
-    /// Where what came since the agent's last turn begins.
+    /// Where what came since its last turn begins.
     pub(super) latest: usize,
+    /// Where the conversation ends at that moment.
+    pub(super) end: usize,
 }
 
 /// Something that holds or not. All parts that are given must hold.
@@ -23,10 +25,16 @@ pub(super) struct Hearing<'a> {
 #[schemars(with = "WrittenCondition")]
 pub(super) struct Condition(WrittenCondition);
 
-/// Something that holds or not. All parts that are given must hold.
+/// A condition as it is written, before it is checked that it asks something.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Condition", extend("minProperties" = 1))]
+#[schemars(rename = "Condition", extend("anyOf" = [
+    {"required": ["contains"]},
+    {"required": ["matches"]},
+    {"required": ["all"]},
+    {"required": ["any"]},
+    {"required": ["not"]},
+]))]
 struct WrittenCondition {
     /// A text that the agent was told.
     #[serde(default)]
@@ -87,10 +95,10 @@ enum Source {
 #[schemars(with = "WrittenCapture")]
 pub(super) struct Capture(WrittenCapture);
 
-/// A value to take out of what the agent was told; the last place that has it counts.
+/// A capture as it is written, before it is checked that it looks in one way.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Capture")]
+#[schemars(rename = "Capture", extend("oneOf" = [{"required": ["regex"]}, {"required": ["pointer"]}]))]
 struct WrittenCapture {
     /// What to look at.
     #[serde(default)]
@@ -139,9 +147,7 @@ impl Condition {
         }
         if let Some(pattern) = &this.matches {
             let regex = pattern.regex(vars)?;
-            let found: usize = heard()
-                .map(|told| regex.find_iter(&told.text).count())
-                .sum();
+            let found: usize = heard().map(|told| regex.find_iter(&told.text).count()).sum();
             if found < this.times {
                 return Ok(false);
             }
@@ -171,8 +177,8 @@ impl WrittenCondition {
             Scope::Anywhere => 0,
             Scope::Latest => hearing.latest,
         };
-        let told = hearing.told.iter();
-        told.filter(move |told| told.at >= from && self.from.includes(told, self.tool.as_deref()))
+        let told = hearing.told.iter().filter(move |told| (from..hearing.end).contains(&told.at));
+        told.filter(|told| self.from.includes(told, self.tool.as_deref()))
     }
 }
 
@@ -192,18 +198,14 @@ impl Capture {
     ///
     /// # Errors
     /// When it names a variable that has no value.
-    pub(super) fn take(&self, told: &[Told], vars: &Variables) -> Result<Option<Value>, String> {
+    pub(super) fn take(&self, hearing: Hearing<'_>, vars: &Variables) -> Result<Option<Value>, String> {
         let Self(this) = self;
-        let heard = told
-            .iter()
-            .rev()
-            .filter(|told| this.from.includes(told, this.tool.as_deref()));
+        let told = hearing.told.iter().rev().filter(|told| told.at < hearing.end);
+        let heard = told.filter(|told| this.from.includes(told, this.tool.as_deref()));
         let found = match (&this.regex, &this.pointer) {
             (Some(pattern), _) => {
                 let regex = pattern.regex(vars)?;
-                heard
-                    .filter_map(|told| last_group(&regex, &told.text))
-                    .next()
+                heard.filter_map(|told| last_group(&regex, &told.text)).next()
             }
             (None, Some(pointer)) => {
                 let pointer = vars.fill(pointer)?;
@@ -237,11 +239,7 @@ impl TryFrom<String> for Pattern {
     type Error = regex::Error;
 
     fn try_from(written: String) -> Result<Self, regex::Error> {
-        let compiled = if written.contains("${") {
-            None
-        } else {
-            Some(Regex::new(&written)?)
-        };
+        let compiled = if written.contains("${") { None } else { Some(Regex::new(&written)?) };
         Ok(Self { written, compiled })
     }
 }
@@ -255,11 +253,7 @@ impl TryFrom<WrittenCondition> for Condition {
             || written.not.is_some()
             || !written.all.is_empty()
             || !written.any.is_empty();
-        if asks {
-            Ok(Self(written))
-        } else {
-            Err("a condition needs contains, matches, all, any or not")
-        }
+        if asks { Ok(Self(written)) } else { Err("a condition needs contains, matches, all, any or not") }
     }
 }
 

@@ -19,10 +19,7 @@ const DEFAULT_AGENT: &str = "default";
 pub(super) struct ScriptFile {
     /// What the script is for; nothing reads it.
     #[serde(default)]
-    #[expect(
-        dead_code,
-        reason = "for people; named here so that it is no unknown field"
-    )]
+    #[expect(dead_code, reason = "for people; named here so that it is no unknown field")]
     description: Option<String>,
     /// The turns of each agent, by its name, by a pattern such as `worker-*`, or under `default` for all others.
     agents: BTreeMap<AgentPattern, Vec<Step>>,
@@ -33,30 +30,16 @@ impl ScriptFile {
     pub(super) fn steps_for(&self, agent: &str) -> Option<&[Step]> {
         let exact = self.agents.iter().find(|(pattern, _)| pattern.0 == agent);
         let fitting = || {
-            let fitting = self
-                .agents
-                .iter()
-                .filter(|(pattern, _)| pattern.fits(agent));
+            let fitting = self.agents.iter().filter(|(pattern, _)| pattern.fits(agent));
             fitting.max_by_key(|(pattern, _)| pattern.0.len())
         };
-        let default = || {
-            self.agents
-                .iter()
-                .find(|(pattern, _)| pattern.0 == DEFAULT_AGENT)
-        };
-        exact
-            .or_else(fitting)
-            .or_else(default)
-            .map(|(_, steps)| steps.as_slice())
+        let default = || self.agents.iter().find(|(pattern, _)| pattern.0 == DEFAULT_AGENT);
+        exact.or_else(fitting).or_else(default).map(|(_, steps)| steps.as_slice())
     }
 
     /// Lists the names and patterns, for an error.
     pub(super) fn known_agents(&self) -> String {
-        let names: Vec<&str> = self
-            .agents
-            .keys()
-            .map(|pattern| pattern.0.as_str())
-            .collect();
+        let names: Vec<&str> = self.agents.keys().map(|pattern| pattern.0.as_str()).collect();
         names.join(", ")
     }
 }
@@ -82,9 +65,10 @@ impl TryFrom<String> for AgentPattern {
     }
 }
 
-/// One step, checked: it is exactly one of four things.
-#[derive(Debug, Deserialize)]
+/// A step: an answer (`text`, `thinking`, `tools`), or `wait_for`, or `choose`, or `repeat`.
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(try_from = "WrittenStep")]
+#[schemars(with = "WrittenStep")]
 pub(super) struct Step {
     pub(super) when: Option<Condition>,
     pub(super) act: Act,
@@ -109,10 +93,17 @@ pub(super) struct Turn {
     pub(super) delay: Duration,
 }
 
-/// A step: an answer (`text`, `thinking`, `tools`), or `wait_for`, or `choose`, or `repeat`.
+/// A step as it is written, before it is checked that it is one thing only.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "Step", extend("minProperties" = 1))]
+#[schemars(rename = "Step", extend("anyOf" = [
+    {"required": ["text"]},
+    {"required": ["thinking"]},
+    {"required": ["tools"]},
+    {"required": ["wait_for"]},
+    {"required": ["choose"]},
+    {"required": ["repeat"]},
+]))]
 struct WrittenStep {
     /// The step is skipped unless this holds when its turn comes.
     #[serde(default)]
@@ -162,7 +153,6 @@ pub(super) struct Branch {
     #[serde(default)]
     pub(super) when: Option<Condition>,
     /// What to play.
-    #[schemars(with = "Vec<WrittenStep>")]
     pub(super) turns: Vec<Step>,
 }
 
@@ -177,22 +167,11 @@ pub(super) struct Repeat {
     #[serde(default = "default_rounds")]
     pub(super) at_most: u32,
     /// What to play in each round.
-    #[schemars(with = "Vec<WrittenStep>")]
     pub(super) turns: Vec<Step>,
 }
 
 fn default_rounds() -> u32 {
     100
-}
-
-impl JsonSchema for Step {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        WrittenStep::schema_name()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        WrittenStep::json_schema(generator)
-    }
 }
 
 impl TryFrom<WrittenStep> for Step {
@@ -214,16 +193,11 @@ impl TryFrom<WrittenStep> for Step {
             (None, None, None) => {
                 return Err("a step needs text, thinking or tools, or wait_for, choose or repeat");
             }
-            (Some(condition), None, None) if !calls && turn.capture.is_empty() => {
-                Act::WaitFor { condition, turn }
-            }
+            (Some(condition), None, None) if !calls && turn.capture.is_empty() => Act::WaitFor { condition, turn },
             (None, Some(branches), None) if bare => Act::Choose(branches),
             (None, None, Some(repeat)) if bare => Act::Repeat(repeat),
             _ => return Err("a step is one thing: an answer, a wait_for, a choose or a repeat"),
         };
-        Ok(Self {
-            when: written.when,
-            act,
-        })
+        Ok(Self { when: written.when, act })
     }
 }

@@ -1,6 +1,6 @@
 //! Scripted models: real members of a team whose answers come from a YAML file.
 //!
-//! [`format`] is the file, [`told`] what an agent was told so far, [`condition`] what a script asks about that,
+//! [`mod@format`] is the file, [`mod@told`] what an agent was told so far, [`condition`] what a script asks about that,
 //! [`template`] its variables, [`replay`] finds the turn that is due. `docs/scripts.md` tells people how to write one.
 
 mod condition;
@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::{
-    AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage, emit,
-};
+use crate::{AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage, emit};
 
 pub use replay::INTERRUPTED;
 
@@ -87,20 +85,12 @@ impl Script {
     /// # Errors
     /// When the file cannot be read or is no script.
     pub fn read(file: &Path) -> Result<Self, ScriptError> {
-        let failed = |source| ScriptError::Read {
-            file: file.to_owned(),
-            source,
-        };
+        let failed = |source| ScriptError::Read { file: file.to_owned(), source };
         let mut text = String::new();
         let opened = fs::File::open(file).map_err(failed)?;
-        opened
-            .take(MAX_SCRIPT_BYTES + 1)
-            .read_to_string(&mut text)
-            .map_err(failed)?;
+        opened.take(MAX_SCRIPT_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() as u64 > MAX_SCRIPT_BYTES {
-            return Err(ScriptError::TooLong {
-                file: file.to_owned(),
-            });
+            return Err(ScriptError::TooLong { file: file.to_owned() });
         }
         Self::parse(file, &text)
     }
@@ -110,15 +100,10 @@ impl Script {
     /// # Errors
     /// When it is no script.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ScriptError> {
-        match serde_saphyr::from_str(text) {
-            Ok(content) => Ok(Self {
-                file: file.to_owned(),
-                content,
-            }),
-            Err(error) => Err(ScriptError::Form {
-                file: file.to_owned(),
-                reason: error.to_string(),
-            }),
+        let options = serde_saphyr::options! { with_snippet: false };
+        match serde_saphyr::from_str_with_options(text, options) {
+            Ok(content) => Ok(Self { file: file.to_owned(), content }),
+            Err(error) => Err(ScriptError::Form { file: file.to_owned(), reason: error.to_string() }),
         }
     }
 
@@ -130,14 +115,11 @@ impl Script {
     /// Finds the answer that is due.
     fn answer(&self, request: &Request) -> Result<replay::Answer, ScriptError> {
         let agent = &request.agent;
-        let steps = self
-            .content
-            .steps_for(&agent.name)
-            .ok_or_else(|| ScriptError::NoAgent {
-                file: self.file.clone(),
-                agent: agent.name.clone(),
-                known: self.content.known_agents(),
-            })?;
+        let steps = self.content.steps_for(&agent.name).ok_or_else(|| ScriptError::NoAgent {
+            file: self.file.clone(),
+            agent: agent.name.clone(),
+            known: self.content.known_agents(),
+        })?;
         replay::answer(steps, agent, &request.messages).map_err(|fault| ScriptError::Turn {
             file: self.file.clone(),
             agent: agent.name.clone(),
@@ -159,10 +141,7 @@ pub struct Scripted {
 impl Scripted {
     /// Makes a model of a script.
     pub fn new(script: Script) -> Self {
-        Self {
-            id: format!("script:{}", script.file.display()),
-            script: Arc::new(script),
-        }
+        Self { id: format!("script:{}", script.file.display()), script: Arc::new(script) }
     }
 }
 
@@ -190,13 +169,7 @@ impl Model for Scripted {
             }
             let id = format!("msg_script_{}_{}", plain(&request.agent), answer.position);
             let stop = answer.stop();
-            let response = Response {
-                id,
-                model,
-                blocks: answer.blocks,
-                stop,
-                usage: Usage::default(),
-            };
+            let response = Response { id, model, blocks: answer.blocks, stop, usage: Usage::default() };
             out.emit(StreamEvent::Finished(response)).await;
             Ok(())
         })
@@ -209,21 +182,14 @@ fn told(block: &Block) -> Option<StreamEvent> {
         Block::Text { text, .. } => Some(StreamEvent::TextDelta(text.clone())),
         Block::Thinking { thinking, .. } => Some(StreamEvent::ThinkingDelta(thinking.clone())),
         Block::ToolUse { name, .. } => Some(StreamEvent::ToolStarted { name: name.clone() }),
-        Block::RedactedThinking { .. }
-        | Block::ToolResult { .. }
-        | Block::Image { .. }
-        | Block::Other(_) => None,
+        Block::RedactedThinking { .. } | Block::ToolResult { .. } | Block::Image { .. } | Block::Other(_) => None,
     }
 }
 
 /// Writes an agent's name so that it can be part of an id.
 fn plain(agent: &AgentTag) -> String {
     let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || c == '-' {
-            c
-        } else {
-            '_'
-        }
+        if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
     };
     agent.name.chars().map(plain).collect()
 }

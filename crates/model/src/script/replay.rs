@@ -36,15 +36,8 @@ pub(super) struct Answer {
 
 impl Answer {
     pub(super) fn stop(&self) -> StopReason {
-        let calls = self
-            .blocks
-            .iter()
-            .any(|block| matches!(block, Block::ToolUse { .. }));
-        if calls {
-            StopReason::ToolUse
-        } else {
-            StopReason::EndTurn
-        }
+        let calls = self.blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
+        if calls { StopReason::ToolUse } else { StopReason::EndTurn }
     }
 }
 
@@ -60,21 +53,14 @@ pub(super) struct Fault {
 ///
 /// # Errors
 /// When a capture finds nothing, a variable has no value, or the script goes in circles.
-pub(super) fn answer(
-    steps: &[Step],
-    agent: &AgentTag,
-    messages: &[Message],
-) -> Result<Answer, Fault> {
+pub(super) fn answer(steps: &[Step], agent: &AgentTag, messages: &[Message]) -> Result<Answer, Fault> {
     let mut replay = Replay::new(agent, messages);
     let due = match replay.play(steps) {
         Ok(ControlFlow::Break(answer)) => return Ok(answer),
         Ok(ControlFlow::Continue(())) => replay.over(),
         Err(reason) => Err(reason),
     };
-    due.map_err(|reason| Fault {
-        turn: replay.position + 1,
-        reason,
-    })
+    due.map_err(|reason| Fault { turn: replay.position + 1, reason })
 }
 
 /// A script on its way through a conversation.
@@ -112,10 +98,7 @@ impl<'a> Replay<'a> {
 
     fn play(&mut self, steps: &[Step]) -> Played {
         for step in steps {
-            self.steps_left = self
-                .steps_left
-                .checked_sub(1)
-                .ok_or("the script goes in circles without an answer")?;
+            self.steps_left = self.steps_left.checked_sub(1).ok_or("the script goes in circles without an answer")?;
             if let Some(when) = &step.when
                 && !self.holds(when)?
             {
@@ -136,13 +119,11 @@ impl<'a> Replay<'a> {
 
     fn turn(&mut self, turn: &Turn) -> Played {
         for (name, capture) in &turn.capture {
-            match capture.take(self.heard(), &self.vars)? {
+            match capture.take(self.hearing(), &self.vars)? {
                 Some(value) => self.vars.set(name, value),
                 None if self.vars.has(name) => {}
                 None => {
-                    return Err(format!(
-                        "nothing the agent was told fits the capture {name:?}"
-                    ));
+                    return Err(format!("nothing the agent was told fits the capture {name:?}"));
                 }
             }
         }
@@ -212,11 +193,7 @@ impl<'a> Replay<'a> {
             }
         }
         let position = self.position;
-        Ok(Answer {
-            position,
-            blocks: vec![Block::text(OVER)],
-            delay: Duration::ZERO,
-        })
+        Ok(Answer { position, blocks: vec![Block::text(OVER)], delay: Duration::ZERO })
     }
 
     /// Passes over the next answer of the conversation; tells whether there was one.
@@ -239,9 +216,10 @@ impl<'a> Replay<'a> {
                 return ControlFlow::Continue(());
             }
             if self.position == self.answers.len() {
-                let renewed = calls.into_iter().enumerate().map(|(i, (name, input))| {
-                    Block::tool_use(self.tool_use_id(i), name, input.clone())
-                });
+                let renewed = calls
+                    .into_iter()
+                    .enumerate()
+                    .map(|(i, (name, input))| Block::tool_use(self.tool_use_id(i), name, input.clone()));
                 return self.due(renewed.collect(), Duration::ZERO);
             }
             self.position += 1;
@@ -250,11 +228,7 @@ impl<'a> Replay<'a> {
 
     /// Lists the calls of the last passed answer whose results say that a crash interrupted them.
     fn interrupted_calls(&self) -> Vec<(&'a str, &'a Value)> {
-        let Some(at) = self
-            .position
-            .checked_sub(1)
-            .and_then(|last| self.answers.get(last))
-        else {
+        let Some(at) = self.position.checked_sub(1).and_then(|last| self.answers.get(last)) else {
             return Vec::new();
         };
         let results: Vec<&str> = self
@@ -265,15 +239,9 @@ impl<'a> Replay<'a> {
             .flat_map(|message| &message.blocks)
             .filter_map(interrupted_id)
             .collect();
-        let calls = self
-            .messages
-            .get(*at)
-            .into_iter()
-            .flat_map(|message| &message.blocks);
+        let calls = self.messages.get(*at).into_iter().flat_map(|message| &message.blocks);
         let interrupted = calls.filter_map(|block| match block {
-            Block::ToolUse {
-                id, name, input, ..
-            } if results.contains(&id.as_str()) => Some((name.as_str(), input)),
+            Block::ToolUse { id, name, input, .. } if results.contains(&id.as_str()) => Some((name.as_str(), input)),
             Block::ToolUse { .. }
             | Block::Text { .. }
             | Block::Thinking { .. }
@@ -287,33 +255,19 @@ impl<'a> Replay<'a> {
 
     /// Returns where the conversation ended when the next answer was given.
     fn horizon(&self) -> usize {
-        self.answers
-            .get(self.position)
-            .copied()
-            .unwrap_or(self.messages.len())
+        self.answers.get(self.position).copied().unwrap_or(self.messages.len())
     }
 
-    fn heard(&self) -> &[Told] {
-        let end = self.told.partition_point(|told| told.at < self.horizon());
-        self.told.get(..end).unwrap_or_default()
+    fn hearing(&self) -> Hearing<'_> {
+        Hearing { told: &self.told, latest: self.latest, end: self.horizon() }
     }
 
     fn holds(&self, condition: &Condition) -> Result<bool, String> {
-        condition.holds(
-            Hearing {
-                told: self.heard(),
-                latest: self.latest,
-            },
-            &self.vars,
-        )
+        condition.holds(self.hearing(), &self.vars)
     }
 
     fn due(&self, blocks: Vec<Block>, delay: Duration) -> ControlFlow<Answer> {
-        ControlFlow::Break(Answer {
-            position: self.position,
-            blocks,
-            delay,
-        })
+        ControlFlow::Break(Answer { position: self.position, blocks, delay })
     }
 
     fn tool_use_id(&self, call: usize) -> String {
@@ -323,11 +277,9 @@ impl<'a> Replay<'a> {
 
 fn interrupted_id(block: &Block) -> Option<&str> {
     match block {
-        Block::ToolResult {
-            tool_use_id,
-            content: Some(content),
-            ..
-        } if content.text().contains(INTERRUPTED) => Some(tool_use_id),
+        Block::ToolResult { tool_use_id, content: Some(content), .. } if content.text().contains(INTERRUPTED) => {
+            Some(tool_use_id)
+        }
         Block::ToolResult { .. }
         | Block::ToolUse { .. }
         | Block::Text { .. }

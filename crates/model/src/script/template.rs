@@ -54,9 +54,7 @@ impl Variables {
     pub(super) fn fill_value(&self, value: &Value) -> Result<Value, String> {
         match value {
             Value::String(text) => {
-                let alone = text
-                    .strip_prefix("${")
-                    .and_then(|rest| rest.strip_suffix('}'));
+                let alone = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
                 match alone.and_then(|name| self.values.get(name)) {
                     Some(value) => Ok(value.clone()),
                     None => self.fill(text).map(Value::String),
@@ -64,9 +62,7 @@ impl Variables {
             }
             Value::Array(items) => items.iter().map(|item| self.fill_value(item)).collect(),
             Value::Object(fields) => {
-                let fill = |(key, value): (&String, &Value)| {
-                    self.fill_value(value).map(|value| (key.clone(), value))
-                };
+                let fill = |(key, value): (&String, &Value)| self.fill_value(value).map(|value| (key.clone(), value));
                 fields.iter().map(fill).collect()
             }
             Value::Null | Value::Bool(_) | Value::Number(_) => Ok(value.clone()),
@@ -84,12 +80,11 @@ impl Variables {
                 continue;
             }
             filled.push_str(before);
-            let (name, after) = after
-                .split_once('}')
-                .ok_or_else(|| format!("a ${{ in {text:?} is not closed"))?;
-            let value = self.values.get(name).ok_or_else(|| {
-                format!("${{{name}}} has no value; capture it first, or write $${{ for a plain ${{")
-            })?;
+            let (name, after) = after.split_once('}').ok_or_else(|| format!("a ${{ in {text:?} is not closed"))?;
+            let value = self
+                .values
+                .get(name)
+                .ok_or_else(|| format!("${{{name}}} has no value; capture it first, or write $${{ for a plain ${{"))?;
             match value {
                 Value::String(value) => filled.push_str(&write(value)),
                 other => filled.push_str(&write(&other.to_string())),
@@ -107,10 +102,7 @@ mod tests {
     use serde_json::json;
 
     fn variables() -> Variables {
-        let mut variables = Variables::of(&AgentTag {
-            name: "bob".to_owned(),
-            team: Some("t".to_owned()),
-        });
+        let mut variables = Variables::of(&AgentTag { name: "bob".to_owned(), team: Some("t".to_owned()) });
         variables.set("n", json!(7));
         variables.set("dot", json!("a.b"));
         variables
@@ -118,18 +110,14 @@ mod tests {
 
     #[test]
     fn texts_are_filled_and_a_doubled_dollar_is_plain() {
-        let filled = variables()
-            .fill("${agent}@${team} ${n} $${HOME} $5 {x}")
-            .unwrap();
+        let filled = variables().fill("${agent}@${team} ${n} $${HOME} $5 {x}").unwrap();
         assert_eq!(filled, "bob@t 7 ${HOME} $5 {x}");
         assert_eq!(variables().fill_escaped("^${dot}$").unwrap(), r"^a\.b$");
     }
 
     #[test]
     fn a_variable_alone_keeps_its_type() {
-        let filled = variables()
-            .fill_value(&json!({"a": ["${n}", "n=${n}"], "b": true}))
-            .unwrap();
+        let filled = variables().fill_value(&json!({"a": ["${n}", "n=${n}"], "b": true})).unwrap();
         assert_eq!(filled, json!({"a": [7, "n=7"], "b": true}));
     }
 

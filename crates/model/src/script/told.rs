@@ -1,11 +1,9 @@
 //! What an agent was told, as texts that a script can ask about: its mail and prompts, and the results of its tools.
 
-use std::collections::HashMap;
-
 use serde_json::Value;
 
 use super::replay::INTERRUPTED;
-use crate::{Block, Message, Role};
+use crate::{Block, Message, Role, ToolContent};
 
 /// One text.
 #[derive(Debug)]
@@ -18,46 +16,81 @@ pub(super) struct Told {
     pub(super) text: String,
 }
 
-/// Lists all an agent was told, in order. Results that a crash interrupted count as never given.
+/// Where a result stands that a crash kept from being given, as yet.
+const NEVER: usize = usize::MAX;
+
+/// Lists all an agent was told, in the order in which it would have been told without crashes.
+///
+/// Results that a crash interrupted count as never given; what the repeated call gave later stands in their place.
 pub(super) fn listen(messages: &[Message]) -> Vec<Told> {
-    let mut tools: HashMap<&str, &str> = HashMap::new();
     let mut told = Vec::new();
+    let mut calls = Vec::new();
     for (at, message) in messages.iter().enumerate() {
-        for block in &message.blocks {
-            match (message.role, block) {
-                (Role::Assistant, Block::ToolUse { id, name, .. }) => {
-                    tools.insert(id, name);
+        match message.role {
+            Role::Assistant => calls = calls_of(message, &interrupted(&calls, &told)),
+            Role::User => {
+                for block in &message.blocks {
+                    hear(block, at, &mut calls, &mut told);
                 }
-                (Role::User, Block::Text { text, .. }) => {
-                    told.push(Told {
-                        at,
-                        tool: None,
-                        text: readable(text),
-                    });
-                }
-                (
-                    Role::User,
-                    Block::ToolResult {
-                        tool_use_id,
-                        content: Some(content),
-                        ..
-                    },
-                ) => {
-                    let tool = tools.get(tool_use_id.as_str()).copied().unwrap_or_default();
-                    let text = content.text();
-                    if !text.contains(INTERRUPTED) {
-                        told.push(Told {
-                            at,
-                            tool: Some(tool.to_owned()),
-                            text,
-                        });
-                    }
-                }
-                (Role::Assistant | Role::User, _) => {}
             }
         }
     }
     told
+}
+
+/// A call of the agent's last answer, and where its result stands in what was told.
+struct Call<'a> {
+    id: &'a str,
+    tool: &'a str,
+    place: Option<usize>,
+}
+
+/// Lists the calls of an answer; when it repeats interrupted ones, they take over the places of those, in order.
+fn calls_of<'a>(answer: &'a Message, interrupted: &[usize]) -> Vec<Call<'a>> {
+    let calls = answer.blocks.iter().filter_map(|block| match block {
+        Block::ToolUse { id, name, .. } => Some((id, name)),
+        Block::Text { .. }
+        | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolResult { .. }
+        | Block::Image { .. }
+        | Block::Other(_) => None,
+    });
+    let places = interrupted.iter().copied().map(Some).chain(std::iter::repeat(None));
+    calls.zip(places).map(|((id, tool), place)| Call { id, tool, place }).collect()
+}
+
+fn interrupted(calls: &[Call<'_>], told: &[Told]) -> Vec<usize> {
+    let places = calls.iter().filter_map(|call| call.place);
+    places.filter(|place| told.get(*place).is_some_and(|told| told.at == NEVER)).collect()
+}
+
+fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) {
+    match block {
+        Block::Text { text, .. } => told.push(Told { at, tool: None, text: readable(text) }),
+        Block::ToolResult { tool_use_id, content, .. } => {
+            let text = content.as_ref().map(ToolContent::text).unwrap_or_default();
+            let at = if text.contains(INTERRUPTED) { NEVER } else { at };
+            let call = calls.iter_mut().find(|call| call.id == tool_use_id);
+            let tool = call.as_ref().map(|call| call.tool.to_owned()).unwrap_or_default();
+            let result = Told { at, tool: Some(tool), text };
+            let place = call.as_ref().and_then(|call| call.place);
+            match place.and_then(|place| told.get_mut(place)) {
+                Some(told) => *told = result,
+                None => {
+                    if let Some(call) = call {
+                        call.place = Some(told.len());
+                    }
+                    told.push(result);
+                }
+            }
+        }
+        Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolUse { .. }
+        | Block::Image { .. }
+        | Block::Other(_) => {}
+    }
 }
 
 impl Told {
@@ -67,15 +100,11 @@ impl Told {
             let json: Value = serde_json::from_str(text.trim()).ok()?;
             json.pointer(pointer).cloned()
         };
-        let mail = self
-            .text
-            .split("<teammate-message")
-            .skip(1)
-            .filter_map(|piece| {
-                let (_, body) = piece.split_once(">\n")?;
-                let (body, _) = body.rsplit_once("</teammate-message>")?;
-                find(body)
-            });
+        let mail = self.text.split("<teammate-message").skip(1).filter_map(|piece| {
+            let (_, body) = piece.split_once(">\n")?;
+            let (body, _) = body.rsplit_once("</teammate-message>")?;
+            find(body)
+        });
         mail.last().or_else(|| find(&self.text))
     }
 }
@@ -85,16 +114,6 @@ fn readable(text: &str) -> String {
     if !text.contains("<teammate-message") {
         return text.to_owned();
     }
-    let entities = [
-        ("&lt;", "<"),
-        ("&gt;", ">"),
-        ("&quot;", "\""),
-        ("&#39;", "'"),
-        ("&amp;", "&"),
-    ];
-    entities
-        .iter()
-        .fold(text.to_owned(), |text, (entity, plain)| {
-            text.replace(entity, plain)
-        })
+    let entities = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#39;", "'"), ("&amp;", "&")];
+    entities.iter().fold(text.to_owned(), |text, (entity, plain)| text.replace(entity, plain))
 }

@@ -1,0 +1,181 @@
+//! Crashes at every moment of a scripted conversation change nothing but the ids of the calls made again.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use futures_util::StreamExt;
+use pitcrew_model::{
+    AgentTag, Block, INTERRUPTED, Message, Model, Request, Role, Script, Scripted, StopReason, StreamEvent,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// Turns after which a script that still goes on is left alone.
+const LONGEST: usize = 40;
+
+/// Writes scripts of every kind of step, as the JSON that YAML includes. Every call has a number of its own.
+fn script() -> impl Strategy<Value = String> {
+    let word = prop::sample::select(vec!["red", "green", "blue"]);
+    let condition = (word, prop::sample::select(vec!["anywhere", "latest"]), 1..3_u8)
+        .prop_map(|(word, scope, times)| json!({"contains": word, "in": scope, "times": times}));
+    let call = Just(json!({"name": "Paint", "input": {"seen": "${seen}"}}));
+    let capture = json!({"seen": {"regex": "red|green|blue", "default": "nothing"}});
+    let calls = prop::collection::vec(call, 1..4).prop_map(move |tools| json!({"tools": tools, "capture": capture}));
+    let leaf = prop_oneof![
+        3 => calls,
+        1 => Just(json!({"text": "said"})),
+        1 => condition.clone().prop_map(|condition| json!({"wait_for": condition})),
+    ];
+    let step = leaf.prop_recursive(3, 12, 4, move |step| {
+        let steps = prop::collection::vec(step, 1..4);
+        prop_oneof![
+            (condition.clone(), steps.clone(), steps.clone()).prop_map(|(when, some, other)| {
+                json!({"choose": [{"when": when, "turns": some}, {"turns": other}]})
+            }),
+            (condition.clone(), 1..4_u8, steps).prop_map(|(until, at_most, turns)| {
+                json!({"repeat": {"until": until, "at_most": at_most, "turns": turns}})
+            }),
+        ]
+    });
+    prop::collection::vec(step, 1..5).prop_map(|mut steps| {
+        let mut number = 0;
+        steps.iter_mut().for_each(|step| number_calls(step, &mut number));
+        json!({"agents": {"bob": steps}}).to_string()
+    })
+}
+
+fn number_calls(value: &mut Value, number: &mut u64) {
+    match value {
+        Value::Object(fields) => {
+            if let Some(Value::Object(input)) = fields.get_mut("input") {
+                *number += 1;
+                input.insert("number".to_owned(), json!(*number));
+            }
+            fields.values_mut().for_each(|value| number_calls(value, number));
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| number_calls(item, number)),
+        _ => {}
+    }
+}
+
+/// The world around an agent: what its tools answer and who writes to it follows from what it did, never from when.
+#[derive(Default)]
+struct World {
+    done: HashMap<u64, usize>,
+    history: Vec<String>,
+    idle: usize,
+}
+
+impl World {
+    fn run(&mut self, input: &Value) -> String {
+        let number = input["number"].as_u64().unwrap();
+        let times = self.done.entry(number).or_default();
+        *times += 1;
+        self.history.push(format!("{number} {input}"));
+        let colors = ["red", "green", "blue", "grey"];
+        colors[(usize::try_from(number).unwrap() + *times) % colors.len()].to_owned()
+    }
+
+    fn mail(&mut self) -> String {
+        self.idle += 1;
+        self.history.push("idle".to_owned());
+        ["hello", "red", "blue", "green"][self.idle % 4].to_owned()
+    }
+}
+
+/// Plays a script to its end, or long enough; `crashes` says which results are lost, in order.
+async fn play(script: &str, crashes: &[bool]) -> (Vec<String>, Vec<Message>) {
+    let script = Script::parse(Path::new("random.yaml"), script).unwrap();
+    let model = Scripted::new(script);
+    let mut world = World::default();
+    let mut crashes = crashes.iter().copied();
+    let mut messages = vec![Message::user(vec![Block::text("go")])];
+    while world.idle + world.done.values().sum::<usize>() < LONGEST {
+        let response = respond(&model, &messages).await;
+        messages.push(Message::assistant(response.blocks.clone()));
+        if response.stop == StopReason::EndTurn {
+            messages.push(Message::user(vec![Block::text(world.mail())]));
+            continue;
+        }
+        let results = response.blocks.iter().filter_map(|block| match block {
+            Block::ToolUse { id, .. } if crashes.next() == Some(true) => {
+                Some(Block::tool_error(id, format!("{INTERRUPTED} red green blue")))
+            }
+            Block::ToolUse { id, input, .. } => Some(Block::tool_result(id, world.run(input))),
+            _ => None,
+        });
+        messages.push(Message::user(results.collect()));
+    }
+    (world.history, messages)
+}
+
+async fn respond(model: &Scripted, messages: &[Message]) -> pitcrew_model::Response {
+    let request = Request {
+        agent: AgentTag { name: "bob".to_owned(), team: None },
+        system: Vec::new(),
+        messages: messages.to_vec(),
+        tools: Vec::new(),
+        max_output_tokens: 1,
+    };
+    let last = model.respond(request).collect::<Vec<_>>().await.pop();
+    match last.expect("an event") {
+        Ok(StreamEvent::Finished(response)) => response,
+        other => panic!("the last event is {other:?}"),
+    }
+}
+
+fn call_ids(messages: &[Message]) -> Vec<&str> {
+    let blocks = messages.iter().flat_map(|message| &message.blocks);
+    let ids = blocks.filter_map(|block| match block {
+        Block::ToolUse { id, .. } => Some(id.as_str()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// Sorts what was done between two idle moments: calls of one turn may be done in another order when some are repeated.
+fn by_idle_moments(history: &[String]) -> Vec<Vec<String>> {
+    let moments = history.split(|event| event == "idle");
+    moments
+        .map(|moment| {
+            let mut moment = moment.to_vec();
+            moment.sort();
+            moment
+        })
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn a_conversation_with_crashes_does_what_one_without_does(
+        script in script(),
+        crashes in prop::collection::vec(any::<bool>(), 0..30),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(async {
+            let (calm, _) = play(&script, &[]).await;
+            let (crashed, messages) = play(&script, &crashes).await;
+            // The last stretch is cut off at a bound, which the two may reach at different points of a turn.
+            let (calm, crashed) = (by_idle_moments(&calm), by_idle_moments(&crashed));
+            let common = calm.len().min(crashed.len()) - 1;
+            prop_assert_eq!(&calm[..common], &crashed[..common]);
+
+            let mut ids = call_ids(&messages);
+            let all = ids.len();
+            ids.sort_unstable();
+            ids.dedup();
+            prop_assert_eq!(ids.len(), all, "call ids are unique");
+
+            let model = Scripted::new(Script::parse(Path::new("random.yaml"), &script).unwrap());
+            for (at, message) in messages.iter().enumerate() {
+                if message.role == Role::Assistant {
+                    let again = respond(&model, &messages[..at]).await;
+                    prop_assert_eq!(&again.blocks, &message.blocks);
+                }
+            }
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,255 @@
+//! Writing events of stream-json: ours have the fields of the recordings, in their order.
+//!
+//! Source: as for `stream`. Ids, times and costs come from the caller.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use crate::stream::{
+    AssistantEvent, AssistantMessage, Block, Content, ResultEvent, StreamEvent, StreamUsage, SystemInit, TeamEvent,
+    TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage,
+};
+use crate::{Foreign, InputError, ToolAnswer};
+
+/// What every event of a run carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventIds {
+    /// The session, a UUID.
+    pub session_id: String,
+    /// The event's own id, a UUID.
+    pub uuid: String,
+    /// The call that the agent runs in; `None` for the lead.
+    pub parent_tool_use_id: Option<String>,
+}
+
+/// Fields that are written as `null` while they have no value.
+fn nulls(keys: &[&str]) -> Foreign {
+    let mut foreign = Foreign::default();
+    for key in keys {
+        foreign.put(key, RawValue::NULL.to_owned());
+    }
+    foreign
+}
+
+impl SystemInit {
+    /// The first event of a run.
+    #[must_use]
+    pub fn new(ids: EventIds, cwd: &str, tools: Vec<String>, model: &str, permission_mode: &str) -> Self {
+        Self {
+            kind: "system".into(),
+            subtype: "init".into(),
+            cwd: Some(cwd.into()),
+            session_id: Some(ids.session_id),
+            tools: Some(tools),
+            model: Some(model.into()),
+            permission_mode: Some(permission_mode.into()),
+            uuid: Some(ids.uuid),
+            foreign: Foreign::default(),
+        }
+    }
+}
+
+impl TeamEvent {
+    /// The `subtype` by which our own events are told from others'.
+    pub const SUBTYPE: &str = "pitcrew_team_event";
+
+    /// Something that happened in `team_name`, to `teammate_id` where it is about one.
+    #[must_use]
+    pub fn new(
+        ids: EventIds,
+        event: &str,
+        team_name: &str,
+        teammate_id: Option<&str>,
+        data: Map<String, Value>,
+    ) -> Self {
+        Self {
+            kind: "system".into(),
+            subtype: Self::SUBTYPE.into(),
+            event: event.into(),
+            team_name: team_name.into(),
+            teammate_id: teammate_id.map(str::to_owned),
+            data: Some(data),
+            session_id: Some(ids.session_id),
+            uuid: Some(ids.uuid),
+            foreign: Foreign::default(),
+        }
+    }
+}
+
+impl StreamUsage {
+    /// A count of tokens.
+    #[must_use]
+    pub fn new(input: u64, cache_creation: u64, cache_read: u64, output: u64) -> Self {
+        Self {
+            input_tokens: Some(input),
+            cache_creation_input_tokens: Some(cache_creation),
+            cache_read_input_tokens: Some(cache_read),
+            output_tokens: Some(output),
+            foreign: Foreign::default(),
+        }
+    }
+}
+
+impl Block {
+    /// A text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextBlock { kind: "text".into(), text: text.into(), foreign: Foreign::default() })
+    }
+
+    /// A call of a tool.
+    #[must_use]
+    pub fn tool_use(id: &str, name: &str, input: Value) -> Self {
+        let foreign = Foreign::default();
+        Self::ToolUse(ToolUseBlock { kind: "tool_use".into(), id: id.into(), name: name.into(), input, foreign })
+    }
+}
+
+impl AssistantEvent {
+    /// One block of the message `message_id` of `model`.
+    #[must_use]
+    pub fn new(ids: EventIds, message_id: &str, model: &str, block: Block, usage: StreamUsage) -> Self {
+        Self {
+            kind: "assistant".into(),
+            message: AssistantMessage {
+                id: Some(message_id.into()),
+                kind: Some("message".into()),
+                role: "assistant".into(),
+                model: Some(model.into()),
+                content: Content::Blocks(vec![block]),
+                stop_reason: None,
+                stop_sequence: None,
+                usage: Some(usage),
+                foreign: nulls(&["stop_reason", "stop_sequence"]),
+            },
+            parent_tool_use_id: ids.parent_tool_use_id,
+            session_id: Some(ids.session_id),
+            uuid: Some(ids.uuid),
+            foreign: nulls(&["parent_tool_use_id"]),
+        }
+    }
+}
+
+impl UserEvent {
+    fn new(ids: EventIds, content: Content, tool_use_result: Option<Value>) -> Self {
+        Self {
+            kind: "user".into(),
+            message: UserMessage { role: "user".into(), content, foreign: Foreign::default() },
+            parent_tool_use_id: ids.parent_tool_use_id,
+            session_id: Some(ids.session_id),
+            uuid: Some(ids.uuid),
+            tool_use_result,
+            foreign: nulls(&["parent_tool_use_id"]),
+        }
+    }
+
+    /// A prompt, or messages that were injected.
+    #[must_use]
+    pub fn prompt(ids: EventIds, text: impl Into<String>) -> Self {
+        Self::new(ids, Content::Text(text.into()), None)
+    }
+
+    /// The result of any call: what the model is told, and the data for readers of the stream.
+    #[must_use]
+    pub fn result(ids: EventIds, tool_use_id: &str, content: Content, is_error: bool, data: Option<Value>) -> Self {
+        let block = ToolResultBlock {
+            tool_use_id: tool_use_id.into(),
+            kind: "tool_result".into(),
+            content: Some(content),
+            is_error: is_error.then_some(true),
+            foreign: Foreign::default(),
+        };
+        Self::new(ids, Content::Blocks(vec![Block::ToolResult(block)]), data)
+    }
+
+    /// The result of a team tool.
+    #[must_use]
+    pub fn answer(ids: EventIds, tool_use_id: &str, answer: &ToolAnswer) -> Self {
+        let text = answer.text();
+        let content = if answer.is_blocks() { Content::Blocks(vec![Block::text(text)]) } else { Content::Text(text) };
+        Self::result(ids, tool_use_id, content, false, serde_json::to_value(answer).ok())
+    }
+
+    /// The result of a call that was refused for its input.
+    #[must_use]
+    pub fn refusal(ids: EventIds, tool_use_id: &str, error: &InputError) -> Self {
+        Self::result(ids, tool_use_id, Content::Text(error.text()), true, Some(error.data().into()))
+    }
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunSummary {
+    /// `success`, or how it failed, such as `error_max_turns`.
+    pub subtype: String,
+    /// Whether it failed.
+    pub is_error: bool,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// How long the model took of that.
+    pub duration_api_ms: u64,
+    /// How many turns it took.
+    pub num_turns: u64,
+    /// The last text.
+    pub result: String,
+    /// What it cost.
+    pub total_cost_usd: f64,
+    /// The tokens of the session.
+    pub usage: StreamUsage,
+    /// The tokens and cost of each model, by its name.
+    pub model_usage: Map<String, Value>,
+    /// The calls that were denied.
+    pub permission_denials: Vec<Value>,
+}
+
+impl ResultEvent {
+    /// The last event of a run.
+    #[must_use]
+    pub fn new(ids: EventIds, run: RunSummary) -> Self {
+        Self {
+            kind: "result".into(),
+            subtype: run.subtype,
+            is_error: Some(run.is_error),
+            duration_ms: Some(run.duration_ms),
+            duration_api_ms: Some(run.duration_api_ms),
+            num_turns: Some(run.num_turns),
+            result: Some(run.result),
+            stop_reason: None,
+            session_id: Some(ids.session_id),
+            total_cost_usd: Some(run.total_cost_usd),
+            usage: Some(run.usage),
+            model_usage: Some(run.model_usage),
+            permission_denials: Some(run.permission_denials),
+            uuid: Some(ids.uuid),
+            foreign: nulls(&["stop_reason"]),
+        }
+    }
+}
+
+impl StreamEvent {
+    /// The event as one line, without its line break.
+    ///
+    /// # Errors
+    /// When a value in it cannot be written as JSON.
+    pub fn to_line(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string(self)
+    }
+}
+
+macro_rules! from {
+    ($($event:ident => $variant:ident,)*) => {
+        $(impl From<$event> for StreamEvent {
+            fn from(event: $event) -> Self {
+                Self::$variant(event)
+            }
+        })*
+    };
+}
+
+from! {
+    SystemInit => Init,
+    TeamEvent => Team,
+    AssistantEvent => Assistant,
+    UserEvent => User,
+    ResultEvent => Result,
+}

@@ -1,0 +1,494 @@
+//! What every backend must do, as a list of checks over an empty store; each backend's tests run all of them.
+//!
+//! A check says what it saw instead of panicking, so that a medium can also be tried in place.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::{FutureExt as _, StreamExt as _};
+use pitcrew_protocol::{
+    AgentName, ApiError, ErrorCode, InboxFile, Message, MessageId, Rate, Task, TaskId, TaskStatus, TeamConfig, TeamDir,
+    from_text,
+};
+
+use crate::{
+    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LogName, RateScope, Slot, StoreError, TaskTable,
+};
+
+/// One check; its name says what holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// What holds, as a sentence.
+    pub name: &'static str,
+    /// Runs the check over an empty store.
+    pub run: fn(Arc<dyn Backend>) -> Running,
+}
+
+/// A check at work.
+pub type Running = BoxFuture<'static, Result<(), Failure>>;
+
+/// What a check saw that should not be.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// Two things differ.
+    #[error("{what}: expected {expected}, found {found}")]
+    Differs {
+        /// Of what.
+        what: &'static str,
+        /// What should be.
+        expected: String,
+        /// What is.
+        found: String,
+    },
+    /// An operation failed that should not.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A text of the suite is not what it should be.
+    #[error(transparent)]
+    Parse(#[from] pitcrew_protocol::ParseError),
+}
+
+macro_rules! checks {
+    ($($name:ident),* $(,)?) => {
+        /// All checks.
+        pub const CHECKS: &[Check] = &[$(Check { name: stringify!($name), run: |backend| $name(backend).boxed() }),*];
+    };
+}
+
+checks![
+    a_team_is_made_listed_and_read_back,
+    of_two_names_on_one_folder_one_wins,
+    an_edit_of_a_config_keeps_foreign_fields,
+    a_refused_edit_changes_nothing,
+    a_team_that_is_not_there_is_named_in_the_error,
+    messages_stand_in_the_order_of_their_sending,
+    a_message_sent_twice_is_there_once,
+    concurrent_sends_are_all_kept_in_order_per_sender,
+    an_acknowledged_message_is_read_and_stays,
+    trimming_takes_the_oldest_read_messages_only,
+    a_new_task_gets_the_next_id,
+    an_id_is_never_used_again,
+    a_dependency_is_seen_from_both_ends,
+    of_many_claims_exactly_one_wins,
+    a_refused_task_edit_changes_nothing,
+    the_journal_keeps_its_order,
+    a_rate_is_an_exact_sliding_window,
+    a_document_is_edited_and_removed,
+    logs_are_apart_and_in_order,
+    a_lease_has_one_holder,
+    a_watcher_is_told_of_every_kind_of_change,
+    an_archived_team_is_gone_and_its_name_free,
+];
+
+fn same<T: PartialEq + std::fmt::Debug>(what: &'static str, found: T, expected: T) -> Result<(), Failure> {
+    if found == expected {
+        return Ok(());
+    }
+    Err(Failure::Differs { what, expected: format!("{expected:?}"), found: format!("{found:?}") })
+}
+
+fn config(name: &str) -> Result<TeamConfig, Failure> {
+    let name = serde_json::Value::from(name);
+    Ok(from_text(&format!(
+        r#"{{"name":{name},"createdAt":1795175309433,"x":{{"kept": 1.0}},"members":[{{"name":"team-lead","tmuxPaneId":"","y":[1]}}]}}"#
+    ))?)
+}
+
+async fn team(backend: &Arc<dyn Backend>) -> Result<TeamDir, Failure> {
+    let config = config("Probe Team")?;
+    backend.create_team(&config).await?;
+    Ok(config.name.dir())
+}
+
+fn bob() -> InboxFile {
+    AgentName::foreign("bob").inbox_file()
+}
+
+fn message(from: &str, nth: usize) -> Message {
+    Message::new(from, format!("{from} says {nth} \"\\ \u{1F600}"), "2026-11-20T11:48:29.735Z".into())
+        .with_id(&MessageId(format!("{from}-{nth}")))
+}
+
+async fn ids(backend: &Arc<dyn Backend>, team: &TeamDir) -> Result<Vec<String>, Failure> {
+    Ok(backend.inbox(team, &bob()).await?.into_iter().map(|m| m.id.0).collect())
+}
+
+fn task(id: TaskId) -> Task {
+    Task {
+        id,
+        subject: "s".into(),
+        description: "d".into(),
+        active_form: None,
+        owner: None,
+        status: TaskStatus::Pending,
+        blocks: Vec::new(),
+        blocked_by: Vec::new(),
+        metadata: None,
+        foreign: pitcrew_protocol::Foreign::default(),
+    }
+}
+
+async fn add_tasks(backend: &Arc<dyn Backend>, team: &TeamDir, count: usize) -> Result<(), Failure> {
+    let add = move |table: &mut TaskTable| {
+        for _ in 0..count {
+            let id = TaskId::from_number(table.next_id);
+            table.tasks.insert(id.clone(), task(id));
+            table.next_id += 1;
+        }
+        Ok(())
+    };
+    Ok(backend.edit_tasks(team, Box::new(add)).await?)
+}
+
+async fn task_ids(backend: &Arc<dyn Backend>, team: &TeamDir) -> Result<Vec<String>, Failure> {
+    Ok(backend.tasks(team).await?.iter().map(|t| t.id.to_string()).collect())
+}
+
+async fn a_team_is_made_listed_and_read_back(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    same("no teams", backend.teams().await?, Vec::new())?;
+    let dir = team(&backend).await?;
+    same("teams", backend.teams().await?, vec![TeamDir::of("probe-team")])?;
+    same("config", backend.team(&dir).await?, config("Probe Team")?)?;
+    same("inbox", backend.inbox(&dir, &bob()).await?, Vec::new())?;
+    same("tasks", backend.tasks(&dir).await?.len(), 0)?;
+    same("journal", backend.journal(&dir).await?, Vec::new())
+}
+
+async fn of_two_names_on_one_folder_one_wins(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let configs = [config("Probe Team")?, config("probe.team")?, config("PROBE TEAM")?, config("probe/team")?];
+    let made = join_all(configs.iter().map(|config| backend.create_team(config))).await;
+    same("winners", made.iter().filter(|made| made.is_ok()).count(), 1)?;
+    let winner = backend.team(&TeamDir::of("probe team")).await?.name.to_string();
+    for lost in made.into_iter().filter_map(Result::err) {
+        match lost {
+            StoreError::TeamTaken { name, .. } => same("taken by", name, winner.clone())?,
+            other => return Err(other.into()),
+        }
+    }
+    Ok(())
+}
+
+async fn an_edit_of_a_config_keeps_foreign_fields(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let edited = backend.edit_team(
+        &dir,
+        Arc::new(|c| {
+            c.description = Some("new".into());
+            Ok(())
+        }),
+    );
+    let edited = edited.await?;
+    let mut expected = config("Probe Team")?;
+    expected.description = Some("new".into());
+    same("answer", edited, expected.clone())?;
+    same("config", backend.team(&dir).await?, expected)
+}
+
+async fn a_refused_edit_changes_nothing(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let edited = backend.edit_team(
+        &dir,
+        Arc::new(|c| {
+            c.members.clear();
+            Err(ApiError::new(ErrorCode::PermissionDenied, "no"))
+        }),
+    );
+    let is_refused = matches!(edited.await, Err(StoreError::Refused(e)) if e.code == ErrorCode::PermissionDenied);
+    same("refused", is_refused, true)?;
+    same("config", backend.team(&dir).await?, config("Probe Team")?)
+}
+
+async fn a_team_that_is_not_there_is_named_in_the_error(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = TeamDir::of("nobody");
+    let is_no_team = |e: Option<StoreError>| matches!(e, Some(StoreError::NoTeam { team }) if team == dir);
+    let edit = backend.edit_tasks(&dir, Box::new(|_| Ok(()))).await;
+    let log = LogName::Output(AgentName::lead());
+    for (what, error) in [
+        ("team", backend.team(&dir).await.err()),
+        ("edit_team", backend.edit_team(&dir, Arc::new(|_| Ok(()))).await.err()),
+        ("inbox", backend.inbox(&dir, &bob()).await.err()),
+        ("append", backend.append(&dir, &bob(), message("a", 1)).await.err()),
+        ("acknowledge", backend.acknowledge(&dir, &bob(), &[]).await.err()),
+        ("trim_inbox", backend.trim_inbox(&dir, &bob(), 0).await.err()),
+        ("tasks", backend.tasks(&dir).await.err()),
+        ("edit_tasks", edit.err()),
+        ("journal", backend.journal(&dir).await.err()),
+        ("edit_document", backend.edit_document(&dir, "requests", Box::new(|_| Ok(()))).await.err()),
+        ("append_log", backend.append_log(&dir, &log, &["x".to_owned()]).await.err()),
+        ("log", backend.log(&dir, &log).await.err()),
+        ("watch", backend.watch(&dir).await.err()),
+        ("archive_team", backend.archive_team(&dir).await.err()),
+    ] {
+        same(what, is_no_team(error), true)?;
+    }
+    same("teams", backend.teams().await?, Vec::new())
+}
+
+async fn messages_stand_in_the_order_of_their_sending(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    for nth in 0..5 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let inbox = backend.inbox(&dir, &bob()).await?;
+    let found: Vec<_> = inbox.into_iter().map(|m| m.message).collect();
+    same("messages", found, (0..5).map(|n| message("a", n)).collect())?;
+    let nameless = backend.append(&dir, &bob(), Message::new("a", "no id".into(), String::new())).await;
+    same("a message without an id is refused", matches!(nameless, Err(StoreError::Refused(_))), true)
+}
+
+async fn a_message_sent_twice_is_there_once(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let mention = Message::new("b", "about \"a-1\"".into(), String::new()).with_id(&MessageId("b-1".into()));
+    same("a mention", backend.append(&dir, &bob(), mention).await?, Appended::New)?;
+    same("first", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
+    same("second", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::AlreadyThere)?;
+    let inbox = bob();
+    let both = join_all([(); 2].map(|()| backend.append(&dir, &inbox, message("a", 2)))).await;
+    let both = both.into_iter().collect::<Result<Vec<_>, _>>()?;
+    same("at once", both.iter().filter(|done| **done == Appended::New).count(), 1)?;
+    same("ids", ids(&backend, &dir).await?, vec!["b-1".into(), "a-1".into(), "a-2".into()])
+}
+
+async fn concurrent_sends_are_all_kept_in_order_per_sender(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let senders = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let send_all = |from: &'static str| {
+        let (backend, dir) = (&backend, &dir);
+        async move {
+            for nth in 0..10 {
+                same("append", backend.append(dir, &bob(), message(from, nth)).await?, Appended::New)?;
+            }
+            Ok::<_, Failure>(())
+        }
+    };
+    join_all(senders.map(send_all)).await.into_iter().collect::<Result<(), _>>()?;
+    let all = ids(&backend, &dir).await?;
+    same("messages", all.len(), 80)?;
+    for from in senders {
+        let of_one: Vec<_> = all.iter().filter(|id| id.starts_with(from)).cloned().collect();
+        same("order of one sender", of_one, (0..10).map(|n| format!("{from}-{n}")).collect())?;
+    }
+    Ok(())
+}
+
+async fn an_acknowledged_message_is_read_and_stays(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    for nth in 0..3 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let known = [MessageId("a-1".into()), MessageId("nobody's".into())];
+    backend.acknowledge(&dir, &bob(), &known).await?;
+    backend.acknowledge(&dir, &bob(), &known).await?;
+    let read: Vec<_> = backend.inbox(&dir, &bob()).await?.iter().map(|m| m.message.is_read()).collect();
+    same("read", read, vec![false, true, false])
+}
+
+async fn trimming_takes_the_oldest_read_messages_only(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    for nth in 0..5 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let read = [0, 1, 3].map(|n| MessageId(format!("a-{n}")));
+    backend.acknowledge(&dir, &bob(), &read).await?;
+    same("moved", backend.trim_inbox(&dir, &bob(), 1).await?, 2)?;
+    same("left", ids(&backend, &dir).await?, vec!["a-2".into(), "a-3".into(), "a-4".into()])?;
+    same("moved again", backend.trim_inbox(&dir, &bob(), 1).await?, 0)
+}
+
+async fn a_new_task_gets_the_next_id(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    add_tasks(&backend, &dir, 11).await?;
+    add_tasks(&backend, &dir, 1).await?;
+    same("ids", task_ids(&backend, &dir).await?, (1..=12).map(|n: u32| n.to_string()).collect())
+}
+
+async fn an_id_is_never_used_again(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    add_tasks(&backend, &dir, 3).await?;
+    let remove = |table: &mut TaskTable| {
+        table.tasks.retain(|id, _| id.number() == 1);
+        Ok(())
+    };
+    backend.edit_tasks(&dir, Box::new(remove)).await?;
+    add_tasks(&backend, &dir, 1).await?;
+    same("ids", task_ids(&backend, &dir).await?, vec!["1".into(), "4".into()])?;
+    let again = |table: &mut TaskTable| {
+        let id = TaskId::from_number(2);
+        table.tasks.insert(id.clone(), task(id));
+        Ok(())
+    };
+    let again = backend.edit_tasks(&dir, Box::new(again)).await;
+    same("a used id is refused", matches!(again, Err(StoreError::Refused(_))), true)
+}
+
+async fn a_dependency_is_seen_from_both_ends(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    add_tasks(&backend, &dir, 3).await?;
+    let block = |table: &mut TaskTable| {
+        if let Some(task) = table.tasks.get_mut(&TaskId::from_number(1)) {
+            task.blocks = vec![TaskId::from_number(2), TaskId::from_number(3)];
+        }
+        Ok(())
+    };
+    backend.edit_tasks(&dir, Box::new(block)).await?;
+    let blockers = |tasks: &[Task]| tasks.iter().map(|t| t.blocked_by.len()).collect::<Vec<_>>();
+    same("blockers", blockers(&backend.tasks(&dir).await?), vec![0, 1, 1])?;
+    let remove = |table: &mut TaskTable| {
+        table.tasks.remove(&TaskId::from_number(1));
+        Ok(())
+    };
+    backend.edit_tasks(&dir, Box::new(remove)).await?;
+    same("blockers once it is gone", blockers(&backend.tasks(&dir).await?), vec![0, 0])
+}
+
+async fn of_many_claims_exactly_one_wins(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    add_tasks(&backend, &dir, 1).await?;
+    let claims = (0..16).map(|nth| {
+        let claim = move |table: &mut TaskTable| match table.tasks.get_mut(&TaskId::from_number(1)) {
+            Some(task) if task.owner.is_none() => {
+                task.owner = Some(format!("agent-{nth}"));
+                task.status = TaskStatus::InProgress;
+                Ok(())
+            }
+            Some(_) | None => Err(ApiError::new(ErrorCode::InvalidStatus, "taken")),
+        };
+        backend.edit_tasks(&dir, Box::new(claim))
+    });
+    let won = join_all(claims).await;
+    same("winners", won.iter().filter(|w| w.is_ok()).count(), 1)?;
+    let winner = won.iter().position(Result::is_ok).map(|nth| format!("agent-{nth}"));
+    same("owner", backend.tasks(&dir).await?.first().and_then(|t| t.owner.clone()), winner)
+}
+
+async fn a_refused_task_edit_changes_nothing(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    add_tasks(&backend, &dir, 2).await?;
+    let clear = |table: &mut TaskTable| {
+        table.tasks.clear();
+        Err(ApiError::new(ErrorCode::CircularDependency, "no"))
+    };
+    let refused = backend.edit_tasks(&dir, Box::new(clear)).await;
+    same("refused", matches!(refused, Err(StoreError::Refused(_))), true)?;
+    same("ids", task_ids(&backend, &dir).await?, vec!["1".into(), "2".into()])
+}
+
+async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let entry = |at_ms| JournalEntry {
+        at_ms,
+        event: Event::MessageInjected { id: MessageId(format!("m{at_ms}")), to: AgentName::lead() },
+    };
+    backend.record(&dir, &[entry(1), entry(2)]).await?;
+    backend.record(&dir, &[]).await?;
+    backend.record(&dir, &[entry(3)]).await?;
+    same("journal", backend.journal(&dir).await?, vec![entry(1), entry(2), entry(3)])
+}
+
+async fn a_rate_is_an_exact_sliding_window(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let rate = Rate { count: 2, seconds: 5 };
+    let scope = RateScope::Broadcasts(TeamDir::of("x"));
+    let full = |ms| Slot::Full { retry_after: Duration::from_millis(ms) };
+    let takes = [(1000, Slot::Taken), (2000, Slot::Taken), (3000, full(3000)), (6000, Slot::Taken), (6999, full(1))];
+    for (now_ms, expected) in takes {
+        same("slot", backend.take_slot(&scope, rate, now_ms).await?, expected)?;
+    }
+    same("another scope", backend.take_slot(&RateScope::Calls, rate, 3000).await?, Slot::Taken)
+}
+
+async fn a_document_is_edited_and_removed(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    for expected in 0..3 {
+        let count = move |document: &mut Option<serde_json::Value>| {
+            let there = document.as_ref().and_then(serde_json::Value::as_i64).unwrap_or(0);
+            if there != expected {
+                return Err(ApiError::new(ErrorCode::InternalError, format!("{there}, not {expected}")));
+            }
+            *document = Some((there + 1).into());
+            Ok(())
+        };
+        backend.edit_document(&dir, "requests", Box::new(count)).await?;
+    }
+    let remove = |document: &mut Option<serde_json::Value>| {
+        *document = None;
+        Ok(())
+    };
+    backend.edit_document(&dir, "requests", Box::new(remove)).await?;
+    let is_gone = |document: &mut Option<serde_json::Value>| match document {
+        None => Ok(()),
+        Some(_) => Err(ApiError::new(ErrorCode::InternalError, "still there")),
+    };
+    Ok(backend.edit_document(&dir, "requests", Box::new(is_gone)).await?)
+}
+
+async fn logs_are_apart_and_in_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let (transcript, output) = (LogName::Transcript(AgentName::lead()), LogName::Output(AgentName::lead()));
+    same("empty", backend.log(&dir, &transcript).await?, Vec::new())?;
+    backend.append_log(&dir, &transcript, &["one".into(), "two".into()]).await?;
+    backend.append_log(&dir, &output, &["other".into()]).await?;
+    backend.append_log(&dir, &transcript, &["three".into()]).await?;
+    same("transcript", backend.log(&dir, &transcript).await?, vec!["one".into(), "two".into(), "three".into()])?;
+    same("output", backend.log(&dir, &output).await?, vec!["other".to_owned()])
+}
+
+async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8 };
+    same("nobody", backend.lease_holder(&dir).await?, None)?;
+    let lease = backend.take_lease(&dir, &holder(1)).await?.ok();
+    same("taken", lease.is_some(), true)?;
+    same("refused", backend.take_lease(&dir, &holder(2)).await?.err(), Some(holder(1)))?;
+    same("holder", backend.lease_holder(&dir).await?, Some(holder(1)))?;
+    drop(lease);
+    same("given up", backend.lease_holder(&dir).await?, None)?;
+    same("taken again", backend.take_lease(&dir, &holder(2)).await?.is_ok(), true)
+}
+
+async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let mut watch = backend.watch(&dir).await?;
+    let mut next = async |expected: Change| {
+        while let Ok(told) = tokio::time::timeout(Duration::from_secs(10), watch.next()).await {
+            match told {
+                Some(change) if change == expected || change == Change::Unsure => return Ok(()),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        same("told", None, Some(expected))
+    };
+    backend
+        .edit_team(
+            &dir,
+            Arc::new(|c| {
+                c.description = Some("new".into());
+                Ok(())
+            }),
+        )
+        .await?;
+    next(Change::Config).await?;
+    same("append", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
+    next(Change::Inbox(bob())).await?;
+    add_tasks(&backend, &dir, 1).await?;
+    next(Change::Tasks).await?;
+    backend.archive_team(&dir).await?;
+    next(Change::Gone).await?;
+    same("the end", watch.next().await, None)
+}
+
+async fn an_archived_team_is_gone_and_its_name_free(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    add_tasks(&backend, &dir, 2).await?;
+    same("append", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
+    let first = backend.archive_team(&dir).await?;
+    same("teams", backend.teams().await?, Vec::new())?;
+    same("twice", matches!(backend.archive_team(&dir).await, Err(StoreError::NoTeam { .. })), true)?;
+    team(&backend).await?;
+    same("inbox", backend.inbox(&dir, &bob()).await?, Vec::new())?;
+    same("tasks", task_ids(&backend, &dir).await?, Vec::new())?;
+    add_tasks(&backend, &dir, 1).await?;
+    same("first id", task_ids(&backend, &dir).await?, vec!["1".to_owned()])?;
+    same("another archive", backend.archive_team(&dir).await? != first, true)
+}

@@ -1,0 +1,213 @@
+//! An inbox as text: entries are spliced in, marked and taken out without touching a byte of the others.
+//!
+//! Entries are kept as raw text, so what a strict JSON reader would refuse or change (lone surrogates, number forms,
+//! spacing, unknown fields) stays as its writer left it.
+
+use std::ops::Range;
+
+use pitcrew_protocol::Message;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The entries of an inbox, and where they stand in its text.
+pub(crate) struct Entries<'a> {
+    text: &'a str,
+    entries: Vec<&'a RawValue>,
+}
+
+impl<'a> Entries<'a> {
+    /// Reads an inbox.
+    ///
+    /// # Errors
+    /// What is wrong with it, when it is not one whole JSON array in UTF-8.
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, String> {
+        let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+        let entries = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        Ok(Self { text, entries })
+    }
+
+    /// The entries' texts in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.entries.iter().map(|raw| raw.get())
+    }
+
+    /// The entries that are messages, with their places.
+    pub(crate) fn messages(&self) -> Vec<(usize, Message)> {
+        self.iter().enumerate().filter_map(|(at, text)| Some((at, pitcrew_protocol::from_text(text).ok()?))).collect()
+    }
+
+    /// The text with each named entry marked as read.
+    pub(crate) fn with_read(&self, places: &[usize]) -> Result<String, String> {
+        let mut out = String::with_capacity(self.text.len() + places.len() * 16);
+        let mut from = 0;
+        for entry in places.iter().filter_map(|at| self.entries.get(*at)) {
+            let span = span_in(self.text, entry.get()).ok_or("an entry outside its text")?;
+            out.push_str(self.text.get(from..span.start).unwrap_or_default());
+            out.push_str(&marked_read(entry.get())?);
+            from = span.end;
+        }
+        out.push_str(self.text.get(from..).unwrap_or_default());
+        Ok(out)
+    }
+
+    /// The text without the named entries.
+    pub(crate) fn without(&self, places: &[usize]) -> String {
+        let kept: Vec<&str> =
+            self.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_err()).map(|(_, text)| text).collect();
+        if kept.is_empty() { "[]".to_owned() } else { format!("[\n  {}\n]", kept.join(",\n  ")) }
+    }
+}
+
+/// Checks that `bytes` are one JSON array, at less cost than taking it apart.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check(bytes: &[u8]) -> Result<&str, String> {
+    struct Skip;
+    impl<'de> Visitor<'de> for Skip {
+        type Value = ();
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("an array of messages")
+        }
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+            while seq.next_element::<serde::de::IgnoredAny>()?.is_some() {}
+            Ok(())
+        }
+    }
+    let text = std::str::from_utf8(bytes).map_err(|e| e.to_string())?;
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.deserialize_seq(Skip).and_then(|()| reader.end()).map_err(|e| e.to_string())?;
+    Ok(text)
+}
+
+/// The text of an inbox that was [`check`]ed with messages added at its end, in the recorded form (two spaces a level).
+///
+/// # Errors
+/// When a message cannot be written as JSON, or `text` ends with no array.
+pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, String> {
+    let body = text.trim_ascii_end();
+    let tail = text.get(body.len()..).unwrap_or_default();
+    let body = body.strip_suffix(']').ok_or("not an array")?.trim_ascii_end();
+    let mut out = String::with_capacity(text.len() + messages.len() * 512);
+    out.push_str(body);
+    for message in messages {
+        if !out.ends_with('[') {
+            out.push(',');
+        }
+        let pretty = serde_json::to_string_pretty(message).map_err(|e| e.to_string())?;
+        for line in pretty.lines() {
+            out.push_str("\n  ");
+            out.push_str(line);
+        }
+    }
+    out.push_str("\n]");
+    out.push_str(tail);
+    Ok(out)
+}
+
+/// One entry's text with `read` true.
+fn marked_read(entry: &str) -> Result<String, String> {
+    let (mut before, mut after) = match value_of_read(entry)?.and_then(|raw| span_in(entry, raw)) {
+        Some(span) => {
+            (entry.get(..span.start).unwrap_or_default().to_owned(), entry.get(span.end..).unwrap_or_default())
+        }
+        None => {
+            let body = entry.strip_suffix('}').ok_or("not an object")?;
+            let kept = body.trim_ascii_end();
+            let space = body.get(kept.len()..).unwrap_or_default();
+            let (comma, indent) = if kept.ends_with('{') { ("", "") } else { (",", space) };
+            let inner = if indent.contains('\n') { "  " } else { "" };
+            (format!("{kept}{comma}{indent}{inner}\"read\": "), entry.get(kept.len()..).unwrap_or_default())
+        }
+    };
+    before.push_str("true");
+    before.push_str(std::mem::take(&mut after));
+    Ok(before)
+}
+
+/// The last value of the key `read`, which is the one that counts.
+fn value_of_read(entry: &str) -> Result<Option<&str>, String> {
+    struct Find;
+    impl<'de> Visitor<'de> for Find {
+        type Value = Option<&'de RawValue>;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a message")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut found = None;
+            while let Some(key) = map.next_key::<&RawValue>()? {
+                let value = map.next_value()?;
+                if key.get() == "\"read\"" {
+                    found = Some(value);
+                }
+            }
+            Ok(found)
+        }
+    }
+    let found = serde_json::Deserializer::from_str(entry).deserialize_map(Find).map_err(|e| e.to_string())?;
+    Ok(found.map(RawValue::get))
+}
+
+/// Where `part`, a slice of `whole`, stands in it.
+fn span_in(whole: &str, part: &str) -> Option<Range<usize>> {
+    let start = (part.as_ptr() as usize).checked_sub(whole.as_ptr() as usize)?;
+    let span = start..start + part.len();
+    (whole.get(span.clone())? == part).then_some(span)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FOREIGN: &str = "[\n  {\"from\":\"x\",  \"text\": \"a\\ud83d\", \"n\": 1.0e2, \"read\" :false ,\"z\":null},\n {\"text\":5}, {\n    \"from\": \"y\",\n    \"text\": \"b\"\n  }\n]\n";
+
+    fn message(text: &str) -> Message {
+        Message::new("me", text.into(), "t".into())
+    }
+
+    #[test]
+    fn an_append_changes_no_byte_of_what_was_there() {
+        let text = appended(check(FOREIGN.as_bytes()).unwrap(), &[&message("c"), &message("d")]).unwrap();
+        assert!(text.starts_with(FOREIGN.strip_suffix("\n]\n").unwrap()));
+        let read = Entries::parse(text.as_bytes()).unwrap();
+        assert_eq!(
+            read.messages().iter().map(|(at, m)| (*at, m.text.as_str())).collect::<Vec<_>>(),
+            [(0, "a\u{FFFD}"), (2, "b"), (3, "c"), (4, "d")]
+        );
+        assert!(text.ends_with("\n]\n"));
+    }
+
+    #[test]
+    fn a_new_inbox_is_written_as_the_recordings_show_it() {
+        for empty in ["[]", "[ \n]"] {
+            let text = appended(empty, &[&message("hi")]).unwrap();
+            assert_eq!(
+                text,
+                "[\n  {\n    \"from\": \"me\",\n    \"text\": \"hi\",\n    \"timestamp\": \"t\",\n    \"read\": false\n  }\n]"
+            );
+        }
+    }
+
+    #[test]
+    fn marking_as_read_changes_the_mark_only() {
+        let text = Entries::parse(FOREIGN.as_bytes()).unwrap().with_read(&[0, 2]).unwrap();
+        let expected = FOREIGN
+            .replace("\"read\" :false", "\"read\" :true")
+            .replace("\"text\": \"b\"\n", "\"text\": \"b\",\n    \"read\": true\n");
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn taking_out_entries_keeps_the_others_as_they_are() {
+        let entries = Entries::parse(FOREIGN.as_bytes()).unwrap();
+        assert_eq!(entries.without(&[0, 2]), "[\n  {\"text\":5}\n]");
+        assert_eq!(entries.without(&[0, 1, 2]), "[]");
+    }
+
+    #[test]
+    fn a_cut_inbox_is_no_inbox() {
+        for cut in 0..FOREIGN.len() - 2 {
+            assert!(check(&FOREIGN.as_bytes()[..cut]).is_err(), "{cut}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! [`FileBackend`]: every operation of a store, as one blocking job on files.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
+use tokio::sync::oneshot;
+use tokio::task::spawn_blocking;
+
+use super::disk::{Disk, FileOptions, Stamp};
+use super::folders::Folders;
+use super::group::{Queues, Waiting};
+use super::lines::{self, Force};
+use super::paths::Paths;
+use super::rates;
+use super::reapply::Recent;
+use super::tasks::Tables;
+use super::watch::Watchers;
+use crate::{
+    Appended, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot, StoreError,
+    StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+};
+
+/// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
+#[derive(Clone, Debug)]
+pub struct FileBackend {
+    files: Arc<Files>,
+}
+
+/// What one store knows of its files. All of its methods block.
+#[derive(Debug)]
+pub(crate) struct Files {
+    pub(crate) paths: Paths,
+    pub(crate) disk: Disk,
+    pub(crate) recent: Recent,
+    pub(crate) dialects: Mutex<HashMap<TeamDir, (Stamp, bool)>>,
+    pub(crate) tables: Tables,
+    pub(crate) folders: Mutex<Folders>,
+    pub(crate) watchers: Watchers,
+    queues: Queues,
+}
+
+impl FileBackend {
+    /// Opens the store under `root`, which need not be there yet; nothing is read or written before it is asked for.
+    #[must_use]
+    pub fn open(root: &Path, options: FileOptions) -> Self {
+        let files = Files {
+            paths: Paths::new(root),
+            disk: Disk::new(options),
+            recent: Recent::default(),
+            dialects: Mutex::default(),
+            tables: Tables::default(),
+            folders: Mutex::default(),
+            watchers: Watchers::default(),
+            queues: Queues::default(),
+        };
+        Self { files: Arc::new(files) }
+    }
+
+    /// How many times a file or a folder was forced to disk.
+    #[must_use]
+    pub fn forced_writes(&self) -> u64 {
+        self.files.disk.forced()
+    }
+
+    /// How many crash points were passed; the number of the last one.
+    #[cfg(feature = "crash-points")]
+    #[must_use]
+    pub fn crash_points_passed(&self) -> u64 {
+        self.files.disk.passed()
+    }
+
+    async fn run<T: Send + 'static>(
+        &self,
+        operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let files = Arc::clone(&self.files);
+        match spawn_blocking(move || operation(&files)).await {
+            Ok(done) => done,
+            Err(ended) => match ended.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                Err(_) => Err(self.shutting_down()),
+            },
+        }
+    }
+
+    fn shutting_down(&self) -> StoreError {
+        let source = std::io::Error::other("the runtime is shutting down");
+        StoreError::Io { action: "use", path: self.files.paths.teams(), source }
+    }
+}
+
+impl Files {
+    /// Lets go of what is remembered of a team that is gone.
+    pub(crate) fn forget(&self, team: &TeamDir) {
+        self.tables.forget(team);
+        self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
+        self.dialects.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+        self.watchers.tell_gone(team);
+    }
+}
+
+#[async_trait]
+impl Backend for FileBackend {
+    async fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
+        self.run(|files| files.teams()).await
+    }
+
+    async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
+        let config = config.clone();
+        self.run(move |files| files.create_team(&config)).await
+    }
+
+    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.team(&team)).await
+    }
+
+    async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.edit_team(&team, &edit)).await
+    }
+
+    async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.archive_team(&team)).await
+    }
+
+    fn team_file(&self, team: &TeamDir) -> PathBuf {
+        self.files.paths.config(team)
+    }
+
+    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        let (team, inbox) = (team.clone(), inbox.clone());
+        self.run(move |files| files.inbox(&team, &inbox)).await
+    }
+
+    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+        dialect::id_of(&message)?;
+        let (done, told) = oneshot::channel();
+        let path = self.files.paths.inbox(team, inbox);
+        if self.files.queues.join(&path, Waiting { message, done }) {
+            let (files, team, inbox) = (Arc::clone(&self.files), team.clone(), inbox.clone());
+            // Joined through `told`: it is answered before the job ends, and dropped should the job panic.
+            spawn_blocking(move || {
+                files.queues.lead(&path, |messages| files.append(&team, &inbox, messages));
+            });
+        }
+        told.await.unwrap_or_else(|_| Err(self.shutting_down()))
+    }
+
+    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+        let (team, inbox, ids) = (team.clone(), inbox.clone(), ids.to_vec());
+        self.run(move |files| files.acknowledge(&team, &inbox, &ids)).await
+    }
+
+    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
+        let (team, inbox) = (team.clone(), inbox.clone());
+        self.run(move |files| files.trim_inbox(&team, &inbox, keep)).await
+    }
+
+    async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.tasks(&team)).await
+    }
+
+    async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.edit_tasks(&team, edit)).await
+    }
+
+    async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
+        let (team, entries) = (team.clone(), entries.to_vec());
+        self.run(move |files| files.record(&team, &entries)).await
+    }
+
+    async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.journal(&team)).await
+    }
+
+    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+        let path = self.files.paths.rate(scope);
+        self.run(move |_| rates::take_slot(&path, rate, now_ms)).await
+    }
+
+    async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.edit_document(&team, name, edit)).await
+    }
+
+    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
+        let (team, path, lines) = (team.clone(), self.log_file(team, log), lines.to_vec());
+        self.run(move |files| files.append_lines(&team, &path, &lines, Force::Now)).await
+    }
+
+    async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
+        let (team, path) = (team.clone(), self.log_file(team, log));
+        self.run(move |files| files.must_exist(&team).and_then(|_| lines::read(&path))).await
+    }
+
+    fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
+        self.files.paths.ours(team).join(log.relative_path())
+    }
+
+    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError> {
+        let (team, holder) = (team.clone(), holder.clone());
+        self.run(move |files| files.take_lease(&team, &holder)).await
+    }
+
+    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.lease_holder(&team)).await
+    }
+
+    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.watch(&team)).await
+    }
+}
+
+impl Files {
+    fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
+        let path = self.paths.journal(team);
+        let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
+        let lines = lines.map_err(|e| super::disk::failed("write", &path)(e.into()))?;
+        self.append_lines(team, &path, &lines, Force::Later)
+    }
+
+    fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
+        self.must_exist(team)?;
+        let lines = lines::read(&self.paths.journal(team))?;
+        // A line of a later version is passed over like a torn one: the journal is evidence, not truth.
+        Ok(lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+
+    fn append_lines(&self, team: &TeamDir, path: &Path, lines: &[String], force: Force) -> Result<(), StoreError> {
+        match lines::append(&self.disk, path, lines, force) {
+            Err(StoreError::Io { source, .. }) if super::disk::is_absent(&source) => {
+                self.must_exist(team)?;
+                self.make_ours(team)?;
+                lines::append(&self.disk, path, lines, force)
+            }
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! Getting bytes to the disk: temporary file, fsync, rename, fsync of the folder, and the reading that goes with it.
+//!
+//! Knows nothing of teams and takes no locks; `update` puts the two together.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::StoreError;
+
+/// How sure a write must be before it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// Forced to disk: survives a power cut.
+    #[default]
+    Disk,
+    /// Handed to the system: survives `kill -9`, not a power cut.
+    Process,
+}
+
+/// How a file backend behaves.
+#[derive(Clone, Debug, Default)]
+pub struct FileOptions {
+    /// How sure a write must be.
+    pub durability: Durability,
+    /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
+    #[cfg(feature = "crash-points")]
+    pub crash_at: Option<u64>,
+}
+
+/// Within this time of its last change a file may change again without a new time stamp: the coarsest clock of a file
+/// system we know ticks every 10 ms.
+const STAMP_DOUBT: Duration = Duration::from_millis(20);
+
+/// What all temporary files of ours begin with; a crash may leave one, and `doctor` removes it.
+pub(crate) const TEMP_PREFIX: &str = ".pitcrew-";
+const TEMP_SUFFIX: &str = ".tmp";
+
+/// The disk, as one store sees it.
+#[derive(Debug)]
+pub(crate) struct Disk {
+    options: FileOptions,
+    forced: AtomicU64,
+    #[cfg(feature = "crash-points")]
+    passed: AtomicU64,
+}
+
+/// What tells one state of a file from another without reading it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    pub(crate) dev: u64,
+    pub(crate) ino: u64,
+    pub(crate) size: u64,
+    pub(crate) mtime_ns: i128,
+}
+
+/// A file as it was read.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) stamp: Stamp,
+    mode: u32,
+    /// The file had just changed when it was read, so an equal stamp proves nothing.
+    doubtful: bool,
+}
+
+/// A temporary file beside its target; removed unless it was renamed.
+#[derive(Debug)]
+pub(crate) struct Temp {
+    path: PathBuf,
+    stamp: Stamp,
+    renamed: bool,
+}
+
+impl Stamp {
+    pub(crate) fn of(meta: &fs::Metadata) -> Self {
+        let mtime_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
+        Self { dev: meta.dev(), ino: meta.ino(), size: meta.len(), mtime_ns }
+    }
+
+    /// Whether the other state is of the very same file, changed in place.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        (self.dev, self.ino) == (other.dev, other.ino)
+    }
+
+    /// Whether the file changed so shortly before now that its next change may get the same stamp.
+    pub(crate) fn is_fresh(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now_ns = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
+        let doubt_ns = i128::try_from(STAMP_DOUBT.as_nanos()).unwrap_or(0);
+        now_ns - self.mtime_ns < doubt_ns
+    }
+}
+
+impl Disk {
+    pub(crate) fn new(options: FileOptions) -> Self {
+        Self {
+            options,
+            forced: AtomicU64::new(0),
+            #[cfg(feature = "crash-points")]
+            passed: AtomicU64::new(0),
+        }
+    }
+
+    /// How many times a file or a folder was forced to disk.
+    pub(crate) fn forced(&self) -> u64 {
+        self.forced.load(Ordering::Relaxed)
+    }
+
+    /// A place where a crash must lose and double nothing. Does nothing unless built with `crash-points`.
+    #[cfg_attr(not(feature = "crash-points"), expect(clippy::unused_self, reason = "counts with `crash-points` only"))]
+    pub(crate) fn crash_point(&self, name: &'static str) {
+        #[cfg(feature = "crash-points")]
+        {
+            let nth = self.passed.fetch_add(1, Ordering::SeqCst) + 1;
+            tracing::trace!(name, nth, "crash point");
+            if self.options.crash_at == Some(nth) {
+                let killed = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::KILL);
+                tracing::error!(?killed, "the process outlived its kill");
+            }
+        }
+        #[cfg(not(feature = "crash-points"))]
+        let _ = name;
+    }
+
+    /// How many crash points were passed.
+    #[cfg(feature = "crash-points")]
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed.load(Ordering::SeqCst)
+    }
+
+    /// Forces a file's bytes to disk.
+    pub(crate) fn force(&self, file: &File) -> io::Result<()> {
+        if self.options.durability == Durability::Process {
+            return Ok(());
+        }
+        self.forced.fetch_add(1, Ordering::Relaxed);
+        file.sync_data()
+    }
+
+    /// Forces a folder's entries to disk.
+    pub(crate) fn force_dir(&self, dir: &Path) -> Result<(), StoreError> {
+        if self.options.durability == Durability::Process {
+            return Ok(());
+        }
+        self.forced.fetch_add(1, Ordering::Relaxed);
+        File::open(dir).and_then(|d| d.sync_all()).map_err(failed("force to disk", dir))
+    }
+
+    /// Writes `bytes` to a temporary file beside `target`, forced to disk.
+    pub(crate) fn write_temp(&self, target: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Temp, StoreError> {
+        let dir = target.parent().unwrap_or(target);
+        let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed("create a file in", dir))?;
+        let mut temp = Temp { path, stamp: Stamp { dev: 0, ino: 0, size: 0, mtime_ns: 0 }, renamed: false };
+        let written = file.write_all(bytes).and_then(|()| {
+            let meta = file.metadata()?;
+            temp.stamp = Stamp::of(&meta);
+            match mode {
+                Some(mode) if mode & 0o777 != meta.mode() & 0o777 => {
+                    file.set_permissions(fs::Permissions::from_mode(mode & 0o777))
+                }
+                Some(_) | None => Ok(()),
+            }
+        });
+        written.and_then(|()| self.force(&file)).map_err(failed("write", target))?;
+        self.crash_point("temp written");
+        Ok(temp)
+    }
+
+    /// Puts a new file in place for good.
+    pub(crate) fn create(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+        self.write_temp(path, bytes, None)?.rename(path)?;
+        Ok(())
+    }
+}
+
+impl Temp {
+    /// Puts the file in its target's place; the caller forces the folder. Gives the stamp the target has now.
+    pub(crate) fn rename(mut self, target: &Path) -> Result<Stamp, StoreError> {
+        fs::rename(&self.path, target).map_err(failed("replace", target))?;
+        self.renamed = true;
+        Ok(self.stamp)
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if !self.renamed
+            && let Err(error) = fs::remove_file(&self.path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %self.path.display(), %error, "a temporary file stays behind");
+        }
+    }
+}
+
+impl Snapshot {
+    /// The permissions the file had.
+    pub(crate) fn mode(&self) -> u32 {
+        self.mode
+    }
+
+    /// Reads a file whole; `None` when it is not there.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
+        let read = || -> io::Result<Self> {
+            let mut file = File::open(path)?;
+            loop {
+                let before = file.metadata()?;
+                let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0) + 1);
+                file.read_to_end(&mut bytes)?;
+                let after = file.metadata()?;
+                let stamp = Stamp::of(&after);
+                if stamp == Stamp::of(&before) && bytes.len() as u64 == stamp.size {
+                    return Ok(Self { bytes, stamp, mode: after.mode(), doubtful: stamp.is_fresh() });
+                }
+                io::Seek::rewind(&mut file)?;
+            }
+        };
+        match read() {
+            Ok(snapshot) => Ok(Some(snapshot)),
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(failed("read", path)(error)),
+        }
+    }
+
+    /// Whether the file still is what was read; `before` is `None` when it was not there.
+    pub(crate) fn still_holds(before: Option<&Self>, path: &Path) -> Result<bool, StoreError> {
+        let now = match fs::metadata(path) {
+            Ok(meta) => Some(Stamp::of(&meta)),
+            Err(error) if is_absent(&error) => None,
+            Err(error) => return Err(failed("look at", path)(error)),
+        };
+        match (before, now) {
+            (None, None) => Ok(true),
+            (Some(before), Some(now)) if before.stamp == now => {
+                Ok(!before.doubtful || Self::read(path)?.is_some_and(|s| s.bytes == before.bytes))
+            }
+            (Some(_), Some(_)) | (Some(_), None) | (None, Some(_)) => Ok(false),
+        }
+    }
+}
+
+/// Whether the error says that the file, or a folder on the way to it, is not there.
+pub(crate) fn is_absent(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Makes a [`StoreError::Io`] of what the system said.
+pub(crate) fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Error) -> StoreError + 'a {
+    move |source| StoreError::Io { action, path: path.to_owned(), source }
+}
+
+/// Makes a folder and those above it, if they are not there.
+pub(crate) fn make_dir(path: &Path) -> Result<(), StoreError> {
+    fs::create_dir_all(path).map_err(failed("create", path))
+}
+
+/// Removes a file if it is there.
+pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if is_absent(&error) => Ok(()),
+        Err(error) => Err(failed("remove", path)(error)),
+    }
+}

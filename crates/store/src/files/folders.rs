@@ -1,0 +1,131 @@
+//! Knowing, without looking, that no file in a folder has changed: a queue the kernel fills at the moment of the change.
+//!
+//! Unlike a watcher's events, which arrive a little later, the queue is read by whoever asks, so its answer is exact. On
+//! systems and file systems without inotify every answer is "look at everything".
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use pitcrew_protocol::TeamDir;
+
+/// What changed in a folder since the last question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Changed {
+    /// Nothing but these files, by name.
+    Only(HashSet<String>),
+    /// Nobody knows.
+    Unknown,
+}
+
+/// The folders somebody asks about.
+#[derive(Debug, Default)]
+pub(crate) struct Folders {
+    #[cfg(target_os = "linux")]
+    queue: Option<std::os::fd::OwnedFd>,
+    names: HashMap<i32, TeamDir>,
+    changed: HashMap<TeamDir, HashSet<String>>,
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use super::{Changed, Folders, HashSet, Path, TeamDir};
+    use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch};
+
+    /// Room for the kernel's events at one reading; each takes 16 bytes and a file name.
+    const QUEUE_BYTES: usize = 16 * 1024;
+
+    impl Folders {
+        /// What changed in the team's folder since the last call; the first call says that nobody knows, and from then on
+        /// changes are counted.
+        pub(crate) fn changed(&mut self, team: &TeamDir, folder: &Path) -> Changed {
+            self.drain();
+            if let Some(names) = self.changed.get_mut(team) {
+                return Changed::Only(std::mem::take(names));
+            }
+            if crate::files::watch::can_notify(folder)
+                && let Err(error) = self.add(team, folder)
+            {
+                tracing::debug!(folder = %folder.display(), %error, "no change queue");
+            }
+            Changed::Unknown
+        }
+
+        fn add(&mut self, team: &TeamDir, folder: &Path) -> rustix::io::Result<()> {
+            let queue = match self.queue.take() {
+                Some(queue) => queue,
+                None => init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            };
+            let queue = self.queue.insert(queue);
+            let flags = WatchFlags::CREATE
+                | WatchFlags::DELETE
+                | WatchFlags::MODIFY
+                | WatchFlags::MOVED_FROM
+                | WatchFlags::MOVED_TO
+                | WatchFlags::DELETE_SELF
+                | WatchFlags::MOVE_SELF
+                | WatchFlags::ONLYDIR;
+            let id = add_watch(queue, folder, flags)?;
+            self.names.insert(id, team.clone());
+            self.changed.insert(team.clone(), HashSet::new());
+            Ok(())
+        }
+
+        /// Counts no more changes of the team's folder.
+        pub(crate) fn forget(&mut self, team: &TeamDir) {
+            self.changed.remove(team);
+            let Some(queue) = &self.queue else { return };
+            for id in self.names.iter().filter(|(_, name)| *name == team).map(|(id, _)| *id) {
+                if let Err(error) = remove_watch(queue, id) {
+                    tracing::debug!(%team, %error, "the watch was gone already");
+                }
+            }
+            self.names.retain(|_, name| name != team);
+        }
+
+        fn drain(&mut self) {
+            let Some(queue) = &self.queue else { return };
+            let mut room = [const { std::mem::MaybeUninit::uninit() }; QUEUE_BYTES];
+            let mut reader = Reader::new(queue, &mut room);
+            let mut lost = Vec::new();
+            loop {
+                let event = match reader.next() {
+                    Ok(event) => event,
+                    Err(rustix::io::Errno::INTR) => continue,
+                    Err(rustix::io::Errno::AGAIN) => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "the change queue failed");
+                        self.changed.clear();
+                        break;
+                    }
+                };
+                let flags = event.events();
+                if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+                    lost.extend(self.names.values().cloned());
+                    continue;
+                }
+                let Some(team) = self.names.get(&event.wd()) else { continue };
+                let is_gone = ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+                match (event.file_name().and_then(|n| n.to_str().ok()), self.changed.get_mut(team)) {
+                    (Some(name), Some(names)) => _ = names.insert(name.to_owned()),
+                    (_, None) => {}
+                    (None, Some(_)) if flags.intersects(is_gone) => lost.push(team.clone()),
+                    (None, Some(_)) => {}
+                }
+            }
+            for team in lost {
+                self.forget(&team);
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+impl Folders {
+    /// Always that nobody knows.
+    pub(crate) fn changed(&mut self, _team: &TeamDir, _folder: &Path) -> Changed {
+        Changed::Unknown
+    }
+
+    /// Nothing is counted here.
+    pub(crate) fn forget(&mut self, _team: &TeamDir) {}
+}

@@ -1,0 +1,92 @@
+//! Group commit: messages that one process sends to one inbox at the same time share a lock, a write and an fsync.
+//!
+//! The first caller leads: it writes for all that came meanwhile, again and again until nobody waits. A caller that
+//! gives up waiting takes nothing back.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pitcrew_protocol::Message;
+use tokio::sync::oneshot;
+
+use crate::{Appended, StoreError};
+
+/// How many messages are written at once; bounds how long the first of them waits.
+const BATCH: usize = 256;
+
+/// A message that waits to be written.
+pub(crate) struct Waiting {
+    pub(crate) message: Message,
+    pub(crate) done: oneshot::Sender<Result<Appended, StoreError>>,
+}
+
+/// The queues of the inboxes that somebody writes to just now.
+#[derive(Default)]
+pub(crate) struct Queues {
+    queues: Mutex<HashMap<PathBuf, Vec<Waiting>>>,
+}
+
+impl std::fmt::Debug for Queues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queues").field("inboxes", &self.queues().len()).finish()
+    }
+}
+
+impl Queues {
+    /// Queues a message; whether the caller must lead.
+    pub(crate) fn join(&self, inbox: &Path, waiting: Waiting) -> bool {
+        let mut queues = self.queues();
+        if let Some(queue) = queues.get_mut(inbox) {
+            queue.push(waiting);
+            return false;
+        }
+        queues.insert(inbox.to_owned(), vec![waiting]);
+        true
+    }
+
+    /// Writes all that waits, in order, with `write`, which gets a batch and says what became of each message.
+    pub(crate) fn lead(&self, inbox: &Path, mut write: impl FnMut(&[Message]) -> Result<Vec<Appended>, StoreError>) {
+        let _given_up_with_us = Leader { queues: self, inbox };
+        while let Some(batch) = self.next_batch(inbox) {
+            let (messages, callers): (Vec<_>, Vec<_>) = batch.into_iter().map(|w| (w.message, w.done)).unzip();
+            let mut done = match write(&messages) {
+                Ok(done) => done.into_iter().map(Ok).collect::<Vec<_>>(),
+                Err(error) => messages.iter().map(|_| Err(error.again())).collect(),
+            };
+            for (caller, done) in callers.into_iter().zip(done.drain(..)) {
+                // A caller that stopped waiting left its message with us; there is nobody to tell.
+                let _told = caller.send(done);
+            }
+        }
+    }
+
+    fn next_batch(&self, inbox: &Path) -> Option<Vec<Waiting>> {
+        let mut queues = self.queues();
+        let queue = queues.get_mut(inbox)?;
+        if queue.is_empty() {
+            queues.remove(inbox);
+            return None;
+        }
+        let rest = queue.split_off(queue.len().min(BATCH));
+        Some(std::mem::replace(queue, rest))
+    }
+
+    fn queues(&self) -> MutexGuard<'_, HashMap<PathBuf, Vec<Waiting>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Leaves no queue without a leader, should writing panic.
+struct Leader<'a> {
+    queues: &'a Queues,
+    inbox: &'a Path,
+}
+
+impl Drop for Leader<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.queues.queues().remove(self.inbox);
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! The lease of the process that runs a team: the system's own lock on a file of ours, which ends with the process.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write as _;
+use std::thread;
+use std::time::Duration;
+
+use pitcrew_protocol::TeamDir;
+
+use super::backend::Files;
+use super::disk::{failed, is_absent};
+use crate::{Lease, LeaseHolder, StoreError};
+
+/// Somebody who only looks for the holder holds the file for a moment; so often and so long we wait for that to end.
+const TRIES: usize = 10;
+const PAUSE: Duration = Duration::from_millis(5);
+
+impl Files {
+    pub(crate) fn take_lease(
+        &self,
+        team: &TeamDir,
+        holder: &LeaseHolder,
+    ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
+        self.must_exist(team)?;
+        self.make_ours(team)?;
+        let path = self.paths.lease(team);
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = open.map_err(failed("open", &path))?;
+        for tried in 1.. {
+            match file.try_lock() {
+                Ok(()) => break,
+                Err(TryLockError::WouldBlock) if tried < TRIES => thread::sleep(PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    let reason = "somebody holds the lease without a name".to_owned();
+                    return Ok(Err(read_holder(&path)?.ok_or(StoreError::Corrupt { path, reason })?));
+                }
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+            }
+        }
+        let text = serde_json::to_vec(holder).map_err(|e| failed("write", &path)(e.into()))?;
+        file.set_len(0).and_then(|()| file.write_all(&text)).map_err(failed("write", &path))?;
+        Ok(Ok(Lease(Box::new(file))))
+    }
+
+    pub(crate) fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
+        self.must_exist(team)?;
+        let path = self.paths.lease(team);
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(failed("open", &path)(error)),
+        };
+        for _ in 0..TRIES {
+            match file.try_lock_shared() {
+                Ok(()) => return Ok(None),
+                Err(TryLockError::WouldBlock) => {}
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+            }
+            if let Some(holder) = read_holder(&path)? {
+                return Ok(Some(holder));
+            }
+            // Taken, and not signed yet.
+            thread::sleep(PAUSE);
+        }
+        Ok(None)
+    }
+}
+
+fn read_holder(path: &std::path::Path) -> Result<Option<LeaseHolder>, StoreError> {
+    let bytes = std::fs::read(path).map_err(failed("read", path))?;
+    Ok(serde_json::from_slice(&bytes).ok())
+}

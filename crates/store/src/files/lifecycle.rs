@@ -1,0 +1,207 @@
+//! How a team comes and goes: made aside and moved into place at once, and moved as a whole to the archive.
+//!
+//! Folders are only ever renamed, never emptied, so a crash leaves a team whole, or half archived under its archive's
+//! name, where the next call finds it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use pitcrew_protocol::{TeamConfig, TeamDir};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::backend::Files;
+use super::disk::{TEMP_PREFIX, failed, is_absent, make_dir};
+use super::teams::pretty;
+use crate::StoreError;
+
+/// What a team's folder begins with until it is whole; no team's folder can.
+const UNBORN: &str = ".new-";
+
+impl Files {
+    pub(crate) fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
+        let team = config.name.dir();
+        self.must_be_free(&team)?;
+        let teams = self.paths.teams();
+        make_dir(&teams)?;
+        make_dir(&self.paths.all_tasks())?;
+        let _alone = self.lock_lifecycle()?;
+        self.must_be_free(&team)?;
+        let unborn = teams.join(format!("{UNBORN}{}", uuid::Uuid::new_v4().simple()));
+        let made = self.fill(&unborn, config).and_then(|()| self.bear(&team, &unborn));
+        if made.is_err()
+            && let Err(error) = fs::remove_dir_all(&unborn)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %unborn.display(), %error, "a folder stays behind");
+        }
+        made
+    }
+
+    fn must_be_free(&self, team: &TeamDir) -> Result<(), StoreError> {
+        match self.must_exist(team) {
+            Err(StoreError::NoTeam { .. }) => Ok(()),
+            Err(error) => Err(error),
+            Ok(_) => {
+                let name = self.team(team).map_or_else(|_| team.to_string(), |config| config.name.to_string());
+                Err(StoreError::TeamTaken { team: team.clone(), name })
+            }
+        }
+    }
+
+    fn fill(&self, unborn: &Path, config: &TeamConfig) -> Result<(), StoreError> {
+        let ours = unborn.join("pitcrew");
+        let dirs = [unborn.to_owned(), unborn.join("inboxes"), ours.clone()];
+        for dir in dirs.iter().chain(&[ours.join("transcripts"), ours.join("output"), ours.join("read")]) {
+            fs::create_dir(dir).map_err(failed("create", dir))?;
+        }
+        let path = unborn.join("config.json");
+        let text = pretty(config).map_err(|fault| fault.at(&path))?;
+        self.disk.create(&path, &text)?;
+        for dir in &dirs {
+            self.disk.force_dir(dir)?;
+        }
+        self.disk.crash_point("team filled");
+        Ok(())
+    }
+
+    /// Clears the place of leftovers and moves the whole team there.
+    fn bear(&self, team: &TeamDir, unborn: &Path) -> Result<(), StoreError> {
+        let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
+        let leftovers = [(place.clone(), "team"), (tasks.clone(), "tasks")];
+        for (dir, part) in leftovers.iter().filter(|(dir, _)| fs::read_dir(dir).is_ok_and(|d| d.count() > 0)) {
+            let aside = self.archive_place(team)?;
+            fs::rename(dir, aside.join(part)).map_err(failed("move leftovers from", dir))?;
+            self.disk.crash_point("leftovers moved");
+        }
+        if let Err(error) = fs::remove_dir(&place)
+            && !is_absent(&error)
+        {
+            return Err(failed("clear", &place)(error));
+        }
+        make_dir(&tasks)?;
+        self.disk.create(&self.paths.task_list(team), b"")?;
+        self.disk.force_dir(&tasks)?;
+        self.disk.force_dir(&self.paths.all_tasks())?;
+        self.disk.crash_point("task list made");
+        match renameat_with(CWD, unborn, CWD, &place, RenameFlags::NOREPLACE) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::EXIST) => {
+                self.must_be_free(team)?;
+                return Err(failed("create", &place)(rustix::io::Errno::EXIST.into()));
+            }
+            Err(error) => return Err(failed("create", &place)(error.into())),
+        }
+        self.disk.crash_point("team in place");
+        self.disk.force_dir(&self.paths.teams())
+    }
+
+    pub(crate) fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
+        let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
+        let is_whole = self.must_exist(team);
+        let unfinished = match is_whole {
+            Ok(_) => None,
+            Err(StoreError::NoTeam { .. }) => {
+                Some(self.unfinished_archive(team)?.ok_or_else(|| StoreError::NoTeam { team: team.clone() })?)
+            }
+            Err(error) => return Err(error),
+        };
+        let _alone = self.lock_lifecycle()?;
+        let archive = match unfinished {
+            Some(archive) => archive,
+            None => {
+                self.must_exist(team)?;
+                self.force_journal(team)?;
+                let archive = self.archive_place(team)?;
+                fs::rename(&place, archive.join("team")).map_err(failed("archive", &place))?;
+                self.disk.crash_point("team archived");
+                self.disk.force_dir(&archive)?;
+                self.disk.force_dir(&self.paths.teams())?;
+                archive
+            }
+        };
+        match fs::rename(&tasks, archive.join("tasks")) {
+            Ok(()) => {
+                self.disk.crash_point("tasks archived");
+                self.disk.force_dir(&archive)?;
+                self.disk.force_dir(&self.paths.all_tasks())?;
+            }
+            Err(error) if is_absent(&error) => {}
+            Err(error) => return Err(failed("archive", &tasks)(error)),
+        }
+        drop_leavings(&archive);
+        self.forget(team);
+        Ok(archive)
+    }
+
+    /// An archive of the team that still lacks the tasks standing under its name.
+    fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
+        let archive = self.paths.archive();
+        if !self.paths.tasks(team).is_dir() || !archive.is_dir() {
+            return Ok(None);
+        }
+        let mut newest = None;
+        for entry in fs::read_dir(&archive).map_err(failed("list", &archive))? {
+            let path = entry.map_err(failed("list", &archive))?.path();
+            let is_ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| is_archive_of(n, team));
+            if is_ours && path.join("team").is_dir() && !path.join("tasks").exists() {
+                newest = newest.max(Some(path));
+            }
+        }
+        Ok(newest)
+    }
+
+    /// A new folder in the archive, named after the team and the time.
+    fn archive_place(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
+        let archive = self.paths.archive();
+        make_dir(&archive)?;
+        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+        let short: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
+        let place = archive.join(format!("{team}-{time}-{short}"));
+        fs::create_dir(&place).map_err(failed("create", &place))?;
+        self.disk.force_dir(&archive)?;
+        Ok(place)
+    }
+
+    fn force_journal(&self, team: &TeamDir) -> Result<(), StoreError> {
+        let path = self.paths.journal(team);
+        match File::open(&path) {
+            Ok(file) => self.disk.force(&file).map_err(failed("force to disk", &path)),
+            Err(error) if is_absent(&error) => Ok(()),
+            Err(error) => Err(failed("open", &path)(error)),
+        }
+    }
+
+    /// Keeps every other pitcrew from making or removing a team until the file is dropped.
+    fn lock_lifecycle(&self) -> Result<File, StoreError> {
+        make_dir(&self.paths.common())?;
+        let path = self.paths.lifecycle();
+        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = open.map_err(failed("open", &path))?;
+        file.lock().map_err(failed("lock", &path))?;
+        Ok(file)
+    }
+}
+
+/// Whether an archive's name is that of `team` with a time and a short id after it.
+fn is_archive_of(name: &str, team: &TeamDir) -> bool {
+    let rest = name.strip_prefix(team.as_str()).and_then(|rest| rest.strip_prefix('-'));
+    rest.is_some_and(|rest| rest.len() == "20261120T134500Z-12345678".len() && rest.as_bytes().get(8) == Some(&b'T'))
+}
+
+/// Removes what is of no use in an archive: locks, temporary files, the lease. One that stays harms nobody.
+fn drop_leavings(archive: &Path) {
+    for dir in ["team", "team/inboxes", "team/pitcrew", "tasks"].map(|dir| archive.join(dir)) {
+        for path in fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+            let dropped = if name.ends_with(".lock") && path.is_dir() {
+                fs::remove_dir(&path)
+            } else if name.ends_with(".lock") || name.starts_with(TEMP_PREFIX) || name == "lease" {
+                fs::remove_file(&path)
+            } else {
+                continue;
+            };
+            tracing::debug!(path = %path.display(), ?dropped, "dropped from the archive");
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The lock every writer of a team's files holds: the folder `<file>.lock`, as npm's proper-lockfile makes it.
+//!
+//! Source: wire format, "Locks". We make folders only, put nothing inside, and break stale locks of either kind. There is
+//! no kernel wake-up for a folder that another program removes, so waiting is a short sleep with jitter that leaves gaps.
+
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{CWD, RenameFlags, Timespec, Timestamps, UTIME_OMIT, renameat_with, utimensat};
+
+use super::disk::failed;
+use crate::StoreError;
+
+/// A lock whose holder gave no sign for so long is nobody's.
+pub(crate) const STALE_AFTER: Duration = Duration::from_secs(10);
+
+/// How often a holder gives a sign.
+const REFRESH_AFTER: Duration = Duration::from_secs(5);
+
+/// How long we wait for a lock in all; three times what a dead holder costs.
+const WAIT_AT_MOST: Duration = Duration::from_secs(30);
+
+/// The bounds of one sleep between two tries.
+const BACK_OFF_MS: std::ops::Range<u64> = 1..20;
+
+/// How long a holder looks for its vanished lock: a taker that mistook it for a stale one puts it back.
+const MISTAKEN_FOR: Duration = Duration::from_millis(5);
+
+/// A held lock; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    path: PathBuf,
+    ours: Sign,
+    refreshed: Instant,
+}
+
+/// What tells one lock at a path from the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Sign {
+    ino: u64,
+    mtime_ns: i128,
+}
+
+impl Sign {
+    fn at(path: &Path) -> io::Result<Self> {
+        let meta = fs::symlink_metadata(path)?;
+        Ok(Self { ino: meta.ino(), mtime_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()) })
+    }
+
+    /// Whether the lock is old by the clock. One from the future is not: other clients probe with times up to 1 s ahead.
+    fn is_old(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let age_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - self.mtime_ns;
+        age_ns > i128::try_from(STALE_AFTER.as_nanos()).unwrap_or(i128::MAX)
+    }
+}
+
+/// Where the lock of `file` stands.
+pub(crate) fn lock_path(file: &Path) -> PathBuf {
+    let mut path = file.as_os_str().to_owned();
+    path.push(".lock");
+    PathBuf::from(path)
+}
+
+impl Lock {
+    /// Takes the lock of `file`, which need not be there itself.
+    ///
+    /// # Errors
+    /// [`StoreError::Locked`] after 30 s, [`StoreError::Io`] when the folder cannot be made.
+    pub(crate) fn take(file: &Path) -> Result<Self, StoreError> {
+        let path = lock_path(file);
+        let started = Instant::now();
+        let mut seen: Option<(Sign, Instant)> = None;
+        loop {
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    let ours = Sign::at(&path).map_err(failed("look at", &path))?;
+                    return Ok(Self { path, ours, refreshed: Instant::now() });
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(failed("lock", file)(error)),
+            }
+            let Ok(sign) = Sign::at(&path) else { continue };
+            let since = match seen {
+                Some((last, since)) if last == sign => since,
+                Some(_) | None => Instant::now(),
+            };
+            seen = Some((sign, since));
+            if sign.is_old() || since.elapsed() > STALE_AFTER {
+                break_stale(&path, sign)?;
+                continue;
+            }
+            if started.elapsed() > WAIT_AT_MOST {
+                let waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+                return Err(StoreError::Locked { path: file.to_owned(), waited_ms });
+            }
+            thread::sleep(back_off());
+        }
+    }
+
+    /// Whether the lock is still ours; gives a sign when one is due. One that is not ours any more must not be written under.
+    pub(crate) fn is_held(&mut self) -> bool {
+        let started = Instant::now();
+        while Sign::at(&self.path).ok() != Some(self.ours) {
+            if started.elapsed() > MISTAKEN_FOR {
+                tracing::warn!(lock = %self.path.display(), "lost the lock");
+                return false;
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        if self.refreshed.elapsed() < REFRESH_AFTER {
+            return true;
+        }
+        match self.refresh() {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(lock = %self.path.display(), %error, "cannot refresh the lock");
+                false
+            }
+        }
+    }
+
+    fn refresh(&mut self) -> io::Result<()> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let seconds = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: seconds, tv_nsec: i64::from(now.subsec_nanos()) },
+        };
+        utimensat(CWD, &self.path, &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)?;
+        self.ours = Sign::at(&self.path)?;
+        self.refreshed = Instant::now();
+        Ok(())
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if Sign::at(&self.path).ok() != Some(self.ours) {
+            return;
+        }
+        if let Err(error) = fs::remove_dir(&self.path) {
+            tracing::warn!(lock = %self.path.display(), %error, "cannot give the lock back");
+        }
+    }
+}
+
+/// A sleep within the bounds; the standard hasher's keys are jitter enough.
+fn back_off() -> Duration {
+    let jitter = RandomState::new().hash_one(Instant::now());
+    Duration::from_millis(BACK_OFF_MS.start + jitter % (BACK_OFF_MS.end - BACK_OFF_MS.start))
+}
+
+/// Removes a stale lock, folder or file. It is renamed first and looked at again, so that of several takers each removes
+/// what it saw, and a lock taken meanwhile goes back to its place.
+fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
+    let aside = path.with_extension(format!("stale-{}", uuid::Uuid::new_v4().simple()));
+    match fs::rename(path, &aside) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed("break the stale lock", path)(error)),
+    }
+    if Sign::at(&aside).ok() != Some(seen) && renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE).is_ok() {
+        return Ok(());
+    }
+    tracing::info!(lock = %path.display(), "broke a stale lock");
+    let removed = match fs::symlink_metadata(&aside) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(&aside),
+        Ok(_) => fs::remove_file(&aside),
+        Err(error) => Err(error),
+    };
+    removed.map_err(failed("remove the stale lock", &aside))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn age(path: &Path, seconds: u64) {
+        let time = SystemTime::now() - Duration::from_secs(seconds);
+        let file = fs::File::open(path).unwrap();
+        file.set_modified(time).unwrap();
+    }
+
+    #[test]
+    fn a_lock_is_a_folder_that_is_gone_when_it_is_given_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.json");
+        let mut lock = Lock::take(&file).unwrap();
+        assert!(dir.path().join("a.json.lock").is_dir());
+        assert!(lock.is_held());
+        drop(lock);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_stale_lock_is_broken_whether_it_is_a_folder_or_a_file() {
+        for make in [|p: &Path| fs::create_dir(p).unwrap(), |p: &Path| fs::write(p, "4711").unwrap()] {
+            let dir = tempfile::tempdir().unwrap();
+            let file = dir.path().join("a.json");
+            make(&lock_path(&file));
+            age(&lock_path(&file), 11);
+            let lock = Lock::take(&file).unwrap();
+            assert!(lock_path(&file).is_dir());
+            drop(lock);
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn a_lock_taken_by_somebody_else_is_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.json");
+        let mut lock = Lock::take(&file).unwrap();
+        age(&lock_path(&file), 3);
+        assert!(!lock.is_held());
+        drop(lock);
+        assert!(lock_path(&file).is_dir(), "a lock that is not ours stays");
+    }
+
+    #[test]
+    fn a_stale_lock_that_turns_out_to_be_fresh_is_put_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.json");
+        let mut lock = Lock::take(&file).unwrap();
+        break_stale(&lock_path(&file), Sign { ino: 0, mtime_ns: 0 }).unwrap();
+        assert!(lock.is_held());
+    }
+
+    #[test]
+    fn a_long_hold_gives_signs() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.json");
+        let mut lock = Lock::take(&file).unwrap();
+        let first = lock.ours;
+        lock.refreshed = Instant::now() - REFRESH_AFTER;
+        assert!(lock.is_held());
+        assert!(lock.ours.mtime_ns > first.mtime_ns);
+    }
+}

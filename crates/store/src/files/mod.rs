@@ -1,0 +1,24 @@
+//! Teams as files under a root, the way the reference client lays them out.
+//!
+//! All that is ever written below a team's folders is written here, and all of it survives a crash at any point.
+
+mod array;
+mod backend;
+mod disk;
+mod folders;
+mod group;
+mod lease;
+mod lifecycle;
+mod lines;
+mod lock;
+mod mail;
+mod paths;
+mod rates;
+mod reapply;
+mod tasks;
+mod teams;
+mod update;
+mod watch;
+
+pub use backend::FileBackend;
+pub use disk::{Durability, FileOptions};

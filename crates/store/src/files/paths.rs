@@ -1,0 +1,109 @@
+//! Where everything stands under the root.
+//!
+//! Source: wire format, "Layout under the root". What is ours alone stands in `pitcrew/`, of the root or of the team.
+
+use std::path::{Path, PathBuf};
+
+use pitcrew_protocol::{InboxFile, TaskId, TeamDir};
+
+use crate::RateScope;
+
+/// The folders and files under one root.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths {
+    root: PathBuf,
+}
+
+impl Paths {
+    pub(crate) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(crate) fn teams(&self) -> PathBuf {
+        self.root.join("teams")
+    }
+
+    pub(crate) fn team(&self, team: &TeamDir) -> PathBuf {
+        self.teams().join(team.as_str())
+    }
+
+    pub(crate) fn config(&self, team: &TeamDir) -> PathBuf {
+        self.team(team).join("config.json")
+    }
+
+    pub(crate) fn inboxes(&self, team: &TeamDir) -> PathBuf {
+        self.team(team).join("inboxes")
+    }
+
+    pub(crate) fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> PathBuf {
+        self.inboxes(team).join(format!("{inbox}.json"))
+    }
+
+    pub(crate) fn all_tasks(&self) -> PathBuf {
+        self.root.join("tasks")
+    }
+
+    pub(crate) fn tasks(&self, team: &TeamDir) -> PathBuf {
+        self.all_tasks().join(team.as_str())
+    }
+
+    /// The file whose lock is the lock of the list.
+    pub(crate) fn task_list(&self, team: &TeamDir) -> PathBuf {
+        self.tasks(team).join(".lock")
+    }
+
+    pub(crate) fn task(&self, team: &TeamDir, id: &TaskId) -> PathBuf {
+        self.tasks(team).join(format!("{id}.json"))
+    }
+
+    pub(crate) fn high_water(&self, team: &TeamDir) -> PathBuf {
+        self.tasks(team).join(".highwatermark")
+    }
+
+    /// What is ours of a team.
+    pub(crate) fn ours(&self, team: &TeamDir) -> PathBuf {
+        self.team(team).join("pitcrew")
+    }
+
+    pub(crate) fn journal(&self, team: &TeamDir) -> PathBuf {
+        self.ours(team).join("journal.ndjson")
+    }
+
+    pub(crate) fn lease(&self, team: &TeamDir) -> PathBuf {
+        self.ours(team).join("lease")
+    }
+
+    pub(crate) fn document(&self, team: &TeamDir, name: &str) -> PathBuf {
+        self.ours(team).join(format!("{name}.json"))
+    }
+
+    /// The read messages that were moved out of an inbox.
+    pub(crate) fn read_mail(&self, team: &TeamDir, inbox: &InboxFile) -> PathBuf {
+        self.ours(team).join("read").join(format!("{inbox}.ndjson"))
+    }
+
+    /// What is ours of the root.
+    pub(crate) fn common(&self) -> PathBuf {
+        self.root.join("pitcrew")
+    }
+
+    pub(crate) fn archive(&self) -> PathBuf {
+        self.common().join("archive")
+    }
+
+    /// Locked while a team is made or removed.
+    pub(crate) fn lifecycle(&self) -> PathBuf {
+        self.common().join("lifecycle.lock")
+    }
+
+    pub(crate) fn rate(&self, scope: &RateScope) -> PathBuf {
+        let name = match scope {
+            RateScope::TeamCreation => "teams".to_owned(),
+            RateScope::Calls => "calls".to_owned(),
+            RateScope::Spawns(team) => format!("spawns.{team}"),
+            RateScope::TaskCreation(team) => format!("tasks.{team}"),
+            RateScope::Broadcasts(team) => format!("broadcasts.{team}"),
+        };
+        self.common().join("rates").join(name)
+    }
+}

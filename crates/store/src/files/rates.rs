@@ -1,0 +1,112 @@
+//! Rates over all processes: a ring of the last takings, exact to the millisecond.
+//!
+//! The file is 8 bytes (the place of the oldest taking) and then one 8-byte time per slot, little-endian. Only pitcrew
+//! touches it, so the system's own file lock guards it. It is not forced to disk: a power cut ends every window anyway.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use pitcrew_protocol::Rate;
+
+use super::disk::{failed, make_dir};
+use crate::{Slot, StoreError};
+
+const WORD: u64 = 8;
+
+/// The time in a slot that was never taken.
+const NEVER: i64 = i64::MIN;
+
+/// Takes one slot of the ring at `path`.
+pub(crate) fn take_slot(path: &Path, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+    make_dir(path.parent().unwrap_or(path))?;
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(failed("open", path))?;
+    file.lock().map_err(failed("lock", path))?;
+    take(&file, u64::from(rate.count), i64::from(rate.seconds) * 1000, now_ms).map_err(failed("count in", path))
+}
+
+fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot> {
+    if slots == 0 {
+        return Ok(Slot::Full { retry_after: millis(window_ms) });
+    }
+    if file.metadata()?.len() != WORD * (slots + 1) {
+        resize(file, slots)?;
+    }
+    let oldest_at = read_word(file, 0)?.unsigned_abs() % slots;
+    let oldest = read_word(file, oldest_at + 1)?;
+    // A time that has not come yet was written before the clock was set back; it says nothing.
+    let is_counted = oldest > now_ms.saturating_sub(window_ms) && oldest <= now_ms;
+    if is_counted {
+        return Ok(Slot::Full { retry_after: millis(oldest + window_ms - now_ms) });
+    }
+    // The place first: a crash between the two leaves one taking uncounted, not a new one in the oldest's place.
+    let next = i64::try_from((oldest_at + 1) % slots).unwrap_or(0);
+    file.write_all_at(&next.to_le_bytes(), 0)?;
+    file.write_all_at(&now_ms.to_le_bytes(), WORD * (oldest_at + 1))?;
+    Ok(Slot::Taken)
+}
+
+/// Gives the ring another size, when the setting changed; the newest takings stay.
+fn resize(file: &File, slots: u64) -> io::Result<()> {
+    let there = (file.metadata()?.len() / WORD).saturating_sub(1);
+    let mut times = (1..=there).map(|at| read_word(file, at)).collect::<io::Result<Vec<i64>>>()?;
+    times.sort_unstable();
+    let room = usize::try_from(slots).unwrap_or(usize::MAX);
+    let mut ring = vec![NEVER; room.saturating_sub(times.len())];
+    ring.extend(times.iter().skip(times.len().saturating_sub(room)));
+    let bytes: Vec<u8> = std::iter::once(0).chain(ring).flat_map(i64::to_le_bytes).collect();
+    file.write_all_at(&bytes, 0)?;
+    file.set_len(WORD * (slots + 1))
+}
+
+fn read_word(file: &File, at: u64) -> io::Result<i64> {
+    let mut word = [0; 8];
+    file.read_exact_at(&mut word, WORD * at)?;
+    Ok(i64::from_le_bytes(word))
+}
+
+fn millis(ms: i64) -> Duration {
+    Duration::from_millis(u64::try_from(ms).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(path: &Path, count: u32, takes: &[(i64, Option<u64>)]) {
+        for (at, wait_ms) in takes {
+            let expected = wait_ms.map_or(Slot::Taken, |ms| Slot::Full { retry_after: Duration::from_millis(ms) });
+            assert_eq!(take_slot(path, Rate { count, seconds: 5 }, *at).unwrap(), expected, "at {at}");
+        }
+    }
+
+    #[test]
+    fn a_window_slides() {
+        let dir = tempfile::tempdir().unwrap();
+        let takes = [(1000, None), (2000, None), (3000, Some(3000)), (6000, None), (6500, Some(500)), (7000, None)];
+        check(&dir.path().join("rate"), 2, &takes);
+    }
+
+    #[test]
+    fn a_changed_count_keeps_the_newest_takings() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rate");
+        check(&path, 3, &[(1000, None), (2000, None), (3000, None), (3500, Some(2500))]);
+        check(&path, 4, &[(3600, None), (3700, Some(2300))]);
+        check(&path, 1, &[(3800, Some(4800)), (8600, None)]);
+    }
+
+    #[test]
+    fn a_clock_set_back_blocks_nobody() {
+        let dir = tempfile::tempdir().unwrap();
+        check(&dir.path().join("rate"), 1, &[(9_000_000, None), (1000, None), (1001, Some(4999))]);
+    }
+}

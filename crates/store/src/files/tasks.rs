@@ -1,0 +1,414 @@
+//! A team's tasks as files: one table, kept while nothing changes, and edits that become visible as one.
+//!
+//! An edit is made on a reading without the lock; under the lock the reading must still be the last one. Each file is
+//! replaced as a whole, those with more than a changed dependency first: a crash in between leaves dependencies at one
+//! end only, and reading joins the ends.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use pitcrew_protocol::{Task, TaskId, TeamDir};
+
+use super::backend::Files;
+use super::disk::{Snapshot, Stamp, Temp, failed, is_absent, make_dir, remove_file};
+use super::folders::Changed;
+use super::lock::Lock;
+use super::reapply::{self, Write};
+use super::teams::{parse, pretty};
+use super::update::{self, Fault, Plan};
+use crate::{StoreError, TaskEdit, TaskTable, table};
+
+/// How often an edit is made before we give up, and from which time on with the list locked as a whole.
+const TRIES: usize = 20;
+const LOCKED_FROM: usize = 2;
+
+/// So many files are worth a thread of their own to read.
+const FILES_A_THREAD: usize = 512;
+
+/// The tables of all teams that were asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Tables {
+    teams: Mutex<HashMap<TeamDir, Arc<Mutex<Table>>>>,
+}
+
+/// A team's task files as they were read.
+#[derive(Debug, Default)]
+struct Table {
+    files: HashMap<String, Entry>,
+    high_water: u64,
+    current: Option<Reading>,
+}
+
+/// One task file; `task` is absent when it holds something else, which keeps its id taken.
+#[derive(Debug)]
+struct Entry {
+    stamp: Stamp,
+    task: Option<Task>,
+}
+
+/// The tasks at one moment.
+#[derive(Clone, Debug)]
+struct Reading {
+    table: Arc<TaskTable>,
+    listed: Arc<[Task]>,
+}
+
+impl Tables {
+    fn of(&self, team: &TeamDir) -> Arc<Mutex<Table>> {
+        let mut teams = self.teams.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(teams.entry(team.clone()).or_default())
+    }
+
+    pub(crate) fn forget(&self, team: &TeamDir) {
+        self.teams.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+    }
+}
+
+impl Files {
+    pub(crate) fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
+        self.must_exist(team)?;
+        let reading = self.read_tasks(team, None)?;
+        if self.verify_tasks(team)? {
+            return Ok(self.read_tasks(team, None)?.listed);
+        }
+        Ok(reading.listed)
+    }
+
+    pub(crate) fn edit_tasks(&self, team: &TeamDir, mut edit: TaskEdit) -> Result<(), StoreError> {
+        self.must_exist(team)?;
+        let list = self.paths.task_list(team);
+        make_dir(&self.paths.tasks(team))?;
+        for tries in 0..TRIES {
+            self.read_tasks(team, None)?;
+            self.verify_tasks(team)?;
+            let lock = if tries >= LOCKED_FROM { Some(Lock::take(&list)?) } else { None };
+            let before = self.read_tasks(team, lock.as_ref())?.table;
+            let mut edited = TaskTable::clone(&before);
+            edit(&mut edited)?;
+            table::settle(&before, &mut edited)?;
+            let Some(changes) = self.prepare(team, &before, &edited)? else { return Ok(()) };
+            let mut lock = match lock {
+                Some(lock) => lock,
+                None => Lock::take(&list)?,
+            };
+            self.disk.crash_point("list locked");
+            let now = self.read_tasks(team, Some(&lock))?.table;
+            if (!Arc::ptr_eq(&now, &before) && *now != *before) || !lock.is_held() {
+                continue;
+            }
+            let written = self.put(changes)?;
+            drop(lock);
+            self.disk.crash_point("list unlocked");
+            self.disk.force_dir(&self.paths.tasks(team))?;
+            for (path, stamp, write) in written {
+                self.recent.note(&path, stamp, [write]);
+            }
+            self.verify_tasks(team)?;
+            return Ok(());
+        }
+        Err(StoreError::Locked { path: list, waited_ms: 0 })
+    }
+
+    /// Writes what an edit changed to temporary files; `None` when it changed nothing.
+    fn prepare(&self, team: &TeamDir, before: &TaskTable, edited: &TaskTable) -> Result<Option<Changes>, StoreError> {
+        let mut changed: Vec<(&Task, Option<&Task>)> = edited
+            .tasks
+            .iter()
+            .map(|(id, task)| (task, before.tasks.get(id)))
+            .filter(|(task, was)| *was != Some(task))
+            .collect();
+        let removed: Vec<PathBuf> = before
+            .tasks
+            .keys()
+            .filter(|id| !edited.tasks.contains_key(*id))
+            .map(|id| self.paths.task(team, id))
+            .collect();
+        if changed.is_empty() && removed.is_empty() {
+            return Ok(None);
+        }
+        changed.sort_by_key(|(task, was)| differs_in_edges_only(task, *was));
+        let first_mentions = changed.partition_point(|(task, was)| !differs_in_edges_only(task, *was));
+        let mut written = Vec::with_capacity(changed.len());
+        for (task, was) in changed {
+            let path = self.paths.task(team, &task.id);
+            let bytes = pretty(task).map_err(|fault| fault.at(&path))?;
+            let temp = self.disk.write_temp(&path, &bytes, None)?;
+            written.push(Put { path, temp, write: Write::Task(Box::new((was.cloned(), task.clone()))) });
+        }
+        let mentions = written.split_off(first_mentions);
+        let high_water = if removed.is_empty() {
+            None
+        } else {
+            let path = self.paths.high_water(team);
+            let highest = edited.next_id.saturating_sub(1).to_string();
+            Some((self.disk.write_temp(&path, highest.as_bytes(), None)?, path))
+        };
+        Ok(Some(Changes { high_water, tasks: written, removed, mentions }))
+    }
+
+    /// Puts an edit in place; only under the list's lock.
+    fn put(&self, changes: Changes) -> Result<Vec<(PathBuf, Option<Stamp>, Write)>, StoreError> {
+        if let Some((temp, path)) = changes.high_water {
+            temp.rename(&path)?;
+            self.disk.crash_point("high water mark raised");
+        }
+        let mut done = Vec::new();
+        let mut place = |put: Put| -> Result<(), StoreError> {
+            let stamp = put.temp.rename(&put.path)?;
+            self.disk.crash_point("task replaced");
+            done.push((put.path, Some(stamp), put.write));
+            Ok(())
+        };
+        for put in changes.tasks {
+            place(put)?;
+        }
+        let mut removed = Vec::new();
+        for path in changes.removed {
+            remove_file(&path)?;
+            self.disk.crash_point("task removed");
+            removed.push((path, None, Write::NoTask));
+        }
+        for put in changes.mentions {
+            place(put)?;
+        }
+        done.extend(removed);
+        Ok(done)
+    }
+
+    /// Puts task changes back that a writer without the lock has overwritten; whether there was one.
+    pub(crate) fn verify_tasks(&self, team: &TeamDir) -> Result<bool, StoreError> {
+        let list = self.paths.task_list(team);
+        let mut any = false;
+        for path in self.recent.known_in(&self.paths.tasks(team)) {
+            let Ok(meta) = fs::metadata(&path) else { continue };
+            if self.recent.suspects(&path, &Stamp::of(&meta)).is_empty() {
+                continue;
+            }
+            let updated = update::update(&self.disk, &path, &list, |before| {
+                let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
+                let suspects = self.recent.suspects(&path, &snapshot.stamp);
+                if matches!(suspects.last(), Some(Write::NoTask)) {
+                    return Ok(Plan::Remove(None));
+                }
+                let mut task: Task = parse(&snapshot.bytes)?;
+                let mut is_lost = false;
+                for write in &suspects {
+                    let Write::Task(change) = write else { continue };
+                    is_lost |= reapply::merge_task(change.0.as_ref(), &change.1, &mut task);
+                }
+                if is_lost { Ok(Plan::Write(pretty(&task)?, None)) } else { Ok(Plan::Keep(Some(snapshot.stamp))) }
+            })?;
+            if let Some(stamp) = updated.written.or(updated.value) {
+                self.recent.settle(&path, stamp);
+            }
+            if updated.value.is_none() {
+                any = true;
+                tracing::warn!(path = %path.display(), "put an overwritten change of a task back");
+            }
+        }
+        Ok(any)
+    }
+
+    /// The tasks as they are now; read again only as far as they changed.
+    fn read_tasks(&self, team: &TeamDir, lock: Option<&Lock>) -> Result<Reading, StoreError> {
+        let folder = self.paths.tasks(team);
+        let table = self.tables.of(team);
+        let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = self.folders.lock().unwrap_or_else(PoisonError::into_inner).changed(team, &folder);
+        let done = self.catch_up(team, &folder, &mut table, changed, lock);
+        if done.is_err() {
+            // What the queue told is used up: start over next time.
+            table.current = None;
+            self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
+        }
+        done
+    }
+
+    fn catch_up(
+        &self,
+        team: &TeamDir,
+        folder: &Path,
+        table: &mut Table,
+        changed: Changed,
+        lock: Option<&Lock>,
+    ) -> Result<Reading, StoreError> {
+        let (names, is_mark_due) = match (&changed, &table.current) {
+            (Changed::Only(names), Some(reading)) if !names.iter().any(|n| matters(n)) => return Ok(reading.clone()),
+            (Changed::Only(names), Some(_)) => {
+                let stems = names.iter().filter_map(|n| n.strip_suffix(".json")).map(str::to_owned).collect();
+                (stems, names.contains(HIGH_WATER))
+            }
+            (Changed::Only(_), None) | (Changed::Unknown, _) => (list(folder)?, true),
+        };
+        let is_all = matches!(changed, Changed::Unknown) || table.current.is_none();
+        if is_all {
+            let there: std::collections::HashSet<&String> = names.iter().collect();
+            table.files.retain(|stem, _| there.contains(stem));
+        }
+        let (read, torn) = read_all(folder, &names, &table.files)?;
+        let is_same = read.is_empty() && torn.is_empty() && table.current.is_some();
+        for (stem, entry) in read {
+            match entry {
+                Some(entry) => _ = table.files.insert(stem, entry),
+                None => _ = table.files.remove(&stem),
+            }
+        }
+        for stem in torn {
+            match self.read_torn(team, &stem, lock)? {
+                Some(entry) => _ = table.files.insert(stem, entry),
+                None => _ = table.files.remove(&stem),
+            }
+        }
+        let high_water = if is_mark_due { self.read_high_water(team)? } else { table.high_water };
+        if is_same
+            && is_all
+            && high_water == table.high_water
+            && let Some(reading) = &table.current
+        {
+            return Ok(reading.clone());
+        }
+        table.high_water = high_water;
+        let reading = table.reading();
+        table.current = Some(reading.clone());
+        Ok(reading)
+    }
+
+    fn read_torn(&self, team: &TeamDir, stem: &str, lock: Option<&Lock>) -> Result<Option<Entry>, StoreError> {
+        let path = self.paths.tasks(team).join(format!("{stem}.json"));
+        let list = self.paths.task_list(team);
+        let parse = |snapshot: Option<&Snapshot>| snapshot.map(|s| Entry::of(stem, s)).transpose();
+        match lock {
+            None => update::read(&path, &list, parse),
+            Some(_) => update::read_locked(&path, parse),
+        }
+    }
+
+    fn read_high_water(&self, team: &TeamDir) -> Result<u64, StoreError> {
+        let path = self.paths.high_water(team);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text.trim().parse().unwrap_or(0)),
+            Err(error) if is_absent(&error) => Ok(0),
+            Err(error) => Err(failed("read", &path)(error)),
+        }
+    }
+}
+
+const HIGH_WATER: &str = ".highwatermark";
+
+/// What an edit changed, ready to be put in place.
+struct Changes {
+    high_water: Option<(Temp, PathBuf)>,
+    tasks: Vec<Put>,
+    removed: Vec<PathBuf>,
+    mentions: Vec<Put>,
+}
+
+struct Put {
+    path: PathBuf,
+    temp: Temp,
+    write: Write,
+}
+
+impl Entry {
+    fn of(stem: &str, snapshot: &Snapshot) -> Result<Self, Fault> {
+        let task: Option<Task> = match parse::<Task>(&snapshot.bytes) {
+            Ok(task) => Some(task).filter(|t| t.id.as_str() == stem),
+            // Whole, but no task: somebody else's, or of a later version. A cut one is torn.
+            Err(fault) => parse::<serde_json::Value>(&snapshot.bytes).map(|_| None).map_err(|_| fault)?,
+        };
+        if task.is_none() {
+            tracing::debug!(stem, "a file among the tasks is no task");
+        }
+        Ok(Self { stamp: snapshot.stamp, task })
+    }
+}
+
+impl Table {
+    fn reading(&self) -> Reading {
+        let mut tasks: BTreeMap<TaskId, Task> =
+            self.files.values().filter_map(|e| e.task.as_ref()).map(|t| (t.id.clone(), t.clone())).collect();
+        let numbers = self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
+        let highest = numbers.max().unwrap_or(0).max(self.high_water);
+        // A crash after a removal leaves mentions of what is gone; ids are not used again, so they mean nothing.
+        let is_gone = |id: &TaskId| (1..=highest).contains(&id.number()) && !self.files.contains_key(id.as_str());
+        table::drop_mentions(&mut tasks, is_gone);
+        table::join_ends(&mut tasks);
+        let listed = tasks.values().cloned().collect();
+        Reading { table: Arc::new(TaskTable { tasks, next_id: highest.saturating_add(1) }), listed }
+    }
+}
+
+fn matters(name: &str) -> bool {
+    name.ends_with(".json") || name == HIGH_WATER
+}
+
+fn differs_in_edges_only(task: &Task, was: Option<&Task>) -> bool {
+    let Some(was) = was else { return false };
+    let was = Task { blocks: task.blocks.clone(), blocked_by: task.blocked_by.clone(), ..was.clone() };
+    was == *task
+}
+
+/// The stems of all task files.
+fn list(folder: &Path) -> Result<Vec<String>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if is_absent(&error) => return Ok(Vec::new()),
+        Err(error) => return Err(failed("list", folder)(error)),
+    };
+    let mut stems = Vec::new();
+    for entry in entries {
+        let name = entry.map_err(failed("list", folder))?.file_name();
+        if let Some(stem) = name.to_str().and_then(|n| n.strip_suffix(".json")) {
+            stems.push(stem.to_owned());
+        }
+    }
+    Ok(stems)
+}
+
+/// Files that were read, gone ones as `None`; and those that were torn.
+type ReadAll = (Vec<(String, Option<Entry>)>, Vec<String>);
+
+/// Reads the named files, but for those whose stamp is known, on as many threads as are worth it.
+fn read_all(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> Result<ReadAll, StoreError> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = (stems.len() / FILES_A_THREAD).clamp(1, cores);
+    let share = stems.len().div_ceil(threads).max(1);
+    if threads == 1 {
+        return read_share(folder, stems, known);
+    }
+    let shares = std::thread::scope(|scope| {
+        let readers: Vec<_> =
+            stems.chunks(share).map(|stems| scope.spawn(move || read_share(folder, stems, known))).collect();
+        readers.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+    });
+    let mut all: ReadAll = (Vec::new(), Vec::new());
+    for share in shares {
+        let stopped = || failed("read", folder)(std::io::Error::other("a reading thread panicked"));
+        let (read, torn) = share.map_err(|_| stopped())??;
+        all.0.extend(read);
+        all.1.extend(torn);
+    }
+    Ok(all)
+}
+
+fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> Result<ReadAll, StoreError> {
+    let mut all: ReadAll = (Vec::with_capacity(stems.len()), Vec::new());
+    for stem in stems {
+        let path = folder.join(format!("{stem}.json"));
+        if let Some(entry) = known.get(stem)
+            && !entry.stamp.is_fresh()
+            && fs::metadata(&path).is_ok_and(|meta| Stamp::of(&meta) == entry.stamp)
+        {
+            continue;
+        }
+        match Snapshot::read(&path)?.map(|s| Entry::of(stem, &s)) {
+            None => all.0.push((stem.clone(), None)),
+            Some(Ok(entry)) => all.0.push((stem.clone(), Some(entry))),
+            Some(Err(Fault::Torn(_))) => all.1.push(stem.clone()),
+            Some(Err(Fault::Failed(error))) => return Err(error),
+        }
+    }
+    Ok(all)
+}

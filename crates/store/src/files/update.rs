@@ -1,0 +1,192 @@
+//! Changing a file that others change too: read, build and force the new file without the lock, then check and rename
+//! under it.
+//!
+//! Source: dependencies, "The lock, in practice": a reference client that meets a held lock drops its own message, so the
+//! lock is held for a check and a rename only. When the file changed meanwhile all is done again, the third time under
+//! the lock as a whole.
+
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use super::disk::{Disk, Snapshot, Stamp};
+use super::lock::Lock;
+use crate::StoreError;
+
+/// From this try on the lock is held as a whole.
+const LOCKED_FROM: usize = 2;
+
+/// How often an update is tried before we give up; writers that hold no lock can spoil even a locked one.
+const TRIES: usize = 20;
+
+/// How often a torn file is read again under the lock, and the pause before that: some writers hold no lock, and take
+/// far less than this from truncating a file to filling it.
+const TORN_TRIES: usize = 5;
+const TORN_PAUSE: Duration = Duration::from_millis(10);
+
+/// What to do with a file that was read.
+pub(crate) enum Plan<T> {
+    /// Put these bytes in its place.
+    Write(Vec<u8>, T),
+    /// Take the file away.
+    Remove(T),
+    /// Leave it.
+    Keep(T),
+}
+
+/// Why nothing could be planned or read.
+#[derive(Debug)]
+pub(crate) enum Fault {
+    /// The file is empty, cut, or not what it should be; perhaps somebody is writing it just now.
+    Torn(String),
+    /// Anything else.
+    Failed(StoreError),
+}
+
+impl<E: Into<StoreError>> From<E> for Fault {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Fault {
+    /// The fault as an error about the file at `path`.
+    pub(crate) fn at(self, path: &Path) -> StoreError {
+        match self {
+            Self::Torn(reason) => StoreError::Corrupt { path: path.to_owned(), reason },
+            Self::Failed(error) => error,
+        }
+    }
+}
+
+/// What an update did, and the stamp of the file it wrote.
+pub(crate) struct Updated<T> {
+    pub(crate) value: T,
+    pub(crate) written: Option<Stamp>,
+}
+
+/// Changes the file at `path`, which is locked as `lock_of`.
+///
+/// # Errors
+/// What `plan` says, [`StoreError::Corrupt`] for a file that is torn under the lock too, and the errors of lock and disk.
+/// The file is unchanged then, and no temporary file is left.
+pub(crate) fn update<T>(
+    disk: &Disk,
+    path: &Path,
+    lock_of: &Path,
+    mut plan: impl FnMut(Option<&Snapshot>) -> Result<Plan<T>, Fault>,
+) -> Result<Updated<T>, StoreError> {
+    let mut torn = 0;
+    let mut tries = 0;
+    while tries < TRIES {
+        let mut lock = if tries >= LOCKED_FROM { Some(Lock::take(lock_of)?) } else { None };
+        let before = Snapshot::read(path)?;
+        let planned = match plan(before.as_ref()) {
+            Ok(planned) => planned,
+            Err(Fault::Failed(error)) => return Err(error),
+            Err(Fault::Torn(reason)) => {
+                if lock.is_some() {
+                    torn += 1;
+                    if torn >= TORN_TRIES {
+                        return Err(StoreError::Corrupt { path: path.to_owned(), reason });
+                    }
+                    thread::sleep(TORN_PAUSE);
+                }
+                tries = LOCKED_FROM;
+                continue;
+            }
+        };
+        tries += 1;
+        let (temp, value) = match planned {
+            Plan::Keep(value) => return Ok(Updated { value, written: None }),
+            Plan::Remove(value) => (None, value),
+            Plan::Write(bytes, value) => {
+                (Some(disk.write_temp(path, &bytes, before.as_ref().map(Snapshot::mode))?), value)
+            }
+        };
+        let mut held = match lock.take() {
+            Some(held) => held,
+            None => Lock::take(lock_of)?,
+        };
+        disk.crash_point("locked");
+        if !Snapshot::still_holds(before.as_ref(), path)? || !held.is_held() {
+            continue;
+        }
+        let written = match temp {
+            Some(temp) => Some(temp.rename(path)?),
+            None => {
+                super::disk::remove_file(path)?;
+                None
+            }
+        };
+        disk.crash_point("renamed");
+        drop(held);
+        disk.crash_point("lock given back");
+        disk.force_dir(path.parent().unwrap_or(path))?;
+        disk.crash_point("folder forced");
+        return Ok(Updated { value, written });
+    }
+    Err(StoreError::Locked { path: path.to_owned(), waited_ms: 0 })
+}
+
+/// Reads the file at `path`; a torn one is read again under the lock before it is called corrupt.
+///
+/// # Errors
+/// [`StoreError::Corrupt`], and the errors of lock and disk.
+pub(crate) fn read<T>(
+    path: &Path,
+    lock_of: &Path,
+    mut parse: impl FnMut(Option<&Snapshot>) -> Result<T, Fault>,
+) -> Result<T, StoreError> {
+    let mut torn = 0;
+    loop {
+        let lock = if torn > 0 { take_if_writable(lock_of)? } else { None };
+        match parse(Snapshot::read(path)?.as_ref()) {
+            Ok(value) => return Ok(value),
+            Err(Fault::Failed(error)) => return Err(error),
+            Err(Fault::Torn(reason)) if torn >= TORN_TRIES => {
+                return Err(StoreError::Corrupt { path: path.to_owned(), reason });
+            }
+            Err(Fault::Torn(_)) => {
+                if lock.is_some() || torn > 0 {
+                    thread::sleep(TORN_PAUSE);
+                }
+                torn += 1;
+            }
+        }
+    }
+}
+
+/// Reads the file at `path` while the caller holds its lock.
+///
+/// # Errors
+/// As [`read`].
+pub(crate) fn read_locked<T>(
+    path: &Path,
+    mut parse: impl FnMut(Option<&Snapshot>) -> Result<T, Fault>,
+) -> Result<T, StoreError> {
+    for _ in 1..TORN_TRIES {
+        match parse(Snapshot::read(path)?.as_ref()) {
+            Ok(value) => return Ok(value),
+            Err(Fault::Failed(error)) => return Err(error),
+            Err(Fault::Torn(_)) => thread::sleep(TORN_PAUSE),
+        }
+    }
+    parse(Snapshot::read(path)?.as_ref()).map_err(|fault| fault.at(path))
+}
+
+/// The lock, or none where we may only read.
+fn take_if_writable(lock_of: &Path) -> Result<Option<Lock>, StoreError> {
+    match Lock::take(lock_of) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(StoreError::Io { source, .. })
+            if matches!(
+                source.kind(),
+                std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
