@@ -4,6 +4,7 @@
 //! carries that out.
 
 pub mod agent;
+mod crew;
 pub mod definitions;
 mod driver;
 pub mod events;
@@ -13,6 +14,7 @@ pub mod process;
 pub mod prompts;
 pub mod run;
 pub mod settings;
+mod team_tools;
 pub mod tools;
 pub mod transcript;
 pub mod worktree;

@@ -13,7 +13,9 @@ use pitcrew_protocol::{AgentName, ApiError};
 use pitcrew_team::Teams;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
 
+use crate::crew;
 use crate::events::RunEvent;
 use crate::gate::PermissionMode;
 use crate::settings::Settings;
@@ -33,6 +35,8 @@ pub struct RunOptions {
     pub cwd: PathBuf,
     /// The root: plans are kept below it, and the user's agent definitions.
     pub root: PathBuf,
+    /// The user's home, for `~` in rules and for the user's instructions.
+    pub home: Option<PathBuf>,
     /// The id of this session, as `lead_session_id` and in the stream.
     pub session_id: String,
     /// How models are opened.
@@ -146,6 +150,21 @@ pub struct RunHandle {
     pub events: mpsc::Receiver<RunEvent>,
     pub(crate) stopper: Stopper,
     pub(crate) outcome: oneshot::Receiver<RunOutcome>,
+    pub(crate) task: Option<JoinHandle<()>>,
+}
+
+/// Where teams are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Runtime;
+
+impl Runtime {
+    /// Starts a run. It goes on by itself, in tasks of this process, until its outcome.
+    ///
+    /// # Errors
+    /// When the team, the model or the settings cannot be used, another process runs the team, or a hook refuses the goal.
+    pub async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
+        crew::start(options).await
+    }
 }
 
 impl RunHandle {
@@ -158,6 +177,10 @@ impl RunHandle {
     /// Waits for the end, passing over the events that nobody read.
     pub async fn outcome(mut self) -> RunOutcome {
         while self.events.recv().await.is_some() {}
+        if let Some(task) = self.task.take() {
+            // A panic in it shows as a missing outcome.
+            let _panicked = task.await;
+        }
         (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {
             team: self.team.clone(),
             end: RunEnd::Failed { reason: "the team's loop ended without an outcome".to_owned() },
@@ -297,6 +320,12 @@ pub enum RunError {
         /// Why.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A hook refused the goal.
+    #[error("a hook refused the goal: {reason}")]
+    Refused {
+        /// What it said.
+        reason: String,
     },
     /// An agent definition, a hook or a rule in the settings is not usable.
     #[error("the settings cannot be used")]

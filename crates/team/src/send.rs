@@ -40,6 +40,9 @@ impl Team {
     pub async fn send(&self, actor: &Actor, input: SendMessageInput, call: Option<&str>) -> Result<Sent, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(actor, &config)?;
+        if speaker.rank == Rank::Outside && self.ended().await?.member(&speaker.name).is_some() {
+            return Err(refusal::denied(format!("'{}' was a member of this team", speaker.name)));
+        }
         self.count_call().await?;
         match input {
             SendMessageInput::Message { recipient, content, summary } => {

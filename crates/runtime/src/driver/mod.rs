@@ -12,5 +12,7 @@ mod model_call;
 mod run;
 mod seat;
 
+pub(crate) use inbox::task_notification;
+pub(crate) use log::{Log, LogError, chain, output_file};
 pub(crate) use run::{Driver, Link, Start, link};
 pub(crate) use seat::{Report, ReportKind, Seat, Sink, System};

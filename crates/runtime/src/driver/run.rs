@@ -210,7 +210,7 @@ impl Driver {
         })
     }
 
-    async fn tell_crew(&self, kind: ReportKind) -> Outcome {
+    async fn tell_crew(&mut self, kind: ReportKind) -> Outcome {
         let _closed = self.seat.reports.send(self.seat.report(kind)).await;
         Outcome::Done
     }
@@ -312,7 +312,7 @@ impl Driver {
         }
     }
 
-    async fn switch(&self, mode: PermissionMode) -> Outcome {
+    async fn switch(&mut self, mode: PermissionMode) -> Outcome {
         self.seat.sink.tell(RunEvent::ModeChanged { agent: self.seat.name.clone(), mode }).await;
         Outcome::Happened(Event::ModeChanged(mode))
     }

@@ -8,6 +8,7 @@ use pitcrew_protocol::{
     TaskUpdateInput, TeamCreateInput,
 };
 use pitcrew_store::{Backend, MemoryBackend};
+
 use pitcrew_team::{Actor, Clock, CreateTeam, Mail, OnTaken, Sent, SpawnMember, Team, Teams};
 
 #[derive(Debug)]
@@ -20,7 +21,7 @@ impl Clock for StillClock {
 }
 
 pub(crate) struct Crew {
-    pub(crate) backend: MemoryBackend,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) clock: Arc<StillClock>,
     pub(crate) teams: Teams,
     pub(crate) team: Team,
@@ -83,9 +84,12 @@ impl Crew {
     }
 
     pub(crate) async fn with(limits: Limits) -> Self {
-        let backend = MemoryBackend::new();
+        Self::on(Arc::new(MemoryBackend::new()), limits).await
+    }
+
+    pub(crate) async fn on(backend: Arc<dyn Backend>, limits: Limits) -> Self {
         let clock = Arc::new(StillClock(AtomicI64::new(1_795_175_309_433)));
-        let teams = Teams::seeded(Arc::new(backend.clone()), limits, clock.clone(), 1);
+        let teams = Teams::seeded(backend.clone(), limits, clock.clone(), 1);
         let (team, _) = teams.create(create("probe")).await.unwrap();
         team.spawn(member("worker")).await.unwrap();
         team.spawn(member("planner")).await.unwrap();

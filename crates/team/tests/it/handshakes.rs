@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Frame, SendMessageInput};
-use pitcrew_store::{Backend as _, Event};
+use pitcrew_store::Event;
 use pitcrew_team::{Actor, PermissionAnswer, PermissionAsk, RequestKind};
 use serde_json::json;
 

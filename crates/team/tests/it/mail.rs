@@ -1,7 +1,6 @@
 //! Taking mail, and what of it is believed.
 
 use pitcrew_protocol::{ErrorCode, MessageId};
-use pitcrew_store::Backend as _;
 use pitcrew_team::{Actor, DeliveryState, IdleNotice, IdleReason};
 
 use crate::crew::{Crew, as_member, is, message, name};

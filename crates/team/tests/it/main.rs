@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod crash;
+#[cfg(test)]
 mod crew;
 #[cfg(test)]
 mod handshakes;
@@ -11,8 +13,12 @@ mod mail;
 #[cfg(test)]
 mod members;
 #[cfg(test)]
+mod mortal;
+#[cfg(test)]
 mod send;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]
 mod teams;
+#[cfg(test)]
+mod whole;

@@ -2,7 +2,6 @@
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Frame, SendMessageInput};
-use pitcrew_store::Backend as _;
 use pitcrew_team::{Actor, DeliveryState, SentView};
 
 use crate::crew::{Crew, as_member, broadcast, is, message, name};
@@ -184,4 +183,6 @@ async fn nobody_speaks_as_a_member_that_is_gone() {
     let crew = Crew::new().await;
     crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap();
     is(&crew.refused(&as_member("worker"), message("planner", "boo")).await, ErrorCode::AgentNotFound);
+    let error = crew.refused(&Actor::Outside("worker".into()), message("planner", "boo")).await;
+    is(&error, ErrorCode::PermissionDenied);
 }

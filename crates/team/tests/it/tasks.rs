@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Frame, Limits, Rate, StatusChange, TaskStatus, TaskUpdateInput};
-use pitcrew_store::{Backend as _, Event};
+use pitcrew_store::Event;
 use pitcrew_team::{Actor, TaskListView, TaskView};
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Limits, Rate, TeamDir};
-use pitcrew_store::{Backend as _, Event};
+use pitcrew_store::Event;
 use pitcrew_team::{Actor, OnTaken};
 
 use crate::crew::{Crew, as_member, create, is, limits, name};

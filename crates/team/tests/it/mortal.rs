@@ -1,0 +1,156 @@
+//! A backend whose process dies at a chosen write: before it is done, or after it and before anybody hears of it.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use async_trait::async_trait;
+use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
+use pitcrew_store::{
+    Appended, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, MemoryBackend, RateScope, Slot,
+    StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
+};
+
+/// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
+#[derive(Debug, Default)]
+pub(crate) struct MortalBackend {
+    kept: MemoryBackend,
+    passed: AtomicU64,
+    dies_at: AtomicU64,
+}
+
+impl MortalBackend {
+    /// Lets the process die at the `n`th point from now, counted from 1; 0 lets it live.
+    pub(crate) fn die_at(&self, n: u64) {
+        self.passed.store(0, Ordering::SeqCst);
+        self.dies_at.store(n, Ordering::SeqCst);
+    }
+
+    /// How many points were passed.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passed.load(Ordering::SeqCst)
+    }
+
+    fn is_dead(&self) -> bool {
+        let dies_at = self.dies_at.load(Ordering::SeqCst);
+        dies_at != 0 && self.passed() >= dies_at
+    }
+
+    fn alive(&self) -> Result<(), StoreError> {
+        if self.is_dead() {
+            let source = io::Error::other("the process is dead");
+            return Err(StoreError::Io { action: "reach", path: PathBuf::from("memory"), source });
+        }
+        Ok(())
+    }
+
+    fn pass(&self) -> Result<(), StoreError> {
+        self.alive()?;
+        self.passed.fetch_add(1, Ordering::SeqCst);
+        self.alive()
+    }
+
+    async fn write<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.pass()?;
+        let done = call.await?;
+        self.pass()?;
+        Ok(done)
+    }
+
+    async fn read<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        self.alive()?;
+        call.await
+    }
+}
+
+#[async_trait]
+impl Backend for MortalBackend {
+    async fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
+        self.read(self.kept.teams()).await
+    }
+
+    async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
+        self.write(self.kept.create_team(config)).await
+    }
+
+    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+        self.read(self.kept.team(team)).await
+    }
+
+    async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError> {
+        self.write(self.kept.edit_team(team, edit)).await
+    }
+
+    async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
+        self.write(self.kept.archive_team(team)).await
+    }
+
+    fn team_file(&self, team: &TeamDir) -> PathBuf {
+        self.kept.team_file(team)
+    }
+
+    async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.read(self.kept.inbox(team, inbox)).await
+    }
+
+    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+        self.write(self.kept.append(team, inbox, message)).await
+    }
+
+    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+        self.write(self.kept.acknowledge(team, inbox, ids)).await
+    }
+
+    async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
+        self.write(self.kept.trim_inbox(team, inbox, keep)).await
+    }
+
+    async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
+        self.read(self.kept.tasks(team)).await
+    }
+
+    async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError> {
+        self.write(self.kept.edit_tasks(team, edit)).await
+    }
+
+    async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
+        self.write(self.kept.record(team, entries)).await
+    }
+
+    async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.journal(team)).await
+    }
+
+    async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+        self.write(self.kept.take_slot(scope, rate, now_ms)).await
+    }
+
+    async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError> {
+        self.write(self.kept.edit_document(team, name, edit)).await
+    }
+
+    async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
+        self.write(self.kept.append_log(team, log, lines)).await
+    }
+
+    async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
+        self.read(self.kept.log(team, log)).await
+    }
+
+    fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
+        self.kept.log_file(team, log)
+    }
+
+    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError> {
+        self.read(self.kept.take_lease(team, holder)).await
+    }
+
+    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
+        self.read(self.kept.lease_holder(team)).await
+    }
+
+    async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
+        self.read(self.kept.watch(team)).await
+    }
+}
