@@ -1,1 +1,50 @@
-//! team
+//! What a team can do: every operation of the API with its rules, identity, limits and receipts.
+//!
+//! This is the only room that decides. It keeps nothing in memory and touches no file: every answer is read from the
+//! store, every decision is made inside one of its edits, and so any number of processes may decide at once. Where
+//! things are kept is `store`'s, what they look like is `protocol`'s, how agents live is `runtime`'s.
+//!
+//! # Who is trusted
+//! Whoever can write below the root, that is any process of the same user, can forge an entry of an inbox, for the named
+//! dialect signs nothing: `from` is a claim. What passes through this crate is checked, since the caller says who it is and
+//! never what the message says it is: no member, user or outside writer can make a text that any reader takes for a
+//! frame or for another's. What is read is checked too: a frame counts only when its sender may send it to that receiver
+//! ([`Mail`]), everything else is text, so that a forger must at least be able to write files as the user.
+
+mod actor;
+mod clock;
+mod delivery;
+mod edit;
+mod ended;
+mod entropy;
+mod handshakes;
+mod mail;
+mod members;
+mod near;
+mod ours;
+mod refusal;
+mod requests;
+mod send;
+mod task_rules;
+mod tasks;
+mod team;
+mod teams;
+mod trace;
+mod views;
+
+/// The store behind a team, for what hangs on it and needs no decision: the logs of its agents, its lease, its watch.
+pub use pitcrew_store as store;
+
+pub use actor::Actor;
+pub use clock::{Clock, SystemClock};
+pub use delivery::{DeliveryState, Receipt};
+pub use handshakes::{Asked, PermissionAnswer, PermissionAsk};
+pub use mail::{IdleNotice, IdleReason, Mail};
+pub use members::{MemberRemoved, SpawnMember};
+pub use ours::SpawnRecord;
+pub use requests::{Answer, Request, RequestKind};
+pub use send::Sent;
+pub use team::Team;
+pub use teams::{CreateTeam, OnTaken, TeamSummary, Teams};
+pub use trace::{DeadLetter, MessageTrace};
+pub use views::{MessageView, SentView, SpawnView, TaskListView, TaskRowView, TaskView};

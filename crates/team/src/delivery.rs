@@ -1,0 +1,166 @@
+//! Putting messages into inboxes, with a receipt; and telling which will never be delivered.
+
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Frame, Message, MessageId, TeamConfig};
+use pitcrew_store::Event;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::wire_time;
+use crate::entropy::made_id;
+use crate::{Team, refusal};
+
+/// The characters in front of a text that would otherwise be taken for a frame: a word joiner, which is not seen, is no
+/// white space of JSON, and so makes every reader, the reference client's too, take what follows for text.
+const MASK: char = '\u{2060}';
+
+/// Where a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryState {
+    /// It is in the receiver's inbox, durably.
+    Persisted,
+    /// It is in the receiver's conversation.
+    Injected,
+    /// It is marked as read.
+    Acknowledged,
+    /// It will not be delivered.
+    Dead,
+}
+
+/// What a sender gets for a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// The message.
+    pub id: MessageId,
+    /// Whose inbox it is in.
+    pub to: AgentName,
+    /// Where it stands.
+    pub state: DeliveryState,
+}
+
+/// A message on its way.
+#[derive(Clone, Debug)]
+pub(crate) struct Letter {
+    pub(crate) id: MessageId,
+    pub(crate) from: String,
+    pub(crate) color: Option<String>,
+    pub(crate) to: AgentName,
+    pub(crate) text: String,
+    pub(crate) summary: Option<String>,
+}
+
+impl Letter {
+    /// A letter that carries `frame`; its sender must have been checked.
+    pub(crate) fn of_frame(
+        id: MessageId,
+        from: &str,
+        to: &AgentName,
+        frame: impl Into<Frame>,
+    ) -> Result<Self, ApiError> {
+        let text = frame_text(frame)?;
+        Ok(Self { id, from: from.to_owned(), color: None, to: to.clone(), text, summary: None })
+    }
+}
+
+/// A frame as the text of a message.
+pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
+    frame.into().to_text().map_err(|e| refusal::internal(format!("a frame cannot be written: {e}")))
+}
+
+impl Team {
+    /// Puts a letter into its receiver's inbox. A letter with an id that is there already is not put there again.
+    pub(crate) async fn deliver(&self, letter: Letter) -> Result<Receipt, ApiError> {
+        let Letter { id, from, color, to, text, summary } = letter;
+        let frame = Frame::detect(&text).map(|frame| frame.kind().to_owned());
+        let mut message = Message::new(&from, text, wire_time(self.now_ms())).with_id(&id);
+        (message.color, message.summary) = (color, summary);
+        let _either = self.ask(self.backend().append(self.dir(), &to.inbox_file(), message)).await?;
+        self.note([Event::MessagePersisted { id: id.clone(), from, to: to.clone(), frame }]).await;
+        // The receiver may have ended since it was looked up, and its mail been told as dead before this was in it.
+        if self.config().await?.member(to.as_str()).is_none() {
+            self.bury(&to, std::slice::from_ref(&id)).await?;
+            return Err(undeliverable(&to, &id));
+        }
+        Ok(Receipt { id, to, state: DeliveryState::Persisted })
+    }
+
+    /// Notes that messages in an ended member's inbox will not be delivered, and takes them out of its unread mail.
+    pub(crate) async fn bury(&self, to: &AgentName, ids: &[MessageId]) -> Result<(), ApiError> {
+        self.note(ids.iter().map(|id| dead(to, id))).await;
+        self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), ids)).await
+    }
+
+    /// The id of a message: new, or for a call that can be repeated always the same.
+    pub(crate) fn letter_id(
+        &self,
+        config: &TeamConfig,
+        call: Option<&str>,
+        parts: [&str; 3],
+    ) -> Result<MessageId, ApiError> {
+        let Some(call) = call else { return self.teams().entropy().message_id(self.now_ms()) };
+        let born = config.created_at_ms.unwrap_or(0).to_string();
+        let [kind, from, to] = parts;
+        Ok(made_id(&[self.dir().as_str(), &born, call, kind, from, to]))
+    }
+}
+
+/// The event of a message that will not be delivered.
+pub(crate) fn dead(to: &AgentName, id: &MessageId) -> Event {
+    Event::MessageDead { id: id.clone(), to: to.clone(), reason: format!("{to} has shut down") }
+}
+
+/// The error for a message to a member that has ended.
+pub(crate) fn undeliverable(to: &AgentName, id: &MessageId) -> ApiError {
+    let message = format!("Agent '{to}' has shut down; message {id} was not delivered");
+    ApiError::new(ErrorCode::AgentNotFound, message)
+        .with("agent", to.as_str())
+        .with("message_id", id.0.as_str())
+        .with("state", "dead")
+}
+
+/// Whether `error` is of [`undeliverable`]: the message is dead, and sending it again is of no use.
+pub(crate) fn is_undeliverable(error: &ApiError) -> bool {
+    error.code == ErrorCode::AgentNotFound && error.details.contains_key("message_id")
+}
+
+/// Whether some reader could take `text` for a frame. More than [`Frame::detect`]: other readers know other types, skip
+/// white space, and read JSON that ours refuses.
+pub(crate) fn looks_like_frame(text: &str) -> bool {
+    let json_space = [' ', '\t', '\n', '\r'];
+    let inner = text.trim_matches(json_space);
+    if !inner.starts_with('{') || !inner.ends_with('}') {
+        return false;
+    }
+    match pitcrew_protocol::from_text::<serde_json::Map<String, serde_json::Value>>(inner) {
+        Ok(object) => object.contains_key("type"),
+        Err(_) => true,
+    }
+}
+
+/// The text as it is stored: one that looks like a frame gets a character in front that makes it text for every reader.
+pub(crate) fn as_text(text: &str) -> String {
+    if looks_like_frame(text) { format!("{MASK}{text}") } else { text.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_any_reader_could_take_for_a_frame_is_masked() {
+        for text in [
+            r#"{"type":"shutdown_request","requestId":"x"}"#,
+            " \n{\"type\":\"anything\"}\t",
+            r#"{"\u0074ype":"shutdown_request"}"#,
+            r#"{"type":"shutdown_request","x":1e999}"#,
+            "{not json}",
+        ] {
+            assert!(looks_like_frame(text), "{text}");
+            assert!(!looks_like_frame(&as_text(text)), "{text}");
+            assert_eq!(Frame::detect(&as_text(text)), None);
+            assert!(serde_json::from_str::<serde_json::Value>(&as_text(text)).is_err(), "{text}");
+        }
+        for text in ["hello", r#"{"answer":42}"#, "{", "{ like this } and so on", "[{\"type\":\"x\"}]"] {
+            assert_eq!(as_text(text), text);
+        }
+    }
+}

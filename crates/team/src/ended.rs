@@ -1,0 +1,50 @@
+//! The members a team had: their names stay known, so that mail to them is told as dead and never mistaken for a typo.
+
+use pitcrew_protocol::{AgentName, ApiError};
+use serde::{Deserialize, Serialize};
+
+use crate::Team;
+
+/// The document's name.
+const DOCUMENT: &str = "ended";
+
+/// Everybody that ended, by order of ending.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    pub(crate) members: Vec<EndedMember>,
+}
+
+/// A member that ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct EndedMember {
+    pub(crate) name: AgentName,
+    pub(crate) at_ms: i64,
+    /// Whether its tasks are released and its mail is told as dead; false while that is being done.
+    pub(crate) settled: bool,
+}
+
+impl Ended {
+    pub(crate) fn member(&self, name: &str) -> Option<&EndedMember> {
+        self.members.iter().find(|m| m.name.as_str().to_lowercase() == name.to_lowercase())
+    }
+}
+
+impl Team {
+    /// Everybody that ended.
+    pub(crate) async fn ended(&self) -> Result<Ended, ApiError> {
+        self.edit_document(DOCUMENT, |ended: &mut Ended| Ok(ended.clone())).await
+    }
+
+    /// Notes that `name` ends, or that all that follows from it is done.
+    pub(crate) async fn note_ended(&self, name: &AgentName, settled: bool) -> Result<(), ApiError> {
+        let noted = EndedMember { name: name.clone(), at_ms: self.now_ms(), settled };
+        self.edit_document(DOCUMENT, move |ended: &mut Ended| {
+            match ended.members.iter_mut().find(|m| m.name == noted.name) {
+                Some(there) => there.settled = noted.settled,
+                None => ended.members.push(noted.clone()),
+            }
+            Ok(())
+        })
+        .await
+    }
+}

@@ -1,0 +1,357 @@
+//! The handshakes: shutting down, approving plans, allowing tools. Who may ask and answer is decided here; that an answer
+//! is given once, to the right request, is the ledger's (`requests`).
+
+use pitcrew_protocol::{
+    AgentName, ApiError, Foreign, Frame, LEAD_NAME, Member, PermissionRequest, PermissionResponse, PlanApprovalRequest,
+    PlanApprovalResponse, RequestSent, Responded, ShutdownApproved, ShutdownRejected, ShutdownRequest, TeamConfig,
+};
+use pitcrew_store::Event;
+use serde_json::{Value, json};
+
+use crate::actor::{Actor, Rank, Speaker};
+use crate::clock::wire_time;
+use crate::delivery::{Receipt, dead, frame_text, undeliverable};
+use crate::ours::SpawnRecord;
+use crate::requests::{Answer, Outgoing, Reply, Request, RequestKind};
+use crate::send::{Recipient, Sent};
+use crate::{Team, refusal};
+
+/// A request that was sent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The request.
+    pub request_id: String,
+    /// The receipt of the message that carries it.
+    pub receipt: Receipt,
+}
+
+/// What a teammate wants leave for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PermissionAsk {
+    /// The tool.
+    pub tool_name: String,
+    /// The call; asking again for the same call asks nothing new.
+    pub tool_use_id: String,
+    /// What the call is for.
+    pub description: String,
+    /// The call's input.
+    pub input: Value,
+    /// What would allow it from now on.
+    pub suggestions: Vec<Value>,
+}
+
+/// The lead's answer to such a request.
+#[derive(Clone, Debug, PartialEq)]
+pub enum PermissionAnswer {
+    /// The call may be made.
+    Allow {
+        /// With this input.
+        updated_input: Value,
+        /// What is allowed from now on.
+        updates: Vec<Value>,
+    },
+    /// The call may not be made.
+    Deny {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Team {
+    /// Asks the lead to approve the plan of `member`; a repeated `call` asks nothing new.
+    ///
+    /// # Errors
+    /// `agent_not_found`, `internal_error`.
+    pub async fn request_plan_approval(
+        &self,
+        member: &AgentName,
+        path: &str,
+        content: &str,
+        call: Option<&str>,
+    ) -> Result<Asked, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(&Actor::Member(member.clone()), &config)?;
+        let now_ms = self.now_ms();
+        let stem = self.teams().entropy().request_stem(now_ms)?;
+        let id = format!("plan_approval-{stem}@{}@{}", speaker.name, config.name);
+        let frame = PlanApprovalRequest {
+            kind: PlanApprovalRequest::TYPE.into(),
+            from: speaker.name.clone(),
+            timestamp: Some(wire_time(now_ms)),
+            plan_file_path: Some(path.to_owned()),
+            plan_content: Some(content.to_owned()),
+            plan: None,
+            request_id: id.clone(),
+            foreign: Foreign::default(),
+        };
+        let request = self.new_request(RequestKind::Plan, &speaker, AgentName::lead(), call, frame)?;
+        let (request_id, receipt) = self.ask_for(id, request).await?;
+        Ok(Asked { request_id, receipt })
+    }
+
+    /// Asks the lead for leave to call a tool; asking again for the same call asks nothing new.
+    ///
+    /// # Errors
+    /// `agent_not_found`, `internal_error`.
+    pub async fn request_permission(&self, member: &AgentName, ask: PermissionAsk) -> Result<Asked, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(&Actor::Member(member.clone()), &config)?;
+        let id = format!("perm-{}", self.teams().entropy().request_stem(self.now_ms())?);
+        let frame = PermissionRequest {
+            kind: PermissionRequest::TYPE.into(),
+            request_id: id.clone(),
+            agent_id: speaker.name.clone(),
+            tool_name: ask.tool_name.clone(),
+            tool_use_id: Some(ask.tool_use_id.clone()),
+            description: Some(ask.description),
+            input: Some(ask.input),
+            permission_suggestions: Some(ask.suggestions),
+            foreign: Foreign::default(),
+        };
+        let call = Some(ask.tool_use_id.as_str());
+        let mut request = self.new_request(RequestKind::Permission, &speaker, AgentName::lead(), call, frame)?;
+        request.tool = Some(ask.tool_name.clone());
+        let (request_id, receipt) = self.ask_for(id, request).await?;
+        self.note([permission(&request_id, member, &ask.tool_name, "asked")]).await;
+        Ok(Asked { request_id, receipt })
+    }
+
+    /// Answers a teammate's permission request, as the lead.
+    ///
+    /// # Errors
+    /// `permission_denied` for everybody else, `invalid_status` for an unknown or spent request.
+    pub async fn answer_permission(
+        &self,
+        actor: &Actor,
+        request_id: &str,
+        answer: PermissionAnswer,
+        call: Option<&str>,
+    ) -> Result<Receipt, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(actor, &config)?;
+        lead_only(&config, &speaker, "answer permission requests")?;
+        let approved = matches!(answer, PermissionAnswer::Allow { .. });
+        let (subtype, response, error) = match answer {
+            PermissionAnswer::Allow { updated_input, updates } => {
+                ("success", Some(json!({ "updated_input": updated_input, "permission_updates": updates })), None)
+            }
+            PermissionAnswer::Deny { reason } => ("error", None, Some(reason)),
+        };
+        let frame = PermissionResponse {
+            kind: PermissionResponse::TYPE.into(),
+            request_id: request_id.to_owned(),
+            subtype: subtype.to_owned(),
+            response,
+            error,
+            foreign: Foreign::default(),
+        };
+        let reply = self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
+        let (request, receipt) = self.reply(reply).await?;
+        let outcome = if approved { "allowed" } else { "denied" };
+        self.note([permission(request_id, &request.from, request.tool.as_deref().unwrap_or_default(), outcome)]).await;
+        Ok(receipt)
+    }
+
+    pub(crate) async fn request_shutdown(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        recipient: &str,
+        reason: Option<String>,
+        call: Option<&str>,
+    ) -> Result<Sent, ApiError> {
+        speaker.must_lead("ask a teammate to shut down")?;
+        not_signed(config)?;
+        refusal::check_length("content", reason.as_deref().unwrap_or_default(), self.limits().content_chars)?;
+        let now_ms = self.now_ms();
+        let to = match self.recipient(config, recipient).await? {
+            Recipient::Member(member) => member.name,
+            Recipient::Ended(name) => {
+                let id = self.letter_id(config, call, ["shutdown", speaker.frame_name(), name.as_str()])?;
+                self.note([dead(&name, &id)]).await;
+                return Err(undeliverable(&name, &id));
+            }
+        };
+        if to.as_str() == LEAD_NAME {
+            return Err(refusal::invalid("the lead cannot be asked to shut down; it ends with its team"));
+        }
+        let id = format!("shutdown-{}@{to}", self.teams().entropy().request_stem(now_ms)?);
+        let frame = ShutdownRequest {
+            kind: ShutdownRequest::TYPE.into(),
+            request_id: id.clone(),
+            from: Some(speaker.frame_name().to_owned()),
+            reason,
+            timestamp: Some(wire_time(now_ms)),
+            foreign: Foreign::default(),
+        };
+        let request = self.new_request(RequestKind::Shutdown, speaker, to.clone(), call, frame)?;
+        let (request_id, receipt) = self.ask_for(id, request).await?;
+        Ok(Sent::one(receipt, RequestSent::shutdown(to.as_str(), &request_id)))
+    }
+
+    pub(crate) async fn answer_shutdown(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        request_id: &str,
+        approve: bool,
+        content: Option<String>,
+        call: Option<&str>,
+    ) -> Result<Sent, ApiError> {
+        let Some(member) = config.member(&speaker.name).filter(|_| speaker.rank == Rank::Teammate) else {
+            return Err(refusal::denied("only the teammate that was asked may answer a shutdown request"));
+        };
+        let reason = content.unwrap_or_default();
+        refusal::check_length("content", &reason, self.limits().content_chars)?;
+        if !approve {
+            refusal::check_filled("content", &reason)?;
+        }
+        let frame = shutdown_frame(request_id, member, approve, &reason, wire_time(self.now_ms()));
+        let reply = self.new_reply(RequestKind::Shutdown, request_id, speaker, approve, call, frame)?;
+        let (_, receipt) = self.reply(reply).await?;
+        let answer = if approve {
+            Responded::shutdown_approved(&speaker.name, request_id)
+        } else {
+            Responded::shutdown_rejected(&speaker.name, &reason, request_id)
+        };
+        Ok(Sent::one(receipt, answer))
+    }
+
+    pub(crate) async fn answer_plan(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        (request_id, recipient): (&str, &str),
+        approve: bool,
+        content: Option<String>,
+        call: Option<&str>,
+    ) -> Result<Sent, ApiError> {
+        lead_only(config, speaker, "answer plans")?;
+        refusal::check_length("content", content.as_deref().unwrap_or_default(), self.limits().content_chars)?;
+        let (asker, mode) = match self.recipient(config, recipient).await? {
+            Recipient::Member(member) => (member.name.clone(), mode_after_plan(&member)),
+            Recipient::Ended(name) => {
+                let id = self.letter_id(config, call, ["plan", speaker.frame_name(), name.as_str()])?;
+                self.note([dead(&name, &id)]).await;
+                return Err(undeliverable(&name, &id));
+            }
+        };
+        let frame = PlanApprovalResponse {
+            kind: PlanApprovalResponse::TYPE.into(),
+            request_id: request_id.to_owned(),
+            approved: approve,
+            feedback: content.clone(),
+            timestamp: Some(wire_time(self.now_ms())),
+            permission_mode: approve.then_some(mode),
+            foreign: Foreign::default(),
+        };
+        let mut reply = self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
+        reply.asker = Some(asker.clone());
+        let (_, receipt) = self.reply(reply).await?;
+        let answer = if approve {
+            Responded::plan_approved(asker.as_str(), request_id)
+        } else {
+            Responded::plan_rejected(asker.as_str(), content.as_deref(), request_id)
+        };
+        Ok(Sent::one(receipt, answer))
+    }
+
+    fn new_request(
+        &self,
+        kind: RequestKind,
+        from: &Speaker,
+        to: AgentName,
+        call: Option<&str>,
+        frame: impl Into<Frame>,
+    ) -> Result<Request, ApiError> {
+        Ok(Request {
+            kind,
+            from: AgentName::foreign(from.frame_name()),
+            to,
+            at_ms: self.now_ms(),
+            tool: None,
+            call: call.map(str::to_owned),
+            ask: Some(self.outgoing(frame)?),
+            answer: None,
+        })
+    }
+
+    fn new_reply(
+        &self,
+        kind: RequestKind,
+        request_id: &str,
+        by: &Speaker,
+        approved: bool,
+        call: Option<&str>,
+        frame: impl Into<Frame>,
+    ) -> Result<Reply, ApiError> {
+        let (at_ms, call, frame) = (self.now_ms(), call.map(str::to_owned), self.outgoing(frame)?);
+        Ok(Reply {
+            kind,
+            request_id: request_id.to_owned(),
+            by: AgentName::foreign(&by.name),
+            asker: None,
+            answer: Answer { approved, at_ms, call, frame },
+        })
+    }
+
+    fn outgoing(&self, frame: impl Into<Frame>) -> Result<Outgoing, ApiError> {
+        let message = self.teams().entropy().message_id(self.now_ms())?;
+        Ok(Outgoing { message, unsent: Some(frame_text(frame)?) })
+    }
+}
+
+fn shutdown_frame(request_id: &str, member: &Member, approve: bool, reason: &str, at: String) -> Frame {
+    if approve {
+        return Frame::from(ShutdownApproved {
+            kind: ShutdownApproved::TYPE.into(),
+            request_id: request_id.to_owned(),
+            from: Some(member.name.to_string()),
+            timestamp: Some(at),
+            pane_id: member.tmux_pane_id.clone(),
+            backend_type: member.backend_type.clone(),
+            foreign: Foreign::default(),
+        });
+    }
+    Frame::from(ShutdownRejected {
+        kind: ShutdownRejected::TYPE.into(),
+        request_id: request_id.to_owned(),
+        from: Some(member.name.to_string()),
+        reason: Some(reason.to_owned()),
+        timestamp: Some(at),
+        foreign: Foreign::default(),
+    })
+}
+
+/// The mode a teammate goes on in once its plan is approved: its own, unless that is to plan.
+fn mode_after_plan(member: &Member) -> String {
+    let spawned = SpawnRecord::of(member).and_then(|record| record.mode);
+    let mode = member.mode.clone().or(spawned).filter(|mode| mode != "plan");
+    mode.unwrap_or_else(|| "default".to_owned())
+}
+
+/// Refuses everybody but the lead itself, the user included: the answer is the lead's word.
+fn lead_only(config: &TeamConfig, speaker: &Speaker, what: &str) -> Result<(), ApiError> {
+    if speaker.rank != Rank::Lead {
+        return Err(refusal::denied(format!("only the lead may {what}")));
+    }
+    not_signed(config)
+}
+
+/// Refuses to speak for the lead of a session, whose client signs what it writes.
+fn not_signed(config: &TeamConfig) -> Result<(), ApiError> {
+    if config.is_session_dialect() {
+        let message = format!("team '{}' is led by a session whose lead signs its own frames", config.name);
+        return Err(refusal::denied(message));
+    }
+    Ok(())
+}
+
+fn permission(request: &str, member: &AgentName, tool: &str, outcome: &str) -> Event {
+    Event::Permission {
+        request: request.to_owned(),
+        member: member.clone(),
+        tool: tool.to_owned(),
+        outcome: outcome.to_owned(),
+    }
+}

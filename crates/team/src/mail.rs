@@ -1,0 +1,244 @@
+//! The mail of one member: what is unread, what of it is a frame that counts, and how far it got.
+
+use pitcrew_protocol::{
+    AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId, TeamConfig,
+};
+use pitcrew_store::{Event, StoredMessage};
+
+use crate::Team;
+use crate::actor::{Actor, Speaker};
+use crate::clock::wire_time;
+use crate::delivery::{Letter, Receipt};
+use crate::ended::Ended;
+use crate::ours::SpawnRecord;
+use crate::requests::RequestKind;
+
+/// How many read messages stay in an inbox of ours.
+const READ_KEPT: usize = 500;
+
+/// How many more there may be before they are moved: an inbox is rewritten once in that many messages.
+const READ_SLACK: usize = 50;
+
+/// A message as its receiver takes it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mail {
+    /// The id.
+    pub id: MessageId,
+    /// The message as it stands in the inbox.
+    pub message: Message,
+    /// The frame it carries, when its sender may send such a frame to this receiver; otherwise the message is text.
+    pub frame: Option<Frame>,
+}
+
+impl Mail {
+    /// The request in it: its kind, its id, and the tool that leave is asked for.
+    pub(crate) fn request(&self) -> Option<(RequestKind, &str, Option<&str>)> {
+        match self.frame.as_ref()? {
+            Frame::ShutdownRequest(frame) => Some((RequestKind::Shutdown, &frame.request_id, None)),
+            Frame::PlanApprovalRequest(frame) => Some((RequestKind::Plan, &frame.request_id, None)),
+            Frame::PermissionRequest(frame) => {
+                Some((RequestKind::Permission, &frame.request_id, Some(&frame.tool_name)))
+            }
+            Frame::IdleNotification(_)
+            | Frame::TaskAssignment(_)
+            | Frame::TaskCompleted(_)
+            | Frame::ShutdownApproved(_)
+            | Frame::ShutdownRejected(_)
+            | Frame::ShutdownResponse(_)
+            | Frame::PlanApprovalResponse(_)
+            | Frame::PermissionResponse(_)
+            | Frame::TeammateTerminated(_) => None,
+        }
+    }
+}
+
+/// Why a teammate is idle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdleReason {
+    /// Its turn is over.
+    Available,
+    /// Its turn was cut off.
+    Interrupted,
+    /// Its turn failed.
+    Failed,
+}
+
+impl IdleReason {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Available => "available",
+            Self::Interrupted => "interrupted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// What a teammate tells its lead at the end of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleNotice {
+    /// Why it is idle.
+    pub reason: IdleReason,
+    /// What it did, in a few words.
+    pub summary: Option<String>,
+    /// The task it completed, and how that ended.
+    pub completed: Option<(String, String)>,
+    /// Why the turn failed.
+    pub failure: Option<String>,
+    /// The turn's last text.
+    pub result: Option<String>,
+}
+
+impl Team {
+    /// All mail of `name`, read and unread, in order.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn mail(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
+        let stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        self.verified(name, stored).await
+    }
+
+    /// The unread mail of `name`, in order.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn unread(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
+        let mut stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        stored.retain(|stored| !stored.message.is_read());
+        self.verified(name, stored).await
+    }
+
+    /// Notes that messages stand in the conversation of `name`: from now on they are delivered.
+    pub async fn injected(&self, name: &AgentName, ids: &[MessageId]) {
+        self.note(ids.iter().map(|id| Event::MessageInjected { id: id.clone(), to: name.clone() })).await;
+    }
+
+    /// Marks messages of `name` as read.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn acknowledge(&self, name: &AgentName, ids: &[MessageId]) -> Result<(), ApiError> {
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let inbox = name.inbox_file();
+        self.ask(self.backend().acknowledge(self.dir(), &inbox, ids)).await?;
+        self.note(ids.iter().map(|id| Event::MessageAcknowledged { id: id.clone(), to: name.clone() })).await;
+        let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
+        let read = there.iter().filter(|stored| stored.message.is_read()).count();
+        // A client that marks messages by their place would mark others if some were moved.
+        if read > READ_KEPT + READ_SLACK && self.config().await?.member(name.as_str()).is_some_and(is_ours) {
+            self.ask(self.backend().trim_inbox(self.dir(), &inbox, READ_KEPT)).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells the lead that `member` has ended its turn.
+    ///
+    /// # Errors
+    /// `agent_not_found`, `internal_error`.
+    pub async fn notify_idle(&self, member: &AgentName, notice: IdleNotice) -> Result<Receipt, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(&Actor::Member(member.clone()), &config)?;
+        let (completed_task_id, completed_status) = notice.completed.unzip();
+        let frame = IdleNotification {
+            kind: IdleNotification::TYPE.into(),
+            from: speaker.name.clone(),
+            timestamp: Some(wire_time(self.now_ms())),
+            idle_reason: Some(notice.reason.as_str().to_owned()),
+            summary: notice.summary,
+            completed_task_id,
+            completed_status,
+            failure_reason: notice.failure,
+            result: notice.result,
+            foreign: Foreign::default(),
+        };
+        let id = self.teams().entropy().message_id(self.now_ms())?;
+        let letter = Letter::of_frame(id, &speaker.name, &AgentName::lead(), frame)?;
+        self.deliver(Letter { color: speaker.color, ..letter }).await
+    }
+
+    async fn verified(&self, name: &AgentName, stored: Vec<StoredMessage>) -> Result<Vec<Mail>, ApiError> {
+        let mut mail: Vec<Mail> = stored
+            .into_iter()
+            .map(|StoredMessage { id, message }| Mail { id, frame: Frame::detect(&message.text), message })
+            .collect();
+        if mail.iter().all(|m| m.frame.is_none()) {
+            return Ok(mail);
+        }
+        let config = self.config().await?;
+        let gone = mail.iter().any(|m| m.frame.is_some() && config.member(&m.message.from).is_none());
+        let ended = if gone { self.ended().await? } else { Ended::default() };
+        for mail in &mut mail {
+            let post = Post { config: &config, ended: &ended, from: &mail.message.from, to: name.as_str() };
+            mail.frame = mail.frame.take().filter(|frame| post.admits(frame));
+        }
+        Ok(mail)
+    }
+}
+
+fn is_ours(member: &pitcrew_protocol::Member) -> bool {
+    let in_pane = member.tmux_pane_id.as_deref().is_some_and(|pane| pane.starts_with('%'));
+    SpawnRecord::of(member).is_some() && !in_pane
+}
+
+/// The way a frame came.
+struct Post<'a> {
+    config: &'a TeamConfig,
+    ended: &'a Ended,
+    from: &'a str,
+    to: &'a str,
+}
+
+impl Post<'_> {
+    /// Whether this sender may send this frame to this receiver.
+    fn admits(&self, frame: &Frame) -> bool {
+        match frame {
+            Frame::IdleNotification(f) => self.reports(Some(&f.from)),
+            Frame::TaskCompleted(f) => self.reports(Some(&f.from)),
+            Frame::ShutdownApproved(f) => self.reports(f.from.as_deref()),
+            Frame::ShutdownRejected(f) => self.reports(f.from.as_deref()),
+            Frame::ShutdownResponse(_) => self.reports(None),
+            Frame::PlanApprovalRequest(f) => self.asks(&f.from),
+            Frame::PermissionRequest(f) => self.asks(&f.agent_id),
+            Frame::TaskAssignment(f) => {
+                let by = f.assigned_by.as_deref();
+                self.is_lead(self.from) || (self.is_member() && by.is_none_or(|by| same(by, self.from)))
+            }
+            Frame::ShutdownRequest(f) => self.commands() && f.from.as_deref().is_none_or(|from| self.is_lead(from)),
+            Frame::PlanApprovalResponse(_) | Frame::PermissionResponse(_) => self.commands(),
+            Frame::TeammateTerminated(_) => false,
+        }
+    }
+
+    /// A teammate, or one that just ended, tells the lead about itself.
+    fn reports(&self, speaks_for: Option<&str>) -> bool {
+        let known = self.is_member() || self.ended.member(self.from).is_some();
+        known
+            && self.is_lead(self.to)
+            && !self.is_lead(self.from)
+            && speaks_for.is_none_or(|name| same(name, self.from))
+    }
+
+    /// A teammate asks the lead for something for itself.
+    fn asks(&self, asker: &str) -> bool {
+        self.is_member() && self.is_lead(self.to) && !self.is_lead(self.from) && same(asker, self.from)
+    }
+
+    /// The lead tells a teammate.
+    fn commands(&self) -> bool {
+        self.is_lead(self.from) && !self.is_lead(self.to)
+    }
+
+    fn is_member(&self) -> bool {
+        self.config.member(self.from).is_some()
+    }
+
+    fn is_lead(&self, name: &str) -> bool {
+        same(name, LEAD_NAME)
+    }
+}
+
+fn same(a: &str, b: &str) -> bool {
+    a.to_lowercase() == b.to_lowercase()
+}

@@ -1,0 +1,286 @@
+//! Members: how they join, change and leave. Starting and stopping what they run is `runtime`'s.
+
+use pitcrew_protocol::{
+    AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId, TaskId, TeamConfig,
+};
+use pitcrew_store::{Event, RateScope};
+use serde::Serialize;
+
+use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
+use crate::delivery::{Letter, is_undeliverable};
+use crate::entropy::made_id;
+use crate::ours::SpawnRecord;
+use crate::{Team, refusal};
+
+/// The permission modes there are.
+const MODES: [&str; 6] = ["default", "acceptEdits", "plan", "delegate", "dontAsk", "bypassPermissions"];
+
+/// What a new teammate is recorded with.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpawnMember {
+    /// The name it is to have; when that is taken it gets the next number.
+    pub name: String,
+    /// The agent definition it runs.
+    pub agent_type: String,
+    /// Its model.
+    pub model: String,
+    /// What it is to do.
+    pub prompt: String,
+    /// Whether it must have a plan approved first.
+    pub plan_mode_required: bool,
+    /// Its working folder.
+    pub cwd: String,
+    /// The permission mode it starts in.
+    pub mode: Option<String>,
+    /// What runs it; `in-process` when absent.
+    pub backend_type: Option<String>,
+    /// Its git worktree, when it has one of its own.
+    pub worktree_path: Option<String>,
+    /// The call that spawns it; a second spawn by the same call answers with the first one's member.
+    pub call: Option<String>,
+}
+
+/// What the end of a member left behind.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemberRemoved {
+    /// Its tasks that were not completed; they are pending again, without owner.
+    pub released: Vec<TaskId>,
+    /// Its unread messages; they are dead, and the members who sent them are told.
+    pub dead: Vec<MessageId>,
+}
+
+impl Team {
+    /// Records a new teammate.
+    ///
+    /// # Errors
+    /// `invalid_request` for a bad name, `agent_already_exists` for a name that shares an inbox with another, `rate_limit`.
+    pub async fn spawn(&self, spawn: SpawnMember) -> Result<Member, ApiError> {
+        let name = AgentName::new(&spawn.name).map_err(|e| refusal::bad_name(&spawn.name, &e))?;
+        if is_reserved(&name) && !one_form(&name, &AgentName::lead()) {
+            return Err(refusal::invalid(format!("'{name}' is a reserved name")).with("name", name.as_str()));
+        }
+        if let Some(mode) = &spawn.mode {
+            check_mode(mode)?;
+        }
+        let config = self.config().await?;
+        if let Some(there) = spawned_by(&config, spawn.call.as_deref()) {
+            return Ok(there.clone());
+        }
+        self.count_call().await?;
+        refusal::check_count("agents", self.limits().agents, config.members.len())?;
+        self.take_slot(RateScope::Spawns(self.dir().clone()), self.limits().spawn_rate, "spawns").await?;
+        let ended: Vec<AgentName> = self.ended().await?.members.into_iter().map(|m| m.name).collect();
+        let call = match &spawn.call {
+            Some(call) => call.clone(),
+            None => self.teams().entropy().token()?,
+        };
+        let (limit, now_ms, token) = (self.limits().agents, self.now_ms(), call.clone());
+        let record = SpawnRecord { call: Some(call), mode: spawn.mode.clone() };
+        let config = self
+            .edit_config(move |config| {
+                if spawned_by(config, record.call.as_deref()).is_none() {
+                    refusal::check_count("agents", limit, config.members.len())?;
+                    let member = new_member(config, &ended, &name, &spawn, &record, now_ms)?;
+                    config.members.push(member);
+                }
+                Ok(())
+            })
+            .await?;
+        let member = spawned_by(&config, Some(&token)).cloned();
+        let member = member.ok_or_else(|| refusal::internal("the new member did not stay in the config"))?;
+        self.note([changed(&member.name, "spawned", None)]).await;
+        Ok(member)
+    }
+
+    /// Takes a teammate out of the team: its tasks go back to the pool, its unread mail is dead and the senders are told.
+    ///
+    /// # Errors
+    /// `permission_denied` for everybody but the lead and the user, and for the lead itself; `agent_not_found`.
+    pub async fn remove_member(&self, actor: &Actor, name: &AgentName) -> Result<MemberRemoved, ApiError> {
+        let config = self.config().await?;
+        Speaker::of(actor, &config)?.must_lead("remove a member")?;
+        let name = match config.member(name.as_str()) {
+            Some(member) => member.name.clone(),
+            None => match self.ended().await?.member(name.as_str()) {
+                Some(ended) if !ended.settled => ended.name.clone(),
+                Some(_) | None => return Err(refusal::unknown_agent(&config, name.as_str())),
+            },
+        };
+        if name.as_str() == LEAD_NAME {
+            return Err(refusal::denied("the lead cannot be removed; delete the team instead"));
+        }
+        self.count_call().await?;
+        self.note_ended(&name, false).await?;
+        self.settle_end(&name).await
+    }
+
+    /// Finishes every removal that a crash cut off.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn finish_removals(&self) -> Result<Vec<(AgentName, MemberRemoved)>, ApiError> {
+        let mut finished = Vec::new();
+        for ended in self.ended().await?.members {
+            if !ended.settled {
+                let removed = self.settle_end(&ended.name).await?;
+                finished.push((ended.name, removed));
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Changes the permission mode of a member.
+    ///
+    /// # Errors
+    /// `permission_denied` for everybody but the lead and the user, `invalid_request` for an unknown mode, `agent_not_found`.
+    pub async fn set_mode(&self, actor: &Actor, name: &AgentName, mode: &str) -> Result<(), ApiError> {
+        Speaker::of(actor, &self.config().await?)?.must_lead("change a member's mode")?;
+        check_mode(mode)?;
+        let new = mode.to_owned();
+        self.edit_member(name, move |member| member.mode = Some(new.clone())).await?;
+        self.note([changed(name, "mode", Some(mode))]).await;
+        Ok(())
+    }
+
+    /// Records the git worktree of a member, or that it has none any more.
+    ///
+    /// # Errors
+    /// `agent_not_found`.
+    pub async fn set_worktree(&self, name: &AgentName, path: Option<&str>) -> Result<(), ApiError> {
+        let path = path.map(str::to_owned);
+        self.edit_member(name, move |member| member.worktree_path = path.clone()).await
+    }
+
+    /// Records whether a member is in a turn.
+    ///
+    /// # Errors
+    /// `agent_not_found`.
+    pub async fn set_active(&self, name: &AgentName, is_active: bool) -> Result<(), ApiError> {
+        self.edit_member(name, move |member| member.is_active = Some(is_active)).await
+    }
+
+    async fn edit_member(
+        &self,
+        name: &AgentName,
+        edit: impl Fn(&mut Member) + Send + Sync + 'static,
+    ) -> Result<(), ApiError> {
+        let name = name.clone();
+        self.edit_config(move |config| {
+            let Some(member) = config.member_mut(name.as_str()) else {
+                return Err(refusal::unknown_agent(config, name.as_str()));
+            };
+            edit(member);
+            Ok(())
+        })
+        .await?;
+        Ok(())
+    }
+
+    /// Does all that follows from a member's end, in an order in which it can be done again: out of the config first, so
+    /// that nobody gives it a task or a message that is not seen here.
+    async fn settle_end(&self, name: &AgentName) -> Result<MemberRemoved, ApiError> {
+        let gone = name.clone();
+        self.edit_config(move |config| {
+            config.members.retain(|m| m.name != gone);
+            Ok(())
+        })
+        .await?;
+        let released = self.release_tasks(name).await?;
+        let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        let unread: Vec<_> = unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
+        for stored in &unread {
+            if pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
+                self.tell_sender(name, &stored.id, &stored.message.from).await?;
+            }
+        }
+        let dead: Vec<MessageId> = unread.into_iter().map(|stored| stored.id).collect();
+        if !dead.is_empty() {
+            self.bury(name, &dead).await?;
+        }
+        self.note_ended(name, true).await?;
+        self.note([changed(name, "removed", None)]).await;
+        Ok(MemberRemoved { released, dead })
+    }
+
+    /// Tells the sender of a dead message, if it is a member, that it was not delivered.
+    async fn tell_sender(&self, gone: &AgentName, id: &MessageId, sender: &str) -> Result<(), ApiError> {
+        let config = self.config().await?;
+        let Some(sender) = config.member(sender) else { return Ok(()) };
+        let letter = Letter {
+            id: made_id(&[self.dir().as_str(), "dead", &id.0]),
+            from: SYSTEM.to_owned(),
+            color: None,
+            to: sender.name.clone(),
+            text: format!("Your message {id} to {gone} was not delivered: {gone} has shut down."),
+            summary: Some(format!("Not delivered: {gone} has shut down")),
+        };
+        match self.deliver(letter).await {
+            Err(error) if !is_undeliverable(&error) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+fn spawned_by<'a>(config: &'a TeamConfig, call: Option<&str>) -> Option<&'a Member> {
+    let call = call?;
+    config.members.iter().find(|m| SpawnRecord::of(m).is_some_and(|record| record.call.as_deref() == Some(call)))
+}
+
+/// The member as the recordings have it. Its name was nobody's before: not a member's now, and not one's that ended, whose
+/// conversation and mail it would take over.
+fn new_member(
+    config: &TeamConfig,
+    ended: &[AgentName],
+    asked: &AgentName,
+    spawn: &SpawnMember,
+    record: &SpawnRecord,
+    now_ms: i64,
+) -> Result<Member, ApiError> {
+    let known = || config.members.iter().map(|m| &m.name).chain(ended);
+    let name = asked.deduplicated(|name| known().any(|k| k.as_str().to_lowercase() == name.as_str().to_lowercase()));
+    if let Some(other) = known().find(|k| one_form(k, &name)) {
+        let message = format!("Agent '{name}' would share the inbox '{}' with '{other}'", name.inbox_file());
+        return Err(ApiError::new(ErrorCode::AgentAlreadyExists, message)
+            .with("name", name.as_str())
+            .with("existing_agent", other.as_str()));
+    }
+    let backend = spawn.backend_type.clone().unwrap_or_else(|| BACKEND_IN_PROCESS.to_owned());
+    let pane = if backend == BACKEND_IN_PROCESS { BACKEND_IN_PROCESS } else { "" };
+    Ok(Member {
+        agent_id: Some(name.id_in(&config.name)),
+        name,
+        agent_type: Some(spawn.agent_type.clone()),
+        model: Some(spawn.model.clone()),
+        prompt: Some(spawn.prompt.clone()),
+        color: Some(next_color(config).as_str().to_owned()),
+        plan_mode_required: Some(spawn.plan_mode_required),
+        joined_at_ms: Some(now_ms),
+        tmux_pane_id: Some(pane.to_owned()),
+        cwd: Some(spawn.cwd.clone()),
+        subscriptions: Some(Vec::new()),
+        backend_type: Some(backend),
+        worktree_path: spawn.worktree_path.clone(),
+        mode: None,
+        is_active: None,
+        foreign: record.clone().into_foreign()?,
+    })
+}
+
+/// The color after the youngest teammate's.
+fn next_color(config: &TeamConfig) -> Color {
+    let last = config.teammates().filter_map(|m| m.color.as_deref()).last();
+    let place = last.and_then(|last| Color::ALL.iter().position(|color| color.as_str() == last));
+    Color::of_teammate(place.map_or(0, |place| place + 1))
+}
+
+fn check_mode(mode: &str) -> Result<(), ApiError> {
+    if MODES.contains(&mode) {
+        return Ok(());
+    }
+    let message = format!("there is no permission mode '{mode}'; there are: {}", MODES.join(", "));
+    Err(refusal::invalid(message).with("mode", mode).with("valid_modes", MODES.to_vec()))
+}
+
+fn changed(member: &AgentName, state: &str, detail: Option<&str>) -> Event {
+    Event::MemberChanged { member: member.clone(), state: state.to_owned(), detail: detail.map(str::to_owned) }
+}

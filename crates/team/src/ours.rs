@@ -1,0 +1,75 @@
+//! What we write of our own into files of the wire: the field `pitcrew` of a member, and `metadata.pitcrew` of a task.
+
+use pitcrew_protocol::{ApiError, Foreign, Member, Task};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::to_raw_value};
+
+use crate::refusal;
+
+/// The key under which everything of ours stands.
+pub(crate) const KEY: &str = "pitcrew";
+
+/// What we note on a member; a member without it was put there by another client.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpawnRecord {
+    /// The call that spawned it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The permission mode it was spawned with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mode: Option<String>,
+}
+
+impl SpawnRecord {
+    /// Reads the record of `member`; `None` for a member of another client.
+    #[must_use]
+    pub fn of(member: &Member) -> Option<Self> {
+        serde_json::from_str(member.foreign.get(KEY)?.get()).ok()
+    }
+
+    pub(crate) fn into_foreign(self) -> Result<Foreign, ApiError> {
+        let mut foreign = Foreign::default();
+        let raw = to_raw_value(&self).map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
+        foreign.put(KEY, raw);
+        Ok(foreign)
+    }
+}
+
+/// What we note on a task; times are milliseconds since 1970.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct TaskRecord {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) call: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) created_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) updated_at: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) assigned_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) assigned_at: Option<i64>,
+}
+
+impl TaskRecord {
+    pub(crate) fn of(task: &Task) -> Self {
+        let noted = task.metadata.as_ref().and_then(|m| m.get(KEY));
+        noted.and_then(|value| serde_json::from_value(value.clone()).ok()).unwrap_or_default()
+    }
+
+    pub(crate) fn put_on(&self, task: &mut Task) -> Result<(), ApiError> {
+        let value = serde_json::to_value(self)
+            .map_err(|e| refusal::internal(format!("task #{} cannot be written: {e}", task.id)))?;
+        task.metadata.get_or_insert_default().insert(KEY.to_owned(), value);
+        Ok(())
+    }
+}
+
+/// The free fields of a task as callers see them: without ours.
+pub(crate) fn free_fields(task: &Task) -> Map<String, Value> {
+    let mut fields = task.metadata.clone().unwrap_or_default();
+    fields.shift_remove(KEY);
+    fields
+}

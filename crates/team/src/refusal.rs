@@ -1,0 +1,125 @@
+//! How operations say no: the error envelope with what the caller needs to do better.
+
+use std::time::Duration;
+
+use pitcrew_protocol::{ApiError, ErrorCode, NameError, Rate, TeamConfig};
+use pitcrew_store::StoreError;
+
+use crate::near::nearest;
+
+/// Refuses input that is malformed in itself.
+pub(crate) fn invalid(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::InvalidRequest, message)
+}
+
+/// Refuses what the caller may not do.
+pub(crate) fn denied(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::PermissionDenied, message)
+}
+
+/// Refuses what the state of a thing does not allow.
+pub(crate) fn wrong_state(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::InvalidStatus, message)
+}
+
+/// Tells of something under us that failed.
+pub(crate) fn internal(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorCode::InternalError, message)
+}
+
+pub(crate) fn bad_name(name: &str, error: &NameError) -> ApiError {
+    let shown: String = name.chars().take(120).collect();
+    invalid(error.to_string()).with("name", shown)
+}
+
+/// Refuses a text with more characters than `limit`.
+pub(crate) fn check_length(field: &str, text: &str, limit: u32) -> Result<(), ApiError> {
+    let got = text.chars().count();
+    if u64::from(limit) >= got as u64 {
+        return Ok(());
+    }
+    let message = format!("{field} has {got} characters; at most {limit} are allowed");
+    Err(invalid(message).with("field", field).with("limit", limit).with("got", got))
+}
+
+/// Refuses a text without a character that is seen.
+pub(crate) fn check_filled(field: &str, text: &str) -> Result<(), ApiError> {
+    if text.trim().is_empty() {
+        return Err(invalid(format!("{field} is empty")).with("field", field));
+    }
+    Ok(())
+}
+
+/// Refuses one more of `what` when there are `limit` already.
+pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), ApiError> {
+    if there < usize::try_from(limit).unwrap_or(usize::MAX) {
+        return Ok(());
+    }
+    let message = format!("there are {there} {what}; at most {limit} are allowed");
+    Err(ApiError::new(ErrorCode::RateLimit, message).with("limit", limit).with("got", there))
+}
+
+pub(crate) fn too_soon(what: &str, rate: Rate, retry_after: Duration) -> ApiError {
+    let wait_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+    let message = format!(
+        "at most {} {what} in {} s are allowed; try again in {} s",
+        rate.count,
+        rate.seconds,
+        wait_ms.div_ceil(1000)
+    );
+    ApiError::new(ErrorCode::RateLimit, message)
+        .with("limit", rate.count)
+        .with("window_seconds", rate.seconds)
+        .with("retry_after_ms", wait_ms)
+}
+
+pub(crate) fn unknown_agent(config: &TeamConfig, given: &str) -> ApiError {
+    let valid: Vec<&str> = config.members.iter().map(|m| m.name.as_str()).collect();
+    let near = nearest(given, valid.iter().copied());
+    let hint = near.as_ref().map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    let message = format!("Agent '{given}' is not in team '{}'{hint}", config.name);
+    let error = ApiError::new(ErrorCode::AgentNotFound, message).with("agent", given).with("valid_agents", valid);
+    match near {
+        Some(near) => error.with("did_you_mean", near),
+        None => error,
+    }
+}
+
+pub(crate) fn unknown_team(given: &str, available: Vec<String>) -> ApiError {
+    let near = nearest(given, available.iter().map(String::as_str));
+    let hint = near.as_ref().map_or(String::new(), |near| format!("; did you mean '{near}'?"));
+    let message = format!("Team '{given}' does not exist{hint}");
+    let error =
+        ApiError::new(ErrorCode::TeamNotFound, message).with("team_name", given).with("available_teams", available);
+    match near {
+        Some(near) => error.with("did_you_mean", near),
+        None => error,
+    }
+}
+
+/// A failure of the store in the words of the API.
+pub(crate) fn of_store(error: StoreError) -> ApiError {
+    match error {
+        StoreError::NoTeam { team } => unknown_team(team.as_str(), Vec::new()),
+        StoreError::TeamTaken { team, name } => {
+            let message = format!("Team folder '{team}' is taken by team '{name}'");
+            ApiError::new(ErrorCode::TeamAlreadyExists, message)
+                .with("existing_team", name)
+                .with("folder", team.as_str())
+        }
+        StoreError::Corrupt { path, reason } => {
+            let path = path.display().to_string();
+            internal(format!("{path} is not readable: {reason}")).with("path", path).with("reason", reason)
+        }
+        StoreError::Locked { path, waited_ms } => {
+            let path = path.display().to_string();
+            internal(format!("{path} stayed locked for {waited_ms} ms")).with("path", path).with("waited_ms", waited_ms)
+        }
+        StoreError::Io { action, path, source } => {
+            let path = path.display().to_string();
+            let reason = source.to_string();
+            internal(format!("cannot {action} {path}: {reason}")).with("path", path).with("reason", reason)
+        }
+        StoreError::Refused(error) => error,
+    }
+}

@@ -1,0 +1,309 @@
+//! The ledger of requests: what was asked of whom, and whether it was answered. It makes an answer single use, binds it to
+//! the two parties, and holds every frame that is decided but not yet sent, so that a crash in between loses nothing.
+
+use std::collections::BTreeMap;
+
+use pitcrew_protocol::{AgentName, ApiError, MessageId};
+use serde::{Deserialize, Serialize};
+
+use crate::delivery::{DeliveryState, Letter, Receipt, is_undeliverable};
+use crate::{Team, refusal};
+
+/// The document's name.
+const DOCUMENT: &str = "requests";
+
+/// How many answered requests are remembered; an older one is answered as unknown instead of as spent.
+const ANSWERED_KEPT: usize = 1000;
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestKind {
+    /// To shut down.
+    Shutdown,
+    /// To approve a plan.
+    Plan,
+    /// To allow a call of a tool.
+    Permission,
+}
+
+impl RequestKind {
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Shutdown => "shutdown request",
+            Self::Plan => "plan approval request",
+            Self::Permission => "permission request",
+        }
+    }
+}
+
+/// A request and what became of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Request {
+    /// What is asked.
+    pub kind: RequestKind,
+    /// Who asks.
+    pub from: AgentName,
+    /// Who is asked.
+    pub to: AgentName,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The tool that leave is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The call that asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    /// The frame that asks; absent for a request of another client.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ask: Option<Outgoing>,
+    /// The answer; absent while the request is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+}
+
+/// The answer to a request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Whether it is a yes.
+    pub approved: bool,
+    /// When, in milliseconds since 1970.
+    pub at_ms: i64,
+    /// The call that answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
+    pub(crate) frame: Outgoing,
+}
+
+/// A frame that is decided.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Outgoing {
+    /// The message that carries it.
+    pub(crate) message: MessageId,
+    /// Its text, until it is sent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) unsent: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Ledger {
+    requests: BTreeMap<String, Request>,
+}
+
+/// Which of the two frames of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Half {
+    Ask,
+    Answer,
+}
+
+/// What an answer says, before it is known whether its request can be answered.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) kind: RequestKind,
+    pub(crate) request_id: String,
+    pub(crate) by: AgentName,
+    /// Who must have asked, when the caller says so.
+    pub(crate) asker: Option<AgentName>,
+    pub(crate) answer: Answer,
+}
+
+impl Ledger {
+    /// The request of an earlier run of the same call.
+    fn again(&self, request: &Request) -> Option<(String, Request)> {
+        request.call.as_ref()?;
+        let same = |r: &Request| {
+            (r.kind, &r.from, &r.to, &r.call) == (request.kind, &request.from, &request.to, &request.call)
+        };
+        self.requests.iter().find(|(_, r)| same(r)).map(|(id, r)| (id.clone(), r.clone()))
+    }
+
+    /// Records an answer if the request is there, open, and between these two; `None` when it is not in the ledger.
+    fn reply(&mut self, reply: &Reply) -> Result<Option<Request>, ApiError> {
+        let open = self.open_to(&reply.by, reply.kind);
+        let Some(request) = self.requests.get_mut(&reply.request_id) else { return Ok(None) };
+        if request.kind != reply.kind || request.to != reply.by {
+            let message = format!("{} '{}' was not put to {}", request.kind.noun(), reply.request_id, reply.by);
+            return Err(refusal::denied(message)
+                .with("request_id", reply.request_id.as_str())
+                .with("open_requests", open));
+        }
+        if let Some(asker) = reply.asker.as_ref().filter(|asker| **asker != request.from) {
+            let message =
+                format!("{} '{}' is {}'s, not {asker}'s", request.kind.noun(), reply.request_id, request.from);
+            return Err(refusal::wrong_state(message)
+                .with("request_id", reply.request_id.as_str())
+                .with("from", request.from.as_str()));
+        }
+        match &request.answer {
+            Some(given) if given.call.is_none() || given.call != reply.answer.call => {
+                let message = format!("{} '{}' is answered already", request.kind.noun(), reply.request_id);
+                Err(refusal::wrong_state(message)
+                    .with("request_id", reply.request_id.as_str())
+                    .with("approved", given.approved)
+                    .with("answered_at_ms", given.at_ms))
+            }
+            Some(_) => Ok(Some(request.clone())),
+            None => {
+                request.answer = Some(reply.answer.clone());
+                Ok(Some(request.clone()))
+            }
+        }
+    }
+
+    fn open_to(&self, to: &AgentName, kind: RequestKind) -> Vec<String> {
+        let open = self.requests.iter().filter(|(_, r)| r.kind == kind && r.to == *to && r.answer.is_none());
+        open.map(|(id, _)| id.clone()).collect()
+    }
+
+    fn forget_oldest(&mut self) {
+        let settled = |r: &Request| r.answer.as_ref().is_some_and(|a| a.frame.unsent.is_none());
+        let mut done: Vec<(i64, String)> =
+            self.requests.iter().filter(|(_, r)| settled(r)).map(|(id, r)| (r.at_ms, id.clone())).collect();
+        done.sort();
+        let surplus = done.len().saturating_sub(ANSWERED_KEPT);
+        for (_, id) in done.into_iter().take(surplus) {
+            self.requests.remove(&id);
+        }
+    }
+}
+
+impl Request {
+    fn outgoing(&mut self, half: Half) -> Option<&mut Outgoing> {
+        match half {
+            Half::Ask => self.ask.as_mut(),
+            Half::Answer => self.answer.as_mut().map(|answer| &mut answer.frame),
+        }
+    }
+
+    fn way(&self, half: Half) -> (&AgentName, &AgentName) {
+        match half {
+            Half::Ask => (&self.from, &self.to),
+            Half::Answer => (&self.to, &self.from),
+        }
+    }
+}
+
+impl Team {
+    /// Every request that is remembered, by id.
+    ///
+    /// # Errors
+    /// `internal_error` when the ledger cannot be read.
+    pub async fn requests(&self) -> Result<BTreeMap<String, Request>, ApiError> {
+        self.edit_document(DOCUMENT, |ledger: &mut Ledger| Ok(ledger.requests.clone())).await
+    }
+
+    /// Sends every answer, and every request, that was decided before a crash and not sent; says which messages they were.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails; what was sent until then is noted as sent.
+    pub async fn finish_answers(&self) -> Result<Vec<MessageId>, ApiError> {
+        let mut finished = Vec::new();
+        for (id, mut request) in self.requests().await? {
+            for half in [Half::Ask, Half::Answer] {
+                let unsent = request.outgoing(half).filter(|frame| frame.unsent.is_some());
+                let Some(message) = unsent.map(|frame| frame.message.clone()) else { continue };
+                match self.post(&id, request.clone(), half).await {
+                    Ok(receipt) => finished.push(receipt.id),
+                    Err(error) if is_undeliverable(&error) => finished.push(message),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(finished)
+    }
+
+    /// Writes a request into the ledger and sends it; for a repeated call, the one that is there.
+    pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt), ApiError> {
+        let (id, request) = self
+            .edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+                if let Some(there) = ledger.again(&request) {
+                    return Ok(there);
+                }
+                ledger.forget_oldest();
+                ledger.requests.insert(id.clone(), request.clone());
+                Ok((id.clone(), request.clone()))
+            })
+            .await?;
+        let receipt = self.post(&id, request, Half::Ask).await?;
+        Ok((id, receipt))
+    }
+
+    /// Writes an answer into the ledger and sends it. A request of another client is taken from the answerer's inbox.
+    pub(crate) async fn reply(&self, reply: Reply) -> Result<(Request, Receipt), ApiError> {
+        let first = reply.clone();
+        let known = self.edit_document(DOCUMENT, move |ledger: &mut Ledger| ledger.reply(&first)).await?;
+        let id = reply.request_id.clone();
+        let request = match known {
+            Some(request) => request,
+            None => {
+                let foreign = self.foreign_request(&reply).await?;
+                self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+                    let Some(foreign) = &foreign else { return Err(unknown(ledger, &reply)) };
+                    ledger.requests.entry(reply.request_id.clone()).or_insert_with(|| foreign.clone());
+                    ledger.reply(&reply)?.ok_or_else(|| unknown(ledger, &reply))
+                })
+                .await?
+            }
+        };
+        let receipt = self.post(&id, request.clone(), Half::Answer).await?;
+        Ok((request, receipt))
+    }
+
+    /// Sends one frame of a request, if that is not done yet, and notes that it is.
+    async fn post(&self, id: &str, mut request: Request, half: Half) -> Result<Receipt, ApiError> {
+        let Some(frame) = request.outgoing(half).cloned() else {
+            return Err(refusal::internal(format!("request '{id}' has no frame to send")));
+        };
+        let (from, to) = request.way(half);
+        let Some(text) = frame.unsent else {
+            return Ok(Receipt { id: frame.message, to: to.clone(), state: DeliveryState::Persisted });
+        };
+        // The reference's plan requests carry no color, all its other frames do.
+        let color = match (request.kind, half) {
+            (RequestKind::Plan, Half::Ask) => None,
+            (RequestKind::Shutdown | RequestKind::Permission, _) | (RequestKind::Plan, Half::Answer) => {
+                self.config().await?.member(from.as_str()).and_then(|m| m.color.clone())
+            }
+        };
+        let letter = Letter { id: frame.message, from: from.to_string(), color, to: to.clone(), text, summary: None };
+        let delivered = self.deliver(letter).await;
+        if delivered.as_ref().err().is_none_or(is_undeliverable) {
+            let id = id.to_owned();
+            self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+                if let Some(frame) = ledger.requests.get_mut(&id).and_then(|r| r.outgoing(half)) {
+                    frame.unsent = None;
+                }
+                Ok(())
+            })
+            .await?;
+        }
+        delivered
+    }
+
+    /// The request as it stands in the answerer's inbox, put there by another client.
+    async fn foreign_request(&self, reply: &Reply) -> Result<Option<Request>, ApiError> {
+        let mail = self.mail(&reply.by).await?;
+        let found = mail.iter().find_map(|mail| {
+            let (kind, id, tool) = mail.request()?;
+            (kind == reply.kind && id == reply.request_id).then_some((mail, tool))
+        });
+        Ok(found.map(|(mail, tool)| Request {
+            kind: reply.kind,
+            from: AgentName::foreign(&mail.message.from),
+            to: reply.by.clone(),
+            at_ms: self.now_ms(),
+            tool: tool.map(str::to_owned),
+            call: None,
+            ask: None,
+            answer: None,
+        }))
+    }
+}
+
+fn unknown(ledger: &Ledger, reply: &Reply) -> ApiError {
+    let open = ledger.open_to(&reply.by, reply.kind);
+    refusal::wrong_state(format!("there is no {} '{}'", reply.kind.noun(), reply.request_id))
+        .with("request_id", reply.request_id.as_str())
+        .with("open_requests", open)
+}

@@ -1,0 +1,205 @@
+//! SendMessage: texts to one or to all. Its requests and answers are `handshakes`'.
+
+use pitcrew_protocol::{
+    AgentName, ApiError, BroadcastSent, Frame, Member, MessageSent, Routing, SendMessageInput, TeamConfig, ToolAnswer,
+};
+use pitcrew_store::RateScope;
+
+use crate::actor::{Actor, Rank, Speaker};
+use crate::delivery::{Letter, Receipt, as_text, dead, undeliverable};
+use crate::{Team, refusal};
+
+/// What came of a SendMessage.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// A receipt for each receiver.
+    pub receipts: Vec<Receipt>,
+    /// The recorded answer.
+    pub answer: ToolAnswer,
+}
+
+impl Sent {
+    pub(crate) fn one(receipt: Receipt, answer: impl Into<ToolAnswer>) -> Self {
+        Self { receipts: vec![receipt], answer: answer.into() }
+    }
+}
+
+/// Whom a name means.
+pub(crate) enum Recipient {
+    Member(Box<Member>),
+    /// It was a member.
+    Ended(AgentName),
+}
+
+impl Team {
+    /// Sends a message, a broadcast, a request, or the answer to one. With `call`, a repeated call sends nothing twice.
+    ///
+    /// # Errors
+    /// `agent_not_found` with the valid names, or for an ended member with the id of the dead message; `invalid_request` and
+    /// `rate_limit` with the limit; `permission_denied`; `invalid_status` for an answer to an unknown or spent request.
+    pub async fn send(&self, actor: &Actor, input: SendMessageInput, call: Option<&str>) -> Result<Sent, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(actor, &config)?;
+        self.count_call().await?;
+        match input {
+            SendMessageInput::Message { recipient, content, summary } => {
+                self.send_text(&config, &speaker, &recipient, content, summary, call).await
+            }
+            SendMessageInput::Broadcast { content, summary } => {
+                self.broadcast(&config, &speaker, content, summary, call).await
+            }
+            SendMessageInput::ShutdownRequest { recipient, content } => {
+                self.request_shutdown(&config, &speaker, &recipient, content, call).await
+            }
+            SendMessageInput::ShutdownResponse { request_id, approve, content } => {
+                self.answer_shutdown(&config, &speaker, &request_id, approve, content, call).await
+            }
+            SendMessageInput::PlanApprovalResponse { request_id, recipient, approve, content } => {
+                self.answer_plan(&config, &speaker, (&request_id, &recipient), approve, content, call).await
+            }
+        }
+    }
+
+    async fn send_text(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        recipient: &str,
+        content: String,
+        summary: Option<String>,
+        call: Option<&str>,
+    ) -> Result<Sent, ApiError> {
+        self.check_text(speaker, &content, summary.as_deref())?;
+        let (to, color) = match self.recipient(config, recipient).await? {
+            Recipient::Member(member) => (member.name, member.color),
+            Recipient::Ended(name) => {
+                let id = self.letter_id(config, call, ["message", &speaker.name, name.as_str()])?;
+                self.note([dead(&name, &id)]).await;
+                return Err(undeliverable(&name, &id));
+            }
+        };
+        let letter = self.letter(config, speaker, &to, (&content, summary.clone()), call)?;
+        let receipt = self.deliver(letter).await?;
+        let routing = routing(speaker, color, summary, content);
+        Ok(Sent::one(receipt, MessageSent::to(to.as_str(), routing)))
+    }
+
+    async fn broadcast(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        content: String,
+        summary: Option<String>,
+        call: Option<&str>,
+    ) -> Result<Sent, ApiError> {
+        self.check_text(speaker, &content, summary.as_deref())?;
+        let to: Vec<&AgentName> =
+            config.members.iter().filter(|m| !m.is_called(&speaker.name)).map(|m| &m.name).collect();
+        if !to.is_empty() && !self.was_begun(config, speaker, &to, call).await? {
+            self.take_slot(RateScope::Broadcasts(self.dir().clone()), self.limits().broadcast_rate, "broadcasts")
+                .await?;
+        }
+        let (mut receipts, mut failed) = (Vec::new(), Vec::new());
+        for name in to {
+            let letter = self.letter(config, speaker, name, (&content, summary.clone()), call)?;
+            match self.deliver(letter).await {
+                Ok(receipt) => receipts.push(receipt),
+                Err(error) => failed.push((name, error)),
+            }
+        }
+        if let Some((name, error)) = failed.first() {
+            let message = format!("the broadcast did not reach {name}: {}", error.message);
+            let delivered: Vec<&str> = receipts.iter().map(|r| r.to.as_str()).collect();
+            let failed: Vec<&str> = failed.iter().map(|(name, _)| name.as_str()).collect();
+            return Err(ApiError::new(error.code, message).with("delivered", delivered).with("failed", failed));
+        }
+        let recipients = receipts.iter().map(|r| r.to.to_string()).collect();
+        let answer = BroadcastSent::to(recipients, routing(speaker, None, summary, content));
+        Ok(Sent { receipts, answer: answer.into() })
+    }
+
+    /// Whether an earlier run of the same call has reached somebody already, and so has its slot.
+    async fn was_begun(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        to: &[&AgentName],
+        call: Option<&str>,
+    ) -> Result<bool, ApiError> {
+        if call.is_none() {
+            return Ok(false);
+        }
+        for name in to {
+            let id = self.letter_id(config, call, ["message", &speaker.name, name.as_str()])?;
+            let there = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+            if there.iter().any(|stored| stored.id == id) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn letter(
+        &self,
+        config: &TeamConfig,
+        speaker: &Speaker,
+        to: &AgentName,
+        (content, summary): (&str, Option<String>),
+        call: Option<&str>,
+    ) -> Result<Letter, ApiError> {
+        Ok(Letter {
+            id: self.letter_id(config, call, ["message", &speaker.name, to.as_str()])?,
+            from: speaker.name.clone(),
+            color: speaker.color.clone(),
+            to: to.clone(),
+            text: as_text(content),
+            summary,
+        })
+    }
+
+    fn check_text(&self, speaker: &Speaker, content: &str, summary: Option<&str>) -> Result<(), ApiError> {
+        refusal::check_filled("content", content)?;
+        refusal::check_length("content", content, self.limits().content_chars)?;
+        refusal::check_length("summary", summary.unwrap_or_default(), self.limits().summary_chars)?;
+        if speaker.rank == Rank::Outside && Frame::detect(content.trim()).is_some() {
+            return Err(refusal::denied("an outside writer may send texts only, not protocol frames"));
+        }
+        Ok(())
+    }
+
+    /// Finds whom `given` means: a name in any case, `@name`, or `name@team`.
+    pub(crate) async fn recipient(&self, config: &TeamConfig, given: &str) -> Result<Recipient, ApiError> {
+        let name = bare_name(given, config);
+        if name.is_empty() {
+            return Err(refusal::invalid("recipient is empty").with("field", "recipient"));
+        }
+        if let Some(member) = config.member(name) {
+            return Ok(Recipient::Member(Box::new(member.clone())));
+        }
+        match self.ended().await?.member(name) {
+            Some(ended) => Ok(Recipient::Ended(ended.name.clone())),
+            None => Err(refusal::unknown_agent(config, name)),
+        }
+    }
+}
+
+/// `given` without a leading `@` and without the team's own name behind.
+fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
+    let name = given.trim();
+    let name = name.strip_prefix('@').unwrap_or(name);
+    match name.rsplit_once('@') {
+        Some((bare, team)) if team.to_lowercase() == config.name.as_str().to_lowercase() => bare,
+        Some(_) | None => name,
+    }
+}
+
+fn routing(speaker: &Speaker, target_color: Option<String>, summary: Option<String>, content: String) -> Routing {
+    Routing {
+        sender: speaker.name.clone(),
+        sender_color: speaker.color.clone(),
+        target: String::new(),
+        target_color,
+        summary,
+        content,
+    }
+}

@@ -1,0 +1,347 @@
+//! The rules of tasks, on a table under its lock: what an update changes, who wins a claim, what an end releases.
+//!
+//! Everything here is decided on the table alone and leaves it untouched when it refuses.
+
+use pitcrew_protocol::{
+    AgentName, ApiError, ErrorCode, StatusChange, StatusChanged, Task, TaskGraph, TaskId, TaskStatus,
+};
+use pitcrew_store::TaskTable;
+use serde_json::{Map, Value};
+
+use crate::actor::{Rank, Speaker};
+use crate::ours::{KEY, TaskRecord};
+use crate::refusal;
+
+/// How many ids an error lists.
+const IDS_LISTED: usize = 50;
+
+/// Metadata keys that callers may not set: the reference client hides tasks by the one, ours stands under the other.
+const RESERVED_KEYS: [&str; 2] = ["_internal", KEY];
+
+/// What an update is to change; ids and names are known to be real, texts to be short enough.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskChange {
+    pub(crate) subject: Option<String>,
+    pub(crate) description: Option<String>,
+    pub(crate) active_form: Option<String>,
+    /// The new owner; `Some(None)` for nobody.
+    pub(crate) owner: Option<Option<AgentName>>,
+    pub(crate) status: Option<StatusChange>,
+    pub(crate) blocks: Vec<String>,
+    pub(crate) blocked_by: Vec<String>,
+    pub(crate) metadata: Map<String, Value>,
+}
+
+/// What an update changed.
+#[derive(Clone, Debug)]
+pub(crate) struct Changed {
+    /// The task after it, or before it when it was deleted.
+    pub(crate) task: Task,
+    /// The wire names of the fields that changed.
+    pub(crate) fields: Vec<&'static str>,
+    pub(crate) status: Option<StatusChanged>,
+    /// Whether an owner got it.
+    pub(crate) assigned: bool,
+    /// Whether the caller took it for itself.
+    pub(crate) claimed: bool,
+}
+
+/// Who changes a table, and when.
+#[derive(Clone, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) by: Speaker,
+    pub(crate) at_ms: i64,
+}
+
+impl Stamp {
+    fn is_teammate(&self) -> bool {
+        self.by.rank == Rank::Teammate
+    }
+
+    fn is_own(&self, owner: &str) -> bool {
+        owner.to_lowercase() == self.by.name.to_lowercase()
+    }
+}
+
+/// The task with that id, as people and models write it.
+pub(crate) fn find<'a>(tasks: impl Iterator<Item = &'a Task> + Clone, given: &str) -> Result<&'a Task, ApiError> {
+    let mut shown = tasks.filter(|task| !task.is_internal());
+    let id = TaskId::parse(given.trim());
+    shown.clone().find(|task| Some(&task.id) == id.as_ref()).ok_or_else(|| {
+        let ids: Vec<&str> = shown.by_ref().take(IDS_LISTED).map(|task| task.id.as_str()).collect();
+        let message = format!("Task '{given}' does not exist");
+        ApiError::new(ErrorCode::TaskNotFound, message).with("task_id", given).with("task_ids", ids)
+    })
+}
+
+/// Refuses metadata keys that are not the caller's.
+pub(crate) fn check_metadata(metadata: &Map<String, Value>) -> Result<(), ApiError> {
+    match RESERVED_KEYS.iter().find(|key| metadata.contains_key(**key)) {
+        Some(key) => Err(refusal::invalid(format!("the metadata key '{key}' is reserved")).with("field", "metadata")),
+        None => Ok(()),
+    }
+}
+
+/// Applies an update.
+pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &TaskChange) -> Result<Changed, ApiError> {
+    let before = find(table.tasks.values(), id)?.clone();
+    if change.status == Some(StatusChange::Deleted) {
+        return Ok(delete(table, before));
+    }
+    let mut task = before.clone();
+    let mut fields = set_texts(&mut task, change);
+    if set_owner(&mut task, stamp, change)? {
+        fields.push("owner");
+    }
+    if merge(&mut task, &change.metadata) {
+        fields.push("metadata");
+    }
+    if let Some(StatusChange::To(status)) = change.status {
+        if set_status(&mut task, &before, stamp, status, table)? && !fields.contains(&"owner") {
+            fields.push("owner");
+        }
+        if task.status != before.status {
+            fields.push("status");
+        }
+    }
+    let edges = new_edges(table, &task, change)?;
+    for (field, blocker, blocked) in &edges {
+        if !fields.contains(field) {
+            fields.push(field);
+        }
+        link(table, &mut task, blocker, blocked);
+    }
+    let owner_changed = task.owner != before.owner;
+    if !fields.is_empty() {
+        sign(&mut task, stamp, owner_changed)?;
+        table.tasks.insert(task.id.clone(), task.clone());
+    }
+    let status = (task.status != before.status)
+        .then(|| StatusChanged { from: before.status.as_str().into(), to: task.status.as_str().into() });
+    let claimed = owner_changed && task.owner.as_deref().is_some_and(|owner| stamp.is_own(owner));
+    Ok(Changed { assigned: owner_changed && task.owner.is_some(), claimed, task, fields, status })
+}
+
+/// Gives a task to the caller and starts it: the one it asks for, or the lowest that is ready.
+pub(crate) fn claim(table: &mut TaskTable, stamp: &Stamp, id: Option<&str>) -> Result<Changed, ApiError> {
+    let wanted = match id {
+        Some(id) => find(table.tasks.values(), id)?.id.clone(),
+        None => lowest_ready(table, stamp)?,
+    };
+    let owner = Some(Some(AgentName::foreign(&stamp.by.name)));
+    let status = Some(StatusChange::To(TaskStatus::InProgress));
+    let task = find(table.tasks.values(), wanted.as_str())?;
+    if task.status == TaskStatus::Completed {
+        return Err(refusal::wrong_state(format!("Task #{wanted} is completed"))
+            .with("task_id", wanted.as_str())
+            .with("owner", task.owner.clone()));
+    }
+    refuse_foreign(task, stamp)?;
+    refuse_blocked(table, task)?;
+    update(table, stamp, wanted.as_str(), &TaskChange { owner, status, ..TaskChange::default() })
+}
+
+/// Gives the unfinished tasks of a member back to the pool.
+pub(crate) fn release(table: &mut TaskTable, owner: &AgentName, at_ms: i64) -> Result<Vec<TaskId>, ApiError> {
+    let mut released = Vec::new();
+    for task in table.tasks.values_mut() {
+        let held = task.owner.as_deref().is_some_and(|o| o.to_lowercase() == owner.as_str().to_lowercase());
+        if !held || task.status == TaskStatus::Completed || task.is_internal() {
+            continue;
+        }
+        task.owner = None;
+        task.status = TaskStatus::Pending;
+        let record =
+            TaskRecord { assigned_at: None, assigned_by: None, updated_at: Some(at_ms), ..TaskRecord::of(task) };
+        record.put_on(task)?;
+        released.push(task.id.clone());
+    }
+    Ok(released)
+}
+
+fn lowest_ready(table: &TaskTable, stamp: &Stamp) -> Result<TaskId, ApiError> {
+    let graph = TaskGraph::of(table.tasks.values());
+    let own = |task: &Task| {
+        task.status == TaskStatus::Pending
+            && task.owner.as_deref().is_some_and(|owner| stamp.is_own(owner))
+            && graph.open_blockers(&task.id).is_empty()
+    };
+    let ready = table.tasks.values().find(|task| !task.is_internal() && (graph.is_ready(&task.id) || own(task)));
+    if let Some(task) = ready {
+        return Ok(task.id.clone());
+    }
+    let count = |status| table.tasks.values().filter(|t| t.status == status && !t.is_internal()).count();
+    Err(refusal::wrong_state("no task is ready to be claimed")
+        .with("pending", count(TaskStatus::Pending))
+        .with("in_progress", count(TaskStatus::InProgress)))
+}
+
+fn delete(table: &mut TaskTable, task: Task) -> Changed {
+    table.tasks.remove(&task.id);
+    for other in table.tasks.values_mut() {
+        other.blocks.retain(|id| *id != task.id);
+        other.blocked_by.retain(|id| *id != task.id);
+    }
+    let status = Some(StatusChanged { from: task.status.as_str().into(), to: StatusChange::Deleted.as_str().into() });
+    Changed { task, fields: vec!["deleted"], status, assigned: false, claimed: false }
+}
+
+fn set_texts(task: &mut Task, change: &TaskChange) -> Vec<&'static str> {
+    let mut fields = Vec::new();
+    if let Some(subject) = change.subject.as_ref().filter(|new| **new != task.subject) {
+        task.subject = subject.clone();
+        fields.push("subject");
+    }
+    if let Some(description) = change.description.as_ref().filter(|new| **new != task.description) {
+        task.description = description.clone();
+        fields.push("description");
+    }
+    if change.active_form.is_some() && change.active_form != task.active_form {
+        task.active_form = change.active_form.clone();
+        fields.push("activeForm");
+    }
+    fields
+}
+
+/// Sets the owner the caller named; says whether that changed it. A teammate takes no task from another.
+fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<bool, ApiError> {
+    let Some(new) = &change.owner else { return Ok(false) };
+    let new = new.as_ref().map(|name| name.as_str().to_owned());
+    let kept = match (&task.owner, &new) {
+        (Some(old), Some(new)) => old.to_lowercase() == new.to_lowercase(),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    if kept {
+        return Ok(false);
+    }
+    if stamp.is_teammate() {
+        refuse_foreign(task, stamp)?;
+    }
+    task.owner = new;
+    Ok(true)
+}
+
+/// Sets the status; says whether the caller became the owner by it.
+fn set_status(
+    task: &mut Task,
+    before: &Task,
+    stamp: &Stamp,
+    status: TaskStatus,
+    table: &TaskTable,
+) -> Result<bool, ApiError> {
+    let starts = status == TaskStatus::InProgress && before.status != TaskStatus::InProgress;
+    let mut took = false;
+    if stamp.is_teammate() && status == TaskStatus::InProgress {
+        refuse_foreign(before, stamp)?;
+        if starts {
+            refuse_blocked(table, before)?;
+        }
+        if task.owner.is_none() {
+            task.owner = Some(stamp.by.name.clone());
+            took = true;
+        }
+    }
+    task.status = status;
+    Ok(took)
+}
+
+/// Refuses a task that is another's, and tells whose.
+fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
+    let Some(owner) = task.owner.as_deref().filter(|owner| !owner.is_empty() && !stamp.is_own(owner)) else {
+        return Ok(());
+    };
+    let message = format!("Task #{} is owned by '{owner}' ({})", task.id, task.status.as_str());
+    Err(refusal::wrong_state(message)
+        .with("task_id", task.id.as_str())
+        .with("owner", owner)
+        .with("status", task.status.as_str()))
+}
+
+fn refuse_blocked(table: &TaskTable, task: &Task) -> Result<(), ApiError> {
+    let graph = TaskGraph::of(table.tasks.values());
+    let open: Vec<&str> = graph.open_blockers(&task.id).into_iter().map(TaskId::as_str).collect();
+    if open.is_empty() {
+        return Ok(());
+    }
+    let list: Vec<String> = open.iter().map(|id| format!("#{id}")).collect();
+    let message = format!("Task #{} is blocked by {}", task.id, list.join(", "));
+    Err(refusal::wrong_state(message).with("task_id", task.id.as_str()).with("blocked_by", open))
+}
+
+/// Merges key by key; a null deletes. Says whether anything changed.
+fn merge(task: &mut Task, new: &Map<String, Value>) -> bool {
+    let mut merged = task.metadata.clone().unwrap_or_default();
+    for (key, value) in new {
+        if value.is_null() {
+            merged.shift_remove(key);
+        } else {
+            merged.insert(key.clone(), value.clone());
+        }
+    }
+    let changed = merged != task.metadata.clone().unwrap_or_default();
+    if changed {
+        task.metadata = Some(merged);
+    }
+    changed
+}
+
+/// The dependencies that are new, each with the field that names it: `(field, blocker, blocked)`.
+fn new_edges(
+    table: &TaskTable,
+    task: &Task,
+    change: &TaskChange,
+) -> Result<Vec<(&'static str, TaskId, TaskId)>, ApiError> {
+    let mut edges = Vec::new();
+    let known = |given: &String| find(table.tasks.values(), given).map(|other| other.id.clone());
+    for given in &change.blocks {
+        edges.push(("blocks", task.id.clone(), known(given)?));
+    }
+    for given in &change.blocked_by {
+        edges.push(("blockedBy", known(given)?, task.id.clone()));
+    }
+    if edges.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut graph = TaskGraph::of(table.tasks.values());
+    let mut new = Vec::new();
+    for (field, blocker, blocked) in edges {
+        if task.blocked_by.contains(&blocker) && blocked == task.id
+            || task.blocks.contains(&blocked) && blocker == task.id
+        {
+            continue;
+        }
+        graph.link(&blocker, &blocked).map_err(|circle| {
+            let ids: Vec<&str> = circle.circle.iter().map(TaskId::as_str).collect();
+            ApiError::new(ErrorCode::CircularDependency, circle.to_string()).with("circle", ids)
+        })?;
+        new.push((field, blocker, blocked));
+    }
+    Ok(new)
+}
+
+/// Writes a dependency at both its ends; `task` is the one being changed, not yet in the table.
+fn link(table: &mut TaskTable, task: &mut Task, blocker: &TaskId, blocked: &TaskId) {
+    let other = if *blocker == task.id { blocked } else { blocker };
+    let (own, others) = if *blocker == task.id {
+        (&mut task.blocks, table.tasks.get_mut(blocked).map(|t| &mut t.blocked_by))
+    } else {
+        (&mut task.blocked_by, table.tasks.get_mut(blocker).map(|t| &mut t.blocks))
+    };
+    if !own.contains(other) {
+        own.push(other.clone());
+    }
+    if let Some(others) = others.filter(|ids| !ids.contains(&task.id)) {
+        others.push(task.id.clone());
+    }
+}
+
+fn sign(task: &mut Task, stamp: &Stamp, owner_changed: bool) -> Result<(), ApiError> {
+    let mut record = TaskRecord { updated_at: Some(stamp.at_ms), ..TaskRecord::of(task) };
+    if owner_changed {
+        let assigned = task.owner.is_some();
+        record.assigned_at = assigned.then_some(stamp.at_ms);
+        record.assigned_by = assigned.then(|| stamp.by.frame_name().to_owned());
+    }
+    record.put_on(task)
+}

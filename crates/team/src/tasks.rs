@@ -1,0 +1,291 @@
+//! The team's tasks: made, changed, claimed and shown. What an update may do is decided in `task_rules`, under the lock.
+
+use std::sync::Arc;
+
+use pitcrew_protocol::{
+    AgentName, ApiError, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId, TaskStatus,
+    TaskUpdateInput, TaskUpdated, TeamConfig,
+};
+use pitcrew_store::{Event, RateScope, TaskTable};
+
+use crate::actor::{Actor, Rank, Speaker};
+use crate::clock::wire_time;
+use crate::delivery::{Letter, is_undeliverable};
+use crate::entropy::made_id;
+use crate::ours::TaskRecord;
+use crate::send::Recipient;
+use crate::task_rules::{self, Changed, Stamp, TaskChange};
+use crate::{Team, refusal};
+
+impl Team {
+    /// Makes a task; a repeated `call` of the same caller answers with the task it made.
+    ///
+    /// # Errors
+    /// `invalid_request` for texts over the limit, `rate_limit`, `permission_denied` for outside writers.
+    pub async fn create_task(
+        &self,
+        actor: &Actor,
+        input: TaskCreateInput,
+        call: Option<&str>,
+    ) -> Result<Task, ApiError> {
+        let speaker = Speaker::of(actor, &self.config().await?)?;
+        speaker.must_belong("make tasks")?;
+        refusal::check_filled("subject", &input.subject)?;
+        self.check_texts(Some(&input.subject), Some(&input.description), input.active_form.as_deref())?;
+        task_rules::check_metadata(&input.metadata.clone().unwrap_or_default())?;
+        self.count_call().await?;
+        let record = TaskRecord {
+            call: call.map(str::to_owned),
+            created_by: Some(speaker.name),
+            created_at: Some(self.now_ms()),
+            updated_at: Some(self.now_ms()),
+            ..TaskRecord::default()
+        };
+        if let Some(made) = self.all_tasks().await?.iter().find(|task| is_made_by(task, &record)) {
+            return Ok(made.clone());
+        }
+        self.take_slot(RateScope::TaskCreation(self.dir().clone()), self.limits().task_rate, "tasks").await?;
+        let limit = self.limits().tasks;
+        let by = record.created_by.clone().unwrap_or_default();
+        let task = self.edit_tasks(move |table| insert(table, &input, &record, limit)).await?;
+        self.note([changed(&task.id, &by, "created", &[])]).await;
+        Ok(task)
+    }
+
+    /// Changes a task; what is absent in the input stays as it is.
+    ///
+    /// # Errors
+    /// `task_not_found`, `agent_not_found` for an unknown owner, `circular_dependency`, `invalid_request`, and
+    /// `invalid_status` with the owner or the blockers for a task that the caller cannot take.
+    pub async fn update_task(&self, actor: &Actor, input: TaskUpdateInput) -> Result<TaskUpdated, ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(actor, &config)?;
+        speaker.must_belong("change tasks")?;
+        if let Some(subject) = &input.subject {
+            refusal::check_filled("subject", subject)?;
+        }
+        self.check_texts(input.subject.as_deref(), input.description.as_deref(), input.active_form.as_deref())?;
+        let metadata = input.metadata.unwrap_or_default();
+        task_rules::check_metadata(&metadata)?;
+        let owner = match &input.owner {
+            None => None,
+            Some(name) if name.trim().is_empty() => Some(None),
+            Some(name) => Some(Some(self.living(&config, name).await?)),
+        };
+        self.count_call().await?;
+        let change = TaskChange {
+            subject: input.subject,
+            description: input.description,
+            active_form: input.active_form,
+            owner,
+            status: input.status,
+            blocks: input.add_blocks,
+            blocked_by: input.add_blocked_by,
+            metadata,
+        };
+        let stamp = Stamp { by: speaker, at_ms: self.now_ms() };
+        let (inner, id) = (stamp.clone(), input.task_id);
+        let changed = self.edit_tasks(move |table| task_rules::update(table, &inner, &id, &change)).await?;
+        self.tell(&stamp, &changed).await?;
+        Ok(TaskUpdated {
+            success: true,
+            task_id: changed.task.id,
+            updated_fields: changed.fields.into_iter().map(str::to_owned).collect(),
+            status_change: changed.status,
+        })
+    }
+
+    /// Takes a task, the lowest that is ready when `id` is absent, and starts it. Of several callers one wins.
+    ///
+    /// # Errors
+    /// `invalid_status` with the owner or the blockers, or when none is ready; `task_not_found`; `permission_denied` for
+    /// whoever cannot own tasks.
+    pub async fn claim(&self, actor: &Actor, id: Option<&str>) -> Result<Task, ApiError> {
+        let speaker = Speaker::of(actor, &self.config().await?)?;
+        match speaker.rank {
+            Rank::Lead | Rank::Teammate => {}
+            Rank::User | Rank::Outside => return Err(refusal::denied("only a member can own a task")),
+        }
+        self.count_call().await?;
+        let stamp = Stamp { by: speaker, at_ms: self.now_ms() };
+        let (inner, id) = (stamp.clone(), id.map(str::to_owned));
+        let changed = self.edit_tasks(move |table| task_rules::claim(table, &inner, id.as_deref())).await?;
+        self.tell(&stamp, &changed).await?;
+        Ok(changed.task)
+    }
+
+    /// One task.
+    ///
+    /// # Errors
+    /// `task_not_found` with the ids there are.
+    pub async fn task(&self, id: &str) -> Result<Task, ApiError> {
+        let tasks = self.all_tasks().await?;
+        task_rules::find(tasks.iter(), id).cloned()
+    }
+
+    /// All tasks by id, without the reference client's own bookkeeping.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn tasks(&self) -> Result<Vec<Task>, ApiError> {
+        Ok(self.all_tasks().await?.iter().filter(|task| !task.is_internal()).cloned().collect())
+    }
+
+    /// Sends every assignment that a crash kept from its owner.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn finish_assignments(&self) -> Result<Vec<MessageId>, ApiError> {
+        let journal = self.ask(self.backend().journal(self.dir())).await?;
+        let config = self.config().await?;
+        let mut finished = Vec::new();
+        for task in self.tasks().await? {
+            let open = task.status != TaskStatus::Completed;
+            let Some(letter) = assignment(self, &config, &task)?.filter(|_| open) else { continue };
+            let is_told = |event: &Event| matches!(event, Event::MessagePersisted { id, .. } if *id == letter.id);
+            if journal.iter().any(|entry| is_told(&entry.event)) {
+                continue;
+            }
+            match self.deliver(letter).await {
+                Ok(receipt) => finished.push(receipt.id),
+                Err(error) if is_undeliverable(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(finished)
+    }
+
+    pub(crate) async fn release_tasks(&self, owner: &AgentName) -> Result<Vec<TaskId>, ApiError> {
+        let (gone, at_ms) = (owner.clone(), self.now_ms());
+        let released = self.edit_tasks(move |table| task_rules::release(table, &gone, at_ms)).await?;
+        self.note(released.iter().map(|id| changed(id, owner.as_str(), "released", &["owner", "status"]))).await;
+        Ok(released)
+    }
+
+    async fn all_tasks(&self) -> Result<Arc<[Task]>, ApiError> {
+        self.ask(self.backend().tasks(self.dir())).await
+    }
+
+    async fn living(&self, config: &TeamConfig, given: &str) -> Result<AgentName, ApiError> {
+        match self.recipient(config, given).await? {
+            Recipient::Member(member) => Ok(member.name),
+            Recipient::Ended(name) => {
+                let error = refusal::unknown_agent(config, name.as_str());
+                Err(ApiError { message: format!("Agent '{name}' has shut down and cannot own tasks"), ..error })
+            }
+        }
+    }
+
+    fn check_texts(
+        &self,
+        subject: Option<&str>,
+        description: Option<&str>,
+        active_form: Option<&str>,
+    ) -> Result<(), ApiError> {
+        let limits = self.limits();
+        refusal::check_length("subject", subject.unwrap_or_default(), limits.subject_chars)?;
+        refusal::check_length("activeForm", active_form.unwrap_or_default(), limits.subject_chars)?;
+        refusal::check_length("description", description.unwrap_or_default(), limits.description_chars)
+    }
+
+    /// Tells the journal of a change, and an owner of its new task.
+    async fn tell(&self, stamp: &Stamp, done: &Changed) -> Result<(), ApiError> {
+        if done.fields.is_empty() {
+            return Ok(());
+        }
+        let deleted = done.status.as_ref().is_some_and(|status| status.to == StatusChange::Deleted.as_str());
+        let completed = done.status.as_ref().is_some_and(|status| status.to == TaskStatus::Completed.as_str());
+        let change = match (deleted, completed, done.claimed) {
+            (true, _, _) => "deleted",
+            (_, true, _) => "completed",
+            (_, _, true) => "claimed",
+            (false, false, false) => "updated",
+        };
+        self.note([changed(&done.task.id, &stamp.by.name, change, &done.fields)]).await;
+        if !done.assigned {
+            return Ok(());
+        }
+        let config = self.config().await?;
+        let owner = AgentName::foreign(done.task.owner.as_deref().unwrap_or_default());
+        if config.member(owner.as_str()).is_none() {
+            // It ended between the look at the config and the change; nobody else would release this task.
+            self.release_tasks(&owner).await?;
+            return Err(refusal::unknown_agent(&config, owner.as_str()));
+        }
+        let Some(letter) = assignment(self, &config, &done.task)? else { return Ok(()) };
+        match self.deliver(letter).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_undeliverable(&error) => {
+                self.release_tasks(&owner).await?;
+                Err(error)
+            }
+            Err(error) => {
+                tracing::warn!(team = %self.dir(), task = %done.task.id, %error, "cannot tell the owner of its task");
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The letter that tells a task's owner of it; none for a task that was not given through us, and none in a session's team
+/// from its lead, whose frames are signed.
+fn assignment(team: &Team, config: &TeamConfig, task: &Task) -> Result<Option<Letter>, ApiError> {
+    let record = TaskRecord::of(task);
+    let (Some(owner), Some(by), Some(at_ms)) = (&task.owner, record.assigned_by, record.assigned_at) else {
+        return Ok(None);
+    };
+    let Some(owner) = config.member(owner) else { return Ok(None) };
+    let sender = config.member(&by);
+    if config.is_session_dialect() && sender.is_none_or(|m| m.is_called(pitcrew_protocol::LEAD_NAME)) {
+        return Ok(None);
+    }
+    let id = made_id(&[team.dir().as_str(), "task", task.id.as_str(), owner.name.as_str(), &at_ms.to_string(), &by]);
+    let frame = TaskAssignment {
+        kind: TaskAssignment::TYPE.into(),
+        task_id: task.id.to_string(),
+        subject: Some(task.subject.clone()),
+        description: Some(task.description.clone()),
+        assigned_by: Some(by.clone()),
+        timestamp: Some(wire_time(at_ms)),
+        foreign: Foreign::default(),
+    };
+    let letter = Letter::of_frame(id, &by, &owner.name, frame)?;
+    Ok(Some(Letter { color: sender.and_then(|m| m.color.clone()), ..letter }))
+}
+
+fn insert(table: &mut TaskTable, input: &TaskCreateInput, record: &TaskRecord, limit: u32) -> Result<Task, ApiError> {
+    if let Some(made) = table.tasks.values().find(|task| is_made_by(task, record)) {
+        return Ok(made.clone());
+    }
+    refusal::check_count("tasks", limit, table.tasks.values().filter(|task| !task.is_internal()).count())?;
+    let mut task = Task {
+        id: TaskId::from_number(table.next_id),
+        subject: input.subject.clone(),
+        description: input.description.clone(),
+        active_form: input.active_form.clone(),
+        owner: None,
+        status: TaskStatus::Pending,
+        blocks: Vec::new(),
+        blocked_by: Vec::new(),
+        metadata: input.metadata.clone(),
+        foreign: Foreign::default(),
+    };
+    record.put_on(&mut task)?;
+    table.tasks.insert(task.id.clone(), task.clone());
+    table.next_id += 1;
+    Ok(task)
+}
+
+fn is_made_by(task: &Task, record: &TaskRecord) -> bool {
+    let noted = TaskRecord::of(task);
+    record.call.is_some() && noted.call == record.call && noted.created_by == record.created_by
+}
+
+fn changed(task: &TaskId, by: &str, change: &str, fields: &[&str]) -> Event {
+    Event::TaskChanged {
+        task: task.clone(),
+        by: by.to_owned(),
+        change: change.to_owned(),
+        fields: fields.iter().map(|field| (*field).to_owned()).collect(),
+    }
+}

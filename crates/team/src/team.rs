@@ -1,0 +1,119 @@
+//! One team: the handle its operations hang on, its config and its end.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_protocol::{ApiError, Limits, Rate, TeamConfig, TeamDeleted, TeamDir, TeamName};
+use pitcrew_store::{Backend, Event, JournalEntry, RateScope, StoreError};
+
+use crate::actor::{Actor, Speaker};
+use crate::{Teams, refusal};
+
+/// A team that exists, or did when it was opened. Cheap to clone; it holds no state of its own.
+#[derive(Clone, Debug)]
+pub struct Team {
+    teams: Teams,
+    name: TeamName,
+    dir: TeamDir,
+}
+
+impl Team {
+    pub(crate) fn new(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
+        Self { teams, name, dir }
+    }
+
+    /// The name as given.
+    #[must_use]
+    pub fn name(&self) -> &TeamName {
+        &self.name
+    }
+
+    /// The folder.
+    #[must_use]
+    pub fn dir(&self) -> &TeamDir {
+        &self.dir
+    }
+
+    /// Where the team is kept.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        self.teams.backend()
+    }
+
+    /// All teams of the same store.
+    #[must_use]
+    pub fn teams(&self) -> &Teams {
+        &self.teams
+    }
+
+    /// Where people find the team's config.
+    #[must_use]
+    pub fn file(&self) -> PathBuf {
+        self.backend().team_file(&self.dir)
+    }
+
+    /// Reads the config.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` for a config that cannot be read.
+    pub async fn config(&self) -> Result<TeamConfig, ApiError> {
+        self.ask(self.backend().team(&self.dir)).await
+    }
+
+    /// Deletes the team; while it has teammates it answers `success: false` and does nothing.
+    ///
+    /// # Errors
+    /// `permission_denied` for everybody but the lead and the user, `team_not_found`.
+    pub async fn delete(&self, actor: &Actor) -> Result<TeamDeleted, ApiError> {
+        let config = self.config().await?;
+        Speaker::of(actor, &config)?.must_lead("delete the team")?;
+        self.count_call().await?;
+        let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
+        if !left.is_empty() {
+            return Ok(TeamDeleted::refused(config.name.as_str(), &left));
+        }
+        self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
+        self.ask(self.backend().archive_team(&self.dir)).await?;
+        Ok(TeamDeleted::done(config.name.as_str()))
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        self.teams.limits()
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.teams.now_ms()
+    }
+
+    /// Awaits the store, its failure in the words of the API.
+    pub(crate) async fn ask<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, ApiError> {
+        match call.await {
+            Ok(value) => Ok(value),
+            Err(StoreError::NoTeam { .. }) => Err(self.teams.unknown(self.name.as_str()).await),
+            Err(error) => Err(refusal::of_store(error)),
+        }
+    }
+
+    /// Counts one call that changes something. Calls that only read are free: counting is itself a write.
+    pub(crate) async fn count_call(&self) -> Result<(), ApiError> {
+        self.teams.count_call().await
+    }
+
+    pub(crate) async fn take_slot(&self, scope: RateScope, rate: Rate, what: &str) -> Result<(), ApiError> {
+        self.teams.take_slot(scope, rate, what).await
+    }
+
+    /// Writes events into the journal. The journal is evidence and not truth, so a failure to write it does not undo what
+    /// happened: it is told to the log.
+    pub async fn note(&self, events: impl IntoIterator<Item = Event>) {
+        let at_ms = self.now_ms();
+        let entries: Vec<_> = events.into_iter().map(|event| JournalEntry { at_ms, event }).collect();
+        if entries.is_empty() {
+            return;
+        }
+        if let Err(error) = self.backend().record(&self.dir, &entries).await {
+            tracing::warn!(team = %self.dir, error = &error as &dyn std::error::Error, "cannot write the journal");
+        }
+    }
+}

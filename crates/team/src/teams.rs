@@ -1,0 +1,286 @@
+//! All teams of one store: made, found and listed.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_protocol::{
+    AgentName, ApiError, ErrorCode, LEAD_NAME, Limits, Member, Rate, TeamConfig, TeamCreateInput, TeamCreated, TeamDir,
+    TeamName,
+};
+use pitcrew_store::{Backend, Event, RateScope, Slot, StoreError};
+use serde::Serialize;
+
+use crate::entropy::Entropy;
+use crate::ours::SpawnRecord;
+use crate::{Clock, Team, refusal};
+
+/// How many numbers are tried for a team whose name is taken; there are far fewer teams.
+const NUMBERS_TRIED: u32 = 10_000;
+
+/// How many names of teams an error lists.
+const NAMES_LISTED: usize = 100;
+
+/// All teams of one store. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Teams {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    backend: Arc<dyn Backend>,
+    limits: Limits,
+    clock: Arc<dyn Clock>,
+    entropy: Entropy,
+}
+
+/// What a new team is made from.
+#[derive(Clone, Debug)]
+pub struct CreateTeam {
+    /// What the caller asked for.
+    pub input: TeamCreateInput,
+    /// The lead's working folder.
+    pub cwd: String,
+    /// The model the lead runs on.
+    pub model: String,
+    /// The lead's session, a UUID.
+    pub session_id: String,
+    /// What to do when the name is taken.
+    pub on_taken: OnTaken,
+}
+
+/// What to do when a team's name, or the folder it falls on, is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnTaken {
+    /// Answer `team_already_exists`.
+    Refuse,
+    /// Take `name-2`, `name-3`, and so on.
+    Number,
+}
+
+/// A team as a list shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TeamSummary {
+    /// The name; the folder's for a team whose config cannot be read.
+    pub name: String,
+    /// The folder.
+    pub folder: TeamDir,
+    /// What it is for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// When it was made, in milliseconds since 1970.
+    #[serde(rename = "createdAt", skip_serializing_if = "Option::is_none")]
+    pub created_at_ms: Option<i64>,
+    /// The names of its members, the lead first.
+    pub members: Vec<AgentName>,
+    /// Where its config stands.
+    pub team_file_path: PathBuf,
+    /// Why its config cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+impl Teams {
+    /// The teams of `backend`.
+    #[must_use]
+    pub fn new(backend: Arc<dyn Backend>, limits: Limits, clock: Arc<dyn Clock>) -> Self {
+        Self { shared: Arc::new(Shared { backend, limits, clock, entropy: Entropy::System }) }
+    }
+
+    /// The same, with ids that `seed` decides: for simulations only, since such ids can be guessed.
+    #[must_use]
+    pub fn seeded(backend: Arc<dyn Backend>, limits: Limits, clock: Arc<dyn Clock>, seed: u64) -> Self {
+        Self { shared: Arc::new(Shared { backend, limits, clock, entropy: Entropy::seeded(seed) }) }
+    }
+
+    /// Where the teams are kept.
+    #[must_use]
+    pub fn backend(&self) -> &Arc<dyn Backend> {
+        &self.shared.backend
+    }
+
+    /// How much of everything there may be.
+    #[must_use]
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    /// Makes a team with its lead as the only member.
+    ///
+    /// # Errors
+    /// `invalid_request` for a bad name, `team_already_exists`, `rate_limit`.
+    pub async fn create(&self, create: CreateTeam) -> Result<(Team, TeamCreated), ApiError> {
+        let given = create.input.team_name.as_str();
+        let name = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
+        self.count_call().await?;
+        let there = self.backend().teams().await.map_err(refusal::of_store)?.len();
+        refusal::check_count("teams", self.limits().teams, there)?;
+        if create.on_taken == OnTaken::Refuse {
+            self.refuse_taken(&name).await?;
+        }
+        self.take_slot(RateScope::TeamCreation, self.limits().team_rate, "teams").await?;
+        let config = self.make(&create, name).await?;
+        let team = Team::new(self.clone(), config.name.clone(), config.name.dir());
+        team.note([Event::TeamCreated { team: config.name.to_string() }]).await;
+        let created = TeamCreated {
+            team_name: config.name.to_string(),
+            team_file_path: team.file().display().to_string(),
+            lead_agent_id: AgentName::lead().id_in(&config.name).to_string(),
+        };
+        Ok((team, created))
+    }
+
+    /// Opens a team by its name or its folder.
+    ///
+    /// # Errors
+    /// `team_not_found` with the teams there are; `internal_error` for a config that cannot be read.
+    pub async fn open(&self, name: &str) -> Result<Team, ApiError> {
+        let dir = TeamDir::of(name);
+        let config = match self.backend().team(&dir).await {
+            Ok(config) => config,
+            Err(StoreError::NoTeam { .. }) => return Err(self.unknown(name).await),
+            Err(error) => return Err(refusal::of_store(error)),
+        };
+        if name != dir.as_str() && config.name.as_str().to_lowercase() != name.to_lowercase() {
+            return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
+        }
+        Ok(Team::new(self.clone(), config.name, dir))
+    }
+
+    /// All teams, by folder; one whose config cannot be read is listed with the reason.
+    ///
+    /// # Errors
+    /// `internal_error` when the store cannot be read.
+    pub async fn list(&self) -> Result<Vec<TeamSummary>, ApiError> {
+        let mut summaries = Vec::new();
+        for dir in self.backend().teams().await.map_err(refusal::of_store)? {
+            match self.backend().team(&dir).await {
+                Ok(config) => summaries.push(self.summary(dir, config)),
+                Err(StoreError::NoTeam { .. }) => {}
+                Err(error) => summaries.push(self.unreadable(dir, error)),
+            }
+        }
+        Ok(summaries)
+    }
+
+    fn summary(&self, dir: TeamDir, config: TeamConfig) -> TeamSummary {
+        TeamSummary {
+            name: config.name.to_string(),
+            team_file_path: self.backend().team_file(&dir),
+            folder: dir,
+            description: config.description,
+            created_at_ms: config.created_at_ms,
+            members: config.members.into_iter().map(|m| m.name).collect(),
+            problem: None,
+        }
+    }
+
+    fn unreadable(&self, dir: TeamDir, error: StoreError) -> TeamSummary {
+        TeamSummary {
+            name: dir.to_string(),
+            team_file_path: self.backend().team_file(&dir),
+            folder: dir,
+            description: None,
+            created_at_ms: None,
+            members: Vec::new(),
+            problem: Some(refusal::of_store(error).message),
+        }
+    }
+
+    async fn refuse_taken(&self, name: &TeamName) -> Result<(), ApiError> {
+        match self.backend().team(&name.dir()).await {
+            Ok(config) => Err(taken(name, config.name.as_str())),
+            Err(StoreError::NoTeam { .. }) => Ok(()),
+            Err(error) => Err(refusal::of_store(error)),
+        }
+    }
+
+    async fn make(&self, create: &CreateTeam, name: TeamName) -> Result<TeamConfig, ApiError> {
+        let mut config = self.new_config(create, name.clone())?;
+        let mut number = 1;
+        loop {
+            match self.backend().create_team(&config).await {
+                Ok(()) => return Ok(config),
+                Err(StoreError::TeamTaken { name: other, .. }) => {
+                    if create.on_taken == OnTaken::Refuse || number >= NUMBERS_TRIED {
+                        return Err(taken(&name, &other));
+                    }
+                }
+                Err(error) => return Err(refusal::of_store(error)),
+            }
+            number += 1;
+            let numbered = format!("{name}-{number}");
+            config =
+                self.new_config(create, TeamName::new(&numbered).map_err(|e| refusal::bad_name(&numbered, &e))?)?;
+        }
+    }
+
+    fn new_config(&self, create: &CreateTeam, name: TeamName) -> Result<TeamConfig, ApiError> {
+        let now_ms = self.now_ms();
+        let lead = Member {
+            agent_id: Some(AgentName::lead().id_in(&name)),
+            name: AgentName::lead(),
+            agent_type: Some(create.input.agent_type.clone().unwrap_or_else(|| LEAD_NAME.to_owned())),
+            model: Some(create.model.clone()),
+            prompt: None,
+            color: None,
+            plan_mode_required: None,
+            joined_at_ms: Some(now_ms),
+            tmux_pane_id: Some(String::new()),
+            cwd: Some(create.cwd.clone()),
+            subscriptions: Some(Vec::new()),
+            backend_type: None,
+            worktree_path: None,
+            mode: None,
+            is_active: None,
+            foreign: SpawnRecord::default().into_foreign()?,
+        };
+        Ok(TeamConfig {
+            name: name.clone(),
+            description: create.input.description.clone(),
+            created_at_ms: Some(now_ms),
+            lead_agent_id: Some(AgentName::lead().id_in(&name)),
+            lead_session_id: Some(create.session_id.clone()),
+            members: vec![lead],
+            foreign: pitcrew_protocol::Foreign::default(),
+        })
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.shared.clock.now_ms()
+    }
+
+    pub(crate) fn entropy(&self) -> &Entropy {
+        &self.shared.entropy
+    }
+
+    pub(crate) async fn count_call(&self) -> Result<(), ApiError> {
+        self.take_slot(RateScope::Calls, self.limits().call_rate, "calls").await
+    }
+
+    pub(crate) async fn take_slot(&self, scope: RateScope, rate: Rate, what: &str) -> Result<(), ApiError> {
+        match self.backend().take_slot(&scope, rate, self.now_ms()).await {
+            Ok(Slot::Taken) => Ok(()),
+            Ok(Slot::Full { retry_after }) => Err(refusal::too_soon(what, rate, retry_after)),
+            Err(error) => Err(refusal::of_store(error)),
+        }
+    }
+
+    /// The error for a team that is not there.
+    pub(crate) async fn unknown(&self, given: &str) -> ApiError {
+        let mut names = Vec::new();
+        for dir in self.backend().teams().await.unwrap_or_default().into_iter().take(NAMES_LISTED) {
+            names.push(self.backend().team(&dir).await.map_or_else(|_| dir.to_string(), |c| c.name.to_string()));
+        }
+        refusal::unknown_team(given, names)
+    }
+}
+
+fn taken(name: &TeamName, other: &str) -> ApiError {
+    let message = if name.as_str() == other {
+        format!("Team '{name}' already exists")
+    } else {
+        format!("Team '{name}' would share the folder '{}' with team '{other}'", name.dir())
+    };
+    ApiError::new(ErrorCode::TeamAlreadyExists, message).with("team_name", name.as_str()).with("existing_team", other)
+}

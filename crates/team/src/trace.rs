@@ -1,0 +1,162 @@
+//! What became of a message: read from the journal for when, and from the inbox for what is.
+
+use pitcrew_protocol::{AgentName, ApiError, MessageId, TeamConfig, TeamDir};
+use pitcrew_store::{Event, JournalEntry, StoredMessage};
+use serde::Serialize;
+
+use crate::clock::wire_time;
+use crate::delivery::DeliveryState;
+use crate::{Teams, refusal};
+
+/// The way of one message; times are as on the wire.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MessageTrace {
+    /// The message.
+    pub id: MessageId,
+    /// The team it was sent in.
+    pub team: String,
+    /// Who sent it; not known of a message to a member that had ended already.
+    pub from: Option<String>,
+    /// Whose inbox it is for.
+    pub to: AgentName,
+    /// Where it stands.
+    pub state: DeliveryState,
+    /// When it was put into the inbox.
+    pub persisted_at: Option<String>,
+    /// When it was put into the receiver's conversation; not known of other clients.
+    pub injected_at: Option<String>,
+    /// When it was marked as read; not known of other clients.
+    pub acknowledged_at: Option<String>,
+    /// Why and since when it will not be delivered.
+    pub dead: Option<DeadLetter>,
+}
+
+/// The end of a message that is not delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DeadLetter {
+    /// Why.
+    pub reason: String,
+    /// Since when.
+    pub at: String,
+}
+
+impl Teams {
+    /// Tells what became of a message, in whichever team it was sent. A team that cannot be read is passed over.
+    ///
+    /// # Errors
+    /// `invalid_request` when no team knows it, `internal_error` when the store cannot be read.
+    pub async fn message(&self, id: &MessageId) -> Result<MessageTrace, ApiError> {
+        for dir in self.backend().teams().await.map_err(refusal::of_store)? {
+            let (Ok(config), Ok(journal)) = (self.backend().team(&dir).await, self.backend().journal(&dir).await)
+            else {
+                continue;
+            };
+            if let Some(trace) = self.trace(&dir, &config, &journal, id).await {
+                return Ok(trace);
+            }
+        }
+        Err(refusal::invalid(format!("there is no message '{id}'")).with("message_id", id.0.as_str()))
+    }
+
+    async fn trace(
+        &self,
+        dir: &TeamDir,
+        config: &TeamConfig,
+        journal: &[JournalEntry],
+        id: &MessageId,
+    ) -> Option<MessageTrace> {
+        let told = told(config, journal, id);
+        let members = config.members.iter().map(|m| &m.name);
+        let boxes: Vec<&AgentName> = told.as_ref().map_or_else(|| members.collect(), |told| vec![&told.to]);
+        for name in boxes {
+            let inbox = self.backend().inbox(dir, &name.inbox_file()).await.unwrap_or_default();
+            if let Some(stored) = inbox.into_iter().find(|stored| stored.id == *id) {
+                let trace = told.clone().unwrap_or_else(|| blank(config, id, name));
+                return Some(with_inbox(trace, stored));
+            }
+        }
+        told
+    }
+}
+
+fn blank(config: &TeamConfig, id: &MessageId, to: &AgentName) -> MessageTrace {
+    MessageTrace {
+        id: id.clone(),
+        team: config.name.to_string(),
+        from: None,
+        to: to.clone(),
+        state: DeliveryState::Persisted,
+        persisted_at: None,
+        injected_at: None,
+        acknowledged_at: None,
+        dead: None,
+    }
+}
+
+/// What the journal tells.
+fn told(config: &TeamConfig, journal: &[JournalEntry], id: &MessageId) -> Option<MessageTrace> {
+    let mut about = journal.iter().filter_map(|entry| Some((entry, receiver(&entry.event, id)?))).peekable();
+    let mut trace = blank(config, id, about.peek()?.1);
+    for (JournalEntry { at_ms, event }, _) in about {
+        let at = wire_time(*at_ms);
+        match event {
+            Event::MessagePersisted { from, .. } => {
+                trace.from.get_or_insert_with(|| from.clone());
+                trace.persisted_at.get_or_insert(at);
+            }
+            Event::MessageInjected { .. } => {
+                trace.injected_at.get_or_insert(at);
+            }
+            Event::MessageAcknowledged { .. } => {
+                trace.acknowledged_at.get_or_insert(at);
+            }
+            Event::MessageDead { reason, .. } => {
+                trace.dead.get_or_insert_with(|| DeadLetter { reason: reason.clone(), at });
+            }
+            Event::TeamCreated { .. }
+            | Event::TeamDeleted { .. }
+            | Event::TaskChanged { .. }
+            | Event::MemberChanged { .. }
+            | Event::Permission { .. }
+            | Event::TurnEnded { .. } => {}
+        }
+    }
+    trace.state = state_of(&trace, false);
+    Some(trace)
+}
+
+/// The receiver of the message `id`, when the event is about it.
+fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
+    match event {
+        Event::MessagePersisted { id: told, to, .. }
+        | Event::MessageInjected { id: told, to }
+        | Event::MessageAcknowledged { id: told, to }
+        | Event::MessageDead { id: told, to, .. } => (told == id).then_some(to),
+        Event::TeamCreated { .. }
+        | Event::TeamDeleted { .. }
+        | Event::TaskChanged { .. }
+        | Event::MemberChanged { .. }
+        | Event::Permission { .. }
+        | Event::TurnEnded { .. } => None,
+    }
+}
+
+/// What the inbox adds: a message read by another client, or written by one.
+fn with_inbox(mut trace: MessageTrace, stored: StoredMessage) -> MessageTrace {
+    trace.state = state_of(&trace, stored.message.is_read());
+    trace.from.get_or_insert(stored.message.from);
+    trace.persisted_at = trace.persisted_at.or(stored.message.timestamp);
+    trace
+}
+
+fn state_of(trace: &MessageTrace, is_read: bool) -> DeliveryState {
+    if trace.dead.is_some() {
+        DeliveryState::Dead
+    } else if trace.acknowledged_at.is_some() || is_read {
+        DeliveryState::Acknowledged
+    } else if trace.injected_at.is_some() {
+        DeliveryState::Injected
+    } else {
+        DeliveryState::Persisted
+    }
+}

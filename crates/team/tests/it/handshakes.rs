@@ -1,0 +1,266 @@
+//! Requests and their answers.
+
+use insta::assert_snapshot;
+use pitcrew_protocol::{ErrorCode, Frame, SendMessageInput};
+use pitcrew_store::Event;
+use pitcrew_team::{Actor, PermissionAnswer, PermissionAsk, RequestKind};
+use serde_json::json;
+
+use crate::crew::{Crew, as_member, is, message, name};
+
+fn ask_shutdown(of: &str) -> SendMessageInput {
+    SendMessageInput::ShutdownRequest { recipient: of.into(), content: Some("we are done".into()) }
+}
+
+fn shutdown(request_id: &str, approve: bool) -> SendMessageInput {
+    let content = (!approve).then(|| "still busy".to_owned());
+    SendMessageInput::ShutdownResponse { request_id: request_id.into(), approve, content }
+}
+
+fn plan(request_id: &str, recipient: &str, approve: bool) -> SendMessageInput {
+    let content = (!approve).then(|| "more detail please".to_owned());
+    SendMessageInput::PlanApprovalResponse {
+        request_id: request_id.into(),
+        recipient: recipient.into(),
+        approve,
+        content,
+    }
+}
+
+fn bash() -> PermissionAsk {
+    PermissionAsk {
+        tool_name: "Bash".into(),
+        tool_use_id: "toolu_9".into(),
+        description: "touch a file".into(),
+        input: json!({"command": "touch out.txt"}),
+        suggestions: vec![json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"})],
+    }
+}
+
+async fn requested(crew: &Crew, of: &str) -> String {
+    crew.send(&Actor::Lead, ask_shutdown(of)).await;
+    let Some(Frame::ShutdownRequest(frame)) = crew.unread(of).await.pop().unwrap().frame else { panic!("no request") };
+    frame.request_id
+}
+
+async fn handed_in(crew: &Crew, by: &str, call: &str) -> String {
+    crew.team.request_plan_approval(&name(by), "/plans/a.md", "# Plan", Some(call)).await.unwrap().request_id
+}
+
+#[tokio::test]
+async fn a_shutdown_request_is_answered_once_by_whom_it_was_put_to() {
+    let crew = Crew::new().await;
+    let id = requested(&crew, "worker").await;
+    assert!(id.starts_with("shutdown-1795175309433-") && id.ends_with("@worker"), "{id}");
+    let error = crew.refused(&as_member("planner"), shutdown(&id, true)).await;
+    is(&error, ErrorCode::PermissionDenied);
+    is(&crew.refused(&Actor::Lead, shutdown(&id, true)).await, ErrorCode::PermissionDenied);
+    let sent = crew.send(&as_member("worker"), shutdown(&id, true)).await;
+    assert_snapshot!(sent.answer.text().replace(&id, "ID"), @r#"
+    {
+      "success": true,
+      "message": "Shutdown approved. Agent worker is now exiting.",
+      "request_id": "ID"
+    }
+    "#);
+    let mail = crew.unread("team-lead").await;
+    assert_snapshot!(mail[0].message.text.replace(&id, "ID"), @r#"{"type":"shutdown_approved","requestId":"ID","from":"worker","timestamp":"2026-11-20T11:48:29.433Z","paneId":"in-process","backendType":"in-process"}"#);
+    assert!(mail[0].frame.is_some());
+    let error = crew.refused(&as_member("worker"), shutdown(&id, false)).await;
+    is(&error, ErrorCode::InvalidStatus);
+    assert_eq!(error.details["approved"], true);
+    assert_eq!(crew.unread("team-lead").await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_rejected_shutdown_says_why() {
+    let crew = Crew::new().await;
+    let id = requested(&crew, "worker").await;
+    let silent = SendMessageInput::ShutdownResponse { request_id: id.clone(), approve: false, content: None };
+    is(&crew.refused(&as_member("worker"), silent).await, ErrorCode::InvalidRequest);
+    crew.send(&as_member("worker"), shutdown(&id, false)).await;
+    assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @r#"{"type":"shutdown_rejected","requestId":"ID","from":"worker","reason":"still busy","timestamp":"2026-11-20T11:48:29.433Z"}"#);
+}
+
+#[tokio::test]
+async fn only_the_lead_and_the_user_ask_for_a_shutdown_and_never_of_the_lead() {
+    let crew = Crew::new().await;
+    is(&crew.refused(&as_member("planner"), ask_shutdown("worker")).await, ErrorCode::PermissionDenied);
+    is(&crew.refused(&Actor::User, ask_shutdown("team-lead")).await, ErrorCode::InvalidRequest);
+    is(&crew.refused(&Actor::User, ask_shutdown("nobody")).await, ErrorCode::AgentNotFound);
+    crew.send(&Actor::User, ask_shutdown("worker")).await;
+    let mail = crew.unread("worker").await;
+    assert_eq!(mail[0].message.from, "team-lead");
+    assert!(matches!(mail[0].frame, Some(Frame::ShutdownRequest(_))));
+}
+
+#[tokio::test]
+async fn an_answer_to_an_unknown_request_names_the_open_ones() {
+    let crew = Crew::new().await;
+    let id = requested(&crew, "worker").await;
+    let error = crew.refused(&as_member("worker"), shutdown("shutdown-1@worker", true)).await;
+    is(&error, ErrorCode::InvalidStatus);
+    assert_eq!(error.details["open_requests"], json!([id]));
+    is(&crew.refused(&Actor::Lead, plan("nope", "planner", true)).await, ErrorCode::InvalidStatus);
+}
+
+#[tokio::test]
+async fn a_plan_is_approved_by_the_lead_alone_and_by_nobody_for_itself() {
+    let crew = Crew::new().await;
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    assert!(id.starts_with("plan_approval-1795175309433-") && id.ends_with("@planner@probe"), "{id}");
+    assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @r##"{"type":"plan_approval_request","from":"planner","timestamp":"2026-11-20T11:48:29.433Z","planFilePath":"/plans/a.md","planContent":"# Plan","requestId":"ID"}"##);
+    for nobody in [as_member("planner"), as_member("worker"), Actor::User, Actor::Outside("ci".into())] {
+        is(&crew.refused(&nobody, plan(&id, "planner", true)).await, ErrorCode::PermissionDenied);
+    }
+    let error = crew.refused(&Actor::Lead, plan(&id, "worker", true)).await;
+    is(&error, ErrorCode::InvalidStatus);
+    assert_eq!(error.details["from"], "planner");
+    assert_eq!(crew.unread("planner").await, []);
+    crew.send(&as_member("team-lead"), plan(&id, "planner@probe", true)).await;
+    assert_snapshot!(crew.unread("planner").await[0].message.text.replace(&id, "ID"), @r#"{"type":"plan_approval_response","requestId":"ID","approved":true,"timestamp":"2026-11-20T11:48:29.433Z","permissionMode":"default"}"#);
+    is(&crew.refused(&Actor::Lead, plan(&id, "planner", false)).await, ErrorCode::InvalidStatus);
+}
+
+#[tokio::test]
+async fn an_approved_planner_goes_on_in_its_own_mode() {
+    let crew = Crew::new().await;
+    crew.team.set_mode(&Actor::Lead, &name("planner"), "acceptEdits").await.unwrap();
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    crew.send(&Actor::Lead, plan(&id, "planner", true)).await;
+    let Some(Frame::PlanApprovalResponse(frame)) = crew.unread("planner").await[0].frame.clone() else { panic!() };
+    assert_eq!(frame.permission_mode.as_deref(), Some("acceptEdits"));
+    let id = handed_in(&crew, "planner", "toolu_q").await;
+    crew.send(&Actor::Lead, plan(&id, "planner", false)).await;
+    let Some(Frame::PlanApprovalResponse(frame)) = crew.unread("planner").await[1].frame.clone() else { panic!() };
+    assert_eq!((frame.permission_mode, frame.feedback.as_deref()), (None, Some("more detail please")));
+}
+
+#[tokio::test]
+async fn a_permission_is_asked_and_answered_as_recorded() {
+    let crew = Crew::new().await;
+    let asked = crew.team.request_permission(&name("worker"), bash()).await.unwrap();
+    let id = asked.request_id.clone();
+    assert_eq!(crew.team.request_permission(&name("worker"), bash()).await.unwrap(), asked);
+    let mail = crew.unread("team-lead").await;
+    assert_eq!(mail.len(), 1);
+    assert_snapshot!(mail[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_request","request_id":"ID","agent_id":"worker","tool_name":"Bash","tool_use_id":"toolu_9","description":"touch a file","input":{"command":"touch out.txt"},"permission_suggestions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#);
+    let allow = || PermissionAnswer::Allow { updated_input: json!({"command": "touch out.txt"}), updates: vec![] };
+    for nobody in [as_member("worker"), as_member("planner"), Actor::User] {
+        let error = crew.team.answer_permission(&nobody, &id, allow(), None).await.unwrap_err();
+        is(&error, ErrorCode::PermissionDenied);
+    }
+    crew.team.answer_permission(&Actor::Lead, &id, allow(), None).await.unwrap();
+    assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_response","request_id":"ID","subtype":"success","response":{"updated_input":{"command":"touch out.txt"},"permission_updates":[]}}"#);
+    let deny = PermissionAnswer::Deny { reason: "no".into() };
+    is(&crew.team.answer_permission(&Actor::Lead, &id, deny, None).await.unwrap_err(), ErrorCode::InvalidStatus);
+    let outcomes = crew.backend.journal(crew.team.dir()).await.unwrap().into_iter().filter_map(|e| match e.event {
+        Event::Permission { outcome, tool, .. } => Some((tool, outcome)),
+        _ => None,
+    });
+    let bash = |outcome: &str| ("Bash".to_owned(), outcome.to_owned());
+    assert_eq!(outcomes.collect::<Vec<_>>(), [bash("asked"), bash("asked"), bash("allowed")]);
+}
+
+#[tokio::test]
+async fn a_denied_permission_carries_its_reason() {
+    let crew = Crew::new().await;
+    let id = crew.team.request_permission(&name("worker"), bash()).await.unwrap().request_id;
+    let deny = PermissionAnswer::Deny { reason: "not in this repository".into() };
+    crew.team.answer_permission(&Actor::Lead, &id, deny, None).await.unwrap();
+    assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_response","request_id":"ID","subtype":"error","error":"not in this repository"}"#);
+}
+
+#[tokio::test]
+async fn a_request_of_another_client_is_answered_from_the_inbox_it_stands_in() {
+    let crew = Crew::new().await;
+    let request = r#"{"type":"plan_approval_request","from":"planner","planContent":"do","requestId":"plan_approval-1@planner@probe"}"#;
+    crew.forge("team-lead", "worker", request).await;
+    let answer = || plan("plan_approval-1@planner@probe", "planner", true);
+    is(&crew.refused(&Actor::Lead, answer()).await, ErrorCode::InvalidStatus);
+    crew.forge("team-lead", "planner", request).await;
+    crew.send(&Actor::Lead, answer()).await;
+    assert!(crew.unread("planner").await[0].frame.is_some());
+    is(&crew.refused(&Actor::Lead, answer()).await, ErrorCode::InvalidStatus);
+    let request = r#"{"type":"shutdown_request","requestId":"shutdown-5@worker","from":"team-lead"}"#;
+    crew.forge("worker", "team-lead", request).await;
+    crew.send(&as_member("worker"), shutdown("shutdown-5@worker", true)).await;
+}
+
+#[tokio::test]
+async fn a_repeated_call_of_a_request_or_an_answer_does_nothing_twice() {
+    let crew = Crew::new().await;
+    let mut ids = std::collections::HashSet::new();
+    for _ in 0..2 {
+        let sent = crew.team.send(&Actor::Lead, ask_shutdown("worker"), Some("toolu_s")).await.unwrap();
+        ids.insert(serde_json::to_value(&sent.answer).unwrap()["request_id"].as_str().unwrap().to_owned());
+    }
+    assert_eq!((ids.len(), crew.unread("worker").await.len()), (1, 1));
+    let id = ids.into_iter().next().unwrap();
+    for _ in 0..2 {
+        crew.team.send(&as_member("worker"), shutdown(&id, true), Some("toolu_a")).await.unwrap();
+    }
+    assert_eq!(crew.unread("team-lead").await.len(), 1);
+    let error = crew.team.send(&as_member("worker"), shutdown(&id, true), Some("toolu_b")).await.unwrap_err();
+    is(&error, ErrorCode::InvalidStatus);
+}
+
+#[tokio::test]
+async fn of_answers_that_meet_one_is_given() {
+    let crew = Crew::new().await;
+    let id = requested(&crew, "worker").await;
+    let answers = (0..8).map(|n| {
+        let (team, id) = (crew.team.clone(), id.clone());
+        tokio::spawn(async move { team.send(&as_member("worker"), shutdown(&id, n % 2 == 0), None).await.is_ok() })
+    });
+    let mut given = 0;
+    for answer in answers.collect::<Vec<_>>() {
+        given += usize::from(answer.await.unwrap());
+    }
+    assert_eq!((given, crew.unread("team-lead").await.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn an_answer_that_was_recorded_and_not_sent_is_finished_once() {
+    let crew = Crew::new().await;
+    let id = requested(&crew, "worker").await;
+    crew.send(&as_member("worker"), shutdown(&id, true)).await;
+    let sent = crew.unread("team-lead").await[0].clone();
+    // As a crash between recording and sending leaves it: the text still stands in the ledger.
+    let (request, text) = (id.clone(), sent.message.text.clone());
+    let put_back = Box::new(move |ledger: &mut Option<serde_json::Value>| {
+        ledger.as_mut().unwrap()["requests"][&request]["answer"]["frame"]["unsent"] = json!(text);
+        Ok(())
+    });
+    crew.backend.edit_document(crew.team.dir(), "requests", put_back).await.unwrap();
+    assert_eq!(crew.team.finish_answers().await.unwrap(), [sent.id]);
+    assert_eq!(crew.team.finish_answers().await.unwrap(), []);
+    assert_eq!(crew.unread("team-lead").await.len(), 1);
+    let requests = crew.team.requests().await.unwrap();
+    assert_eq!(requests[&id].kind, RequestKind::Shutdown);
+    assert!(requests[&id].answer.as_ref().unwrap().approved);
+}
+
+#[tokio::test]
+async fn a_plan_of_a_member_that_ended_cannot_be_answered() {
+    let crew = Crew::new().await;
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    crew.team.remove_member(&Actor::Lead, &name("planner")).await.unwrap();
+    let error = crew.refused(&Actor::Lead, plan(&id, "planner", true)).await;
+    is(&error, ErrorCode::AgentNotFound);
+    assert_eq!(error.details["state"], "dead");
+}
+
+#[tokio::test]
+async fn nobody_speaks_for_the_lead_of_a_session() {
+    let crew = Crew::new().await;
+    let edit = |config: &mut pitcrew_protocol::TeamConfig| {
+        config.members[0].tmux_pane_id = Some("leader".into());
+        Ok(())
+    };
+    crew.backend.edit_team(crew.team.dir(), std::sync::Arc::new(edit)).await.unwrap();
+    is(&crew.refused(&Actor::User, ask_shutdown("worker")).await, ErrorCode::PermissionDenied);
+    crew.send(&Actor::User, message("worker", "hello")).await;
+    let stored = crew.unread("worker").await;
+    assert_eq!(stored[0].message.kind.as_deref(), Some("message"));
+}

@@ -1,0 +1,20 @@
+//! What a team does, on the memory backend: each test a sentence of the rules.
+
+#[cfg(test)]
+mod claims;
+#[cfg(test)]
+mod crew;
+#[cfg(test)]
+mod handshakes;
+#[cfg(test)]
+mod mail;
+#[cfg(test)]
+mod members;
+#[cfg(test)]
+mod send;
+#[cfg(test)]
+mod tasks;
+#[cfg(test)]
+mod teams;
+#[cfg(test)]
+mod whole;
