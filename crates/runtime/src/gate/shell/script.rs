@@ -215,6 +215,9 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        if part.words.first().is_some_and(|name| RESERVED.contains(&name.raw.as_str())) {
+            self.doubt("it holds a reserved word as a command");
+        }
         self.add(part);
     }
 
@@ -306,16 +309,30 @@ impl<'a> Reader<'a> {
             self.doubt("it is nested too deeply");
             return Word::unknown(&word.raw);
         }
+        if !self.stands_alone(node) {
+            self.doubt("it holds a word that runs into the next");
+        }
         self.depth += 1;
         self.piece(node, &mut word, Quoted::No);
         self.depth -= 1;
         word
     }
 
+    /// Whether the shell, too, ends the word where the grammar does.
+    fn stands_alone(&self, node: Node<'_>) -> bool {
+        const BREAKS: [char; 10] = [' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>'];
+        let before = self.source.get(..node.start_byte()).unwrap_or_default();
+        let after = self.source.get(node.end_byte()..).unwrap_or_default();
+        (before.is_empty() || before.ends_with(BREAKS) || before.ends_with(['=', '`']))
+            && (after.is_empty() || after.starts_with(BREAKS) || after.starts_with('`'))
+    }
+
     fn piece(&mut self, node: Node<'_>, word: &mut Word, quoted: Quoted) {
         let text = self.text(node);
         match node.kind() {
-            "word" | "number" if node.named_child_count() == 0 => word.push_unquoted(text),
+            "word" | "number" if node.named_child_count() == 0 && !text.contains([' ', '\t', '\n']) => {
+                word.push_unquoted(text);
+            }
             "raw_string" => word.push(text.trim_start_matches('\'').trim_end_matches('\'')),
             "string" => self.double_quoted(node, word),
             "concatenation" => self.glued(node, word),
@@ -387,6 +404,12 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// Words that begin or end a construct of the shell: as a command's name they mean a misreading.
+const RESERVED: [&str; 20] = [
+    "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
+    "select", "then", "until", "while", "{",
+];
 
 /// Tests that compute: an operand may name an array element and run a command in its index.
 const ARITHMETIC_TESTS: [&str; 8] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];
