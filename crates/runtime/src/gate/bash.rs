@@ -203,10 +203,17 @@ impl<'a> Case<'a> {
     fn text_is_met_by(&self, rule: &Rule) -> bool {
         let segments = self.command.split([';', '|', '&', '\n', '(', ')', '{', '}', '`']);
         let tokens = self.command.split(|c: char| c.is_whitespace() || ";|&(){}`<>'\"=$".contains(c));
-        segments.map(squeeze).any(|segment| rule.matches_command(&segment))
-            || tokens.filter(|token| !token.is_empty()).any(|token| {
-                self.path_is_met_by(rule, Access::Read, token) || self.path_is_met_by(rule, Access::Write, token)
-            })
+        let runs = |segment: &str| {
+            let words: Vec<&str> = segment.split_whitespace().collect();
+            (0..words.len()).any(|from| rule.matches_command(&words.get(from..).unwrap_or_default().join(" ")))
+        };
+        let touches = |token: &str| {
+            self.path_is_met_by(rule, Access::Read, token) || self.path_is_met_by(rule, Access::Write, token)
+        };
+        if rule.is_about_commands() {
+            return segments.into_iter().any(runs);
+        }
+        tokens.filter(|token| !token.is_empty()).any(touches)
     }
 
     fn is_allowed(&self, mode: PermissionMode) -> bool {

@@ -69,6 +69,22 @@ impl Script {
     }
 }
 
+/// Whether the braces stand apart, as the shell wants them to.
+fn is_brace_group(text: &str) -> bool {
+    let body = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    body.is_some_and(|body| body.starts_with([' ', '\t', '\n']) && body.ends_with([' ', '\t', '\n', ';', '&']))
+}
+
+fn within_backquotes(node: Node<'_>, is_it: impl Fn(Node<'_>) -> bool) -> bool {
+    let around = std::iter::successors(node.parent(), Node::parent);
+    around.into_iter().any(|around| around.kind() == "command_substitution" && is_it(around))
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// Finds text that a shell and the parser may read differently.
 fn odd_text(command: &str) -> Option<&'static str> {
     let odd = |c: char| c.is_control() && c != '\n' && c != '\t' || c.is_whitespace() && !c.is_ascii();
@@ -128,7 +144,7 @@ impl<'a> Reader<'a> {
                 self.inside(node);
                 self.loops -= 1;
             }
-            "compound_statement" if self.text(node).starts_with('{') => self.inside(node),
+            "compound_statement" if is_brace_group(self.text(node)) => self.inside(node),
             "for_statement" if self.text(node).starts_with("for") => self.for_loop(node),
             "redirected_statement" => self.redirected(node),
             "command" => self.command(node),
@@ -215,7 +231,9 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        if part.words.first().is_some_and(|name| RESERVED.contains(&name.raw.as_str())) {
+        let mut names =
+            part.words.iter().map(|word| word.raw.as_str()).skip_while(|name| matches!(*name, "time" | "-p"));
+        if names.next().is_some_and(|name| RESERVED.contains(&name)) {
             self.doubt("it holds a reserved word as a command");
         }
         self.add(part);
@@ -223,9 +241,10 @@ impl<'a> Reader<'a> {
 
     fn assignment(&mut self, node: Node<'_>, part: &mut Part) {
         let name = node.child_by_field_name("name");
-        match name.filter(|name| name.kind() == "variable_name") {
+        let plain = |name: &Node<'_>| name.kind() == "variable_name" && is_name(self.text(*name)) && self.begins(*name);
+        match name.filter(plain) {
             Some(name) => part.assigned.push(self.text(name).to_owned()),
-            None => self.doubt("it sets an element of an array"),
+            None => self.doubt("it sets something other than a variable"),
         }
         match node.child_by_field_name("value") {
             Some(value) if value.kind() == "array" => self.doubt("it sets an array"),
@@ -237,6 +256,11 @@ impl<'a> Reader<'a> {
     }
 
     fn redirect(&mut self, node: Node<'_>, part: &mut Part) {
+        let descriptor = node.child_by_field_name("descriptor");
+        let plain = |node: Node<'_>| self.text(node).bytes().all(|byte| byte.is_ascii_digit()) && self.begins(node);
+        if !descriptor.is_none_or(plain) {
+            self.doubt("it redirects something that is no number");
+        }
         let mut cursor = node.walk();
         let operator = node.children(&mut cursor).find(|child| !child.is_named()).map_or("", |child| child.kind());
         if node.kind() == "heredoc_redirect" {
@@ -320,11 +344,19 @@ impl<'a> Reader<'a> {
 
     /// Whether the shell, too, ends the word where the grammar does.
     fn stands_alone(&self, node: Node<'_>) -> bool {
-        const BREAKS: [char; 10] = [' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>'];
-        let before = self.source.get(..node.start_byte()).unwrap_or_default();
         let after = self.source.get(node.end_byte()..).unwrap_or_default();
-        (before.is_empty() || before.ends_with(BREAKS) || before.ends_with(['=', '`']))
-            && (after.is_empty() || after.starts_with(BREAKS) || after.starts_with('`'))
+        let closes =
+            || after.starts_with('`') && within_backquotes(node, |around| around.end_byte() == node.end_byte() + 1);
+        self.begins(node) && (after.is_empty() || after.starts_with(BREAKS) || closes())
+    }
+
+    fn begins(&self, node: Node<'_>) -> bool {
+        let before = self.source.get(..node.start_byte()).unwrap_or_default();
+        let opens =
+            || before.ends_with('`') && within_backquotes(node, |around| around.start_byte() + 1 == node.start_byte());
+        let is_value =
+            || before.ends_with('=') && node.parent().is_some_and(|parent| parent.kind() == "variable_assignment");
+        before.is_empty() || before.ends_with(BREAKS) || opens() || is_value()
     }
 
     fn piece(&mut self, node: Node<'_>, word: &mut Word, quoted: Quoted) {
@@ -378,8 +410,8 @@ impl<'a> Reader<'a> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
         for child in children {
-            if child.start_byte() != at {
-                self.doubt("it holds a word with a gap");
+            if child.start_byte() != at || child.kind() == "process_substitution" {
+                self.doubt("it holds a word that is oddly put together");
             }
             self.piece(child, word, Quoted::No);
             at = child.end_byte();
@@ -404,6 +436,9 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// Characters that end a word.
+const BREAKS: [char; 10] = [' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>'];
 
 /// Words that begin or end a construct of the shell: as a command's name they mean a misreading.
 const RESERVED: [&str; 20] = [
