@@ -283,11 +283,10 @@ impl<'a> Reader<'a> {
         if !words.is_empty() {
             self.doubt("it has words after a redirect");
         }
-        let descriptor =
-            |word: &Word| word.exact().is_some_and(|text| text.chars().all(|c| c.is_ascii_digit()) || text == "-");
+        let is_number = |word: &Word| word.raw == "-" || word.raw.chars().all(|c| c.is_ascii_digit());
         match (operator, target) {
             ("<&-" | ">&-", None) => {}
-            ("<&" | ">&", Some(word)) if descriptor(&word) => {}
+            ("<&" | ">&", Some(word)) if is_number(&word) => {}
             ("<", Some(word)) => part.redirects.push(Redirect::Read(word)),
             (">" | ">>" | "&>" | "&>>" | ">|" | ">&", Some(word)) => part.redirects.push(Redirect::Write(word)),
             _ => self.doubt("it has an unusual redirect"),
@@ -296,6 +295,11 @@ impl<'a> Reader<'a> {
 
     /// `[ ... ]` and `[[ ... ]]`: plain comparisons of plain words.
     fn test(&mut self, node: Node<'_>) {
+        let text = self.text(node);
+        let inside = text.trim_start_matches('[').trim_end_matches(']');
+        if !self.stands_alone(node) || !inside.starts_with(' ') || !inside.ends_with(' ') {
+            self.doubt("it holds brackets that may be no test");
+        }
         let mut todo = vec![node];
         let mut computes = false;
         let mut plain = true;
