@@ -282,11 +282,17 @@ impl<'a> Case<'a> {
     fn ask(&self) -> Verdict {
         let described = self.call.input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty());
         let mut folders: Vec<PathBuf> = Vec::new();
+        let parent = |path: &str| self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf);
         each(&self.steps, &mut |step| {
             if let Effect::Touches(paths) = effect(step.innermost()) {
-                let parent =
-                    |path: &String| self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf);
-                folders.extend(paths.iter().filter_map(parent));
+                folders.extend(paths.iter().filter_map(|path| parent(path)));
+            }
+            for redirect in &step.part.redirects {
+                if let Redirect::Write(word) = redirect
+                    && !is_sink(word)
+                {
+                    folders.extend(word.exact().and_then(parent));
+                }
             }
         });
         folders.sort();

@@ -189,6 +189,11 @@ fn an_ask_carries_the_suggestions_as_recorded() {
     let project = place.path("project").display().to_string();
     let Verdict::Ask { description, suggestions } = verdict else { panic!("{verdict:?}") };
     assert_eq!(description, "touch out");
+    let redirect = place.judge(Default, "Bash", &json!({"command": "echo x > out.txt 2> /dev/null"}));
+    assert_eq!(
+        redirect,
+        Verdict::Ask { description: "echo x > out.txt 2> /dev/null".to_owned(), suggestions: suggestions.clone() }
+    );
     let recorded = recorded_suggestions();
     let text = serde_json::to_string(&suggestions).unwrap().replace(&project, "/home/dev/project");
     assert_eq!(text, recorded.to_string());
