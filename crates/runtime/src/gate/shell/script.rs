@@ -75,7 +75,8 @@ fn is_brace_group(text: &str) -> bool {
     body.is_some_and(|body| body.starts_with([' ', '\t', '\n']) && body.ends_with([' ', '\t', '\n', ';', '&']))
 }
 
-fn within_backquotes(node: Node<'_>, is_it: impl Fn(Node<'_>) -> bool) -> bool {
+/// Whether the node stands in a command substitution of this kind.
+fn is_substituted(node: Node<'_>, is_it: impl Fn(Node<'_>) -> bool) -> bool {
     let around = std::iter::successors(node.parent(), Node::parent);
     around.into_iter().any(|around| around.kind() == "command_substitution" && is_it(around))
 }
@@ -174,7 +175,8 @@ impl<'a> Reader<'a> {
     /// A comment hides what follows it, so it must be one for the shell too.
     fn comment(&mut self, node: Node<'_>) {
         let before = self.source.get(..node.start_byte()).unwrap_or_default();
-        if !before.is_empty() && !before.ends_with([' ', '\t', '\n', ';', '&', '|', '(']) {
+        let begins = before.is_empty() || before.ends_with([' ', '\t', '\n', ';', '&', '|', '(']);
+        if !begins || is_substituted(node, |_| true) {
             self.doubt("it holds a `#` that may be no comment");
         }
     }
@@ -297,7 +299,7 @@ impl<'a> Reader<'a> {
     fn test(&mut self, node: Node<'_>) {
         let text = self.text(node);
         let inside = text.trim_start_matches('[').trim_end_matches(']');
-        if !self.stands_alone(node) || !inside.starts_with(' ') || !inside.ends_with(' ') {
+        if !self.stands_alone(node) || text.contains('\n') || !inside.starts_with(' ') || !inside.ends_with(' ') {
             self.doubt("it holds brackets that may be no test");
         }
         let mut todo = vec![node];
@@ -350,14 +352,14 @@ impl<'a> Reader<'a> {
     fn stands_alone(&self, node: Node<'_>) -> bool {
         let after = self.source.get(node.end_byte()..).unwrap_or_default();
         let closes =
-            || after.starts_with('`') && within_backquotes(node, |around| around.end_byte() == node.end_byte() + 1);
+            || after.starts_with('`') && is_substituted(node, |around| around.end_byte() == node.end_byte() + 1);
         self.begins(node) && (after.is_empty() || after.starts_with(BREAKS) || closes())
     }
 
     fn begins(&self, node: Node<'_>) -> bool {
         let before = self.source.get(..node.start_byte()).unwrap_or_default();
         let opens =
-            || before.ends_with('`') && within_backquotes(node, |around| around.start_byte() + 1 == node.start_byte());
+            || before.ends_with('`') && is_substituted(node, |around| around.start_byte() + 1 == node.start_byte());
         let is_value =
             || before.ends_with('=') && node.parent().is_some_and(|parent| parent.kind() == "variable_assignment");
         before.is_empty() || before.ends_with(BREAKS) || opens() || is_value()
@@ -424,8 +426,8 @@ impl<'a> Reader<'a> {
 
     fn substitution(&mut self, node: Node<'_>) {
         let text = self.text(node);
-        if text.starts_with('`') && text.contains('\\') {
-            self.doubt("it holds escapes between backquotes");
+        if text.starts_with('`') && (text.contains('\\') || text.matches('`').count() != 2) {
+            self.doubt("it holds escapes or more backquotes between backquotes");
         }
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
