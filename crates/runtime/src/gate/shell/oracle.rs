@@ -205,16 +205,20 @@ impl Seen {
     }
 }
 
+/// Compares two spellings: brush writes spaces and joined lines inside a word in its own way.
+fn same_letters(own: &str, theirs: &str) -> bool {
+    squeeze(&own.replace("\\\n", "")) == squeeze(&theirs.replace("\\\n", ""))
+}
+
 /// Checks that we saw everything brush saw, or doubted the command. Returns whether both read it.
 fn check(command: &str) -> bool {
     let (Some(ours), Some(theirs)) = (ours(command), theirs(command)) else {
         return false;
     };
     for words in &theirs.commands {
-        // Brush writes the spaces inside a substitution in its own way.
         let equal = |own: &[String]| {
             own.len() == words.len()
-                && own.iter().zip(words).all(|(own, word)| word.is_empty() || squeeze(own) == squeeze(word))
+                && own.iter().zip(words).all(|(own, word)| word.is_empty() || same_letters(own, word))
         };
         // For brush `time` is no command, but a word before a pipeline and its assignments.
         let untimed = |own: &[String]| {
@@ -226,7 +230,10 @@ fn check(command: &str) -> bool {
         assert!(ours.commands.iter().any(same), "{command:?}: unseen command {words:?} among {ours:?}");
     }
     for file in &theirs.writes {
-        assert!(ours.writes.contains(file), "{command:?}: unseen write to {file} among {ours:?}");
+        assert!(
+            ours.writes.iter().any(|own| same_letters(own, file)),
+            "{command:?}: unseen write to {file} among {ours:?}"
+        );
     }
     true
 }
@@ -245,6 +252,8 @@ proptest! {
     fn no_jumble_of_pieces_hides_a_command(pieces in prop::collection::vec((prop::sample::select(PIECES), any::<bool>()), 1..14)) {
         let glue = |(piece, spaced): &(&str, bool)| format!("{piece}{}", if *spaced { " " } else { "" });
         let command: String = pieces.iter().map(glue).collect();
+        // Brush takes all memory over an unfinished here-document; to us each is a doubt.
+        prop_assume!(!command.replace("<<<", "").contains("<<"));
         check(&command);
     }
 }
