@@ -224,7 +224,7 @@ fn check(command: &str) -> bool {
         let untimed = |own: &[String]| {
             let before = |word: &&String| *word == "time" || *word == "-p" || word.contains('=');
             let skipped = own.iter().take_while(before).count();
-            own.first().is_some_and(|name| name == "time") && (equal(&own[1..]) || equal(&own[skipped..]))
+            own.first().is_some_and(|name| name == "time") && (1..=skipped).any(|from| equal(&own[from..]))
         };
         let same = |own: &Vec<String>| equal(own) || untimed(own);
         assert!(ours.commands.iter().any(same), "{command:?}: unseen command {words:?} among {ours:?}");

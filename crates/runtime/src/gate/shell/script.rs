@@ -243,7 +243,10 @@ impl<'a> Reader<'a> {
 
     fn assignment(&mut self, node: Node<'_>, part: &mut Part) {
         let name = node.child_by_field_name("name");
-        let plain = |name: &Node<'_>| name.kind() == "variable_name" && is_name(self.text(*name)) && self.begins(*name);
+        let plain = |name: &Node<'_>| {
+            let after = self.source.get(name.end_byte()..).unwrap_or_default();
+            is_name(self.text(*name)) && self.begins(*name) && (after.starts_with('=') || after.starts_with("+="))
+        };
         match name.filter(plain) {
             Some(name) => part.assigned.push(self.text(name).to_owned()),
             None => self.doubt("it sets something other than a variable"),
