@@ -1,7 +1,5 @@
 //! What each mode does with a call, in a real folder.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test helper that fails is a test that fails")]
-
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,5 @@
 //! Hooks as real processes, and their payloads against the recordings.
 
-#![expect(clippy::unwrap_used, reason = "a test helper that fails is a test that fails")]
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
