@@ -2,6 +2,8 @@
 
 #![cfg(test)]
 
+mod crew_runs;
+mod crew_setting;
 mod hooks;
 mod tools_bash;
 mod tools_files;
