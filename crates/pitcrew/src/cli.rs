@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    broadcast, completions, inbox, man, member, message, send, shutdown, task, team,
+    broadcast, completions, demo, doctor, inbox, man, member, message, run, send, shutdown, task, team,
 };
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
@@ -55,6 +55,8 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Run(Box<run::Run>),
+    Demo(demo::Demo),
     #[command(subcommand)]
     Team(team::Team),
     #[command(subcommand)]
@@ -66,6 +68,7 @@ enum Command {
     Inbox(inbox::Inbox),
     Message(message::Message),
     Shutdown(shutdown::Shutdown),
+    Doctor(doctor::Doctor),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -73,6 +76,8 @@ enum Command {
 impl Command {
     fn run(self, context: &Context) -> Result<(), Failure> {
         match self {
+            Self::Run(command) => command.run(context),
+            Self::Demo(command) => command.run(context),
             Self::Team(command) => command.run(context),
             Self::Task(command) => command.run(context),
             Self::Member(command) => command.run(context),
@@ -81,6 +86,7 @@ impl Command {
             Self::Inbox(command) => command.run(context),
             Self::Message(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
+            Self::Doctor(command) => command.run(context),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),
         }

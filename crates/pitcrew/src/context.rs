@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pitcrew_protocol::Limits;
@@ -98,24 +98,31 @@ impl Context {
     /// # Errors
     /// When the settings cannot be read.
     pub(crate) fn teams(&self) -> Result<Teams, Failure> {
-        let settings = self.settings_with(None)?;
+        self.teams_with(&self.settings_with(&self.cwd, None)?)
+    }
+
+    /// All teams below the root, with the limits of those settings.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub(crate) fn teams_with(&self, settings: &Settings) -> Result<Teams, Failure> {
         let limits = match settings.pitcrew("limits") {
             Some(limits) => Limits::deserialize(limits)
                 .map_err(|e| Failure::usage(format!("`pitcrew.limits` in the settings cannot be used: {e}")))?,
             None => Limits::default(),
         };
-        Ok(Teams::new(Arc::new(self.files(&settings)?), limits, Arc::new(SystemClock)))
+        Ok(Teams::new(Arc::new(self.files(settings)?), limits, Arc::new(SystemClock)))
     }
 
-    /// The settings of this folder, with what the command line sets on top.
+    /// The settings of a project's folder, with what the command line sets on top.
     ///
     /// # Errors
     /// When a file of them cannot be read.
-    pub(crate) fn settings_with(&self, cli: Option<Value>) -> Result<Settings, Failure> {
+    pub(crate) fn settings_with(&self, project: &Path, cli: Option<Value>) -> Result<Settings, Failure> {
         let paths = Paths {
             managed: Some(PathBuf::from(MANAGED_SETTINGS)),
             cli,
-            project: Some(self.cwd.clone()),
+            project: Some(project.to_owned()),
             root: Some(self.root.clone()),
         };
         Settings::load(&paths).map_err(|e| Failure::new(FailureKind::Usage, e))

@@ -6,8 +6,11 @@
 mod cli;
 mod commands;
 mod context;
+mod crew;
 mod failure;
+mod live;
 mod output;
+mod report;
 mod selection;
 
 fn main() -> std::process::ExitCode {

@@ -1,6 +1,6 @@
 //! `pitcrew run`: a whole team on the repository you stand in.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use pitcrew_runtime::run::{Asks, Begin, RunLimits};
@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::live::asking::Questions;
 use crate::live::board::Board;
 use crate::live::signals::Signals;
-use crate::live::stream::Stream;
+use crate::live::stream::{self, Stream};
 use crate::live::watch::{Face, Watched, watch};
-use crate::output::Form;
+use crate::output::{self, Form, printable};
 use crate::report;
 use crate::selection::repository_name;
 
@@ -130,7 +130,7 @@ impl Run {
             let face = self.face(context, format);
             let handle = crew::start(context, self.plan(context, asks)?).await?;
             let watched = watch(handle, face, signals, questions).await?;
-            shown(watched, format)
+            shown(&watched, format)
         })
     }
 
@@ -183,7 +183,7 @@ impl PermissionArgs {
     }
 
     /// The command line's own layer of settings: the file, and the rules on top of it.
-    fn settings(&self, file: Option<&std::path::Path>) -> Result<Value, Failure> {
+    fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
         let mut layer = match file {
             Some(file) => crew::settings_file(file)?,
             None => Map::new(),
@@ -195,22 +195,27 @@ impl PermissionArgs {
                 list.extend(rules.iter().map(|rule| json!(rule)));
             }
         }
-        Ok(Value::Object(layer))
+        Ok(layer)
     }
 }
 
 /// Shows how the run ended, on stdout in the form asked for, and says with what the process ends.
-fn shown(watched: Watched, format: OutputFormat) -> Result<(), Failure> {
-    let Watched { outcome, signal, face } = watched;
-    match (format, face) {
-        (OutputFormat::Text, _) => {
-            report::summary_to_stderr(&outcome);
-            report::last_words(&outcome)?;
+fn shown(watched: &Watched, format: OutputFormat) -> Result<(), Failure> {
+    let Watched { outcome, signal, tally, .. } = watched;
+    match format {
+        OutputFormat::Text => {
+            output::remark(&report::summary(outcome));
+            if let Some(text) = report::last_words(outcome) {
+                output::line(&printable(text))?;
+            }
         }
-        (OutputFormat::Json | OutputFormat::StreamJson, Face::Stream(stream)) => stream.end(&outcome)?,
-        (OutputFormat::Json | OutputFormat::StreamJson, Face::Board(_) | Face::Log) => report::result_json(&outcome)?,
+        OutputFormat::Json => {
+            let result = serde_json::to_string_pretty(&tally.result(outcome)).map_err(Failure::internal)?;
+            output::line(&result)?;
+        }
+        OutputFormat::StreamJson => stream::print(&tally.result(outcome).into())?,
     }
-    report::ended(&outcome, signal)
+    report::ended(outcome, *signal)
 }
 
 /// The team's name when none is given: the repository's folder.

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{
-    AgentName, AssistantEvent, Content, EventIds, LEAD_NAME, ResultEvent, Block as StreamBlock, StreamEvent, SystemInit,
+    AgentName, AssistantEvent, Content, EventIds, LEAD_NAME, Block as StreamBlock, StreamEvent, SystemInit,
     TeamEvent, UserEvent,
 };
 use pitcrew_runtime::events::{Answered, RunEvent, ToolEnded};
@@ -39,14 +39,6 @@ impl Stream {
     pub(crate) fn write(&mut self, event: &RunEvent) -> Result<(), Failure> {
         let lines = self.lines(event);
         lines.iter().try_for_each(print)
-    }
-
-    /// Writes the last event.
-    ///
-    /// # Errors
-    /// When stdout cannot be written.
-    pub(crate) fn end(&self, result: ResultEvent) -> Result<(), Failure> {
-        print(&result.into())
     }
 
     fn lines(&mut self, event: &RunEvent) -> Vec<StreamEvent> {
@@ -184,6 +176,10 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
     }
 }
 
-fn print(event: &StreamEvent) -> Result<(), Failure> {
+/// Writes an event as a line on stdout.
+///
+/// # Errors
+/// When stdout cannot be written.
+pub(crate) fn print(event: &StreamEvent) -> Result<(), Failure> {
     output::line(&event.to_line().map_err(Failure::internal)?)
 }

@@ -31,8 +31,6 @@ pub(crate) struct Watched {
     pub(crate) outcome: RunOutcome,
     /// The signal that ended it.
     pub(crate) signal: Option<EndSignal>,
-    /// The face, for what is to be shown last.
-    pub(crate) face: Face,
     /// What it took.
     pub(crate) tally: Tally,
 }
@@ -85,7 +83,7 @@ pub(crate) async fn watch(
         }
     }
     face.clear();
-    Ok(Watched { outcome: handle.outcome().await, signal, face, tally })
+    Ok(Watched { outcome: handle.outcome().await, signal, tally })
 }
 
 async fn heard(questions: Option<&mut Questions>) -> Heard {

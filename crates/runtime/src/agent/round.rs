@@ -147,7 +147,7 @@ impl Agent {
                 self.run(call, fx);
             }
             Grant::Denied { reason } => {
-                let text = format!("Permission to use {} was denied: {reason}", call.tool);
+                let text = format!("Permission denied for {}: {reason}", call.tool);
                 self.refuse(&call.id, text, fx);
             }
         }

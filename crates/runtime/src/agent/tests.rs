@@ -268,7 +268,7 @@ fn a_denied_permission_is_told_to_the_model_with_its_reason() {
         mail(&[("m1", no)]),
         &["write granted", "acknowledge m1", "write result", "report a failed", "take mail"],
     );
-    assert_eq!(play.last_blocks(), [Block::tool_error("a", "Permission to use Bash was denied: not today")]);
+    assert_eq!(play.last_blocks(), [Block::tool_error("a", "Permission denied for Bash: not today")]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use pitcrew_protocol::AgentName;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::driver::{Driver, Link, Start};
+use crate::driver::{Driver, Start};
 
 /// Runs agents as tasks of this process. An idle one is a waiting task: it costs memory, no thread and no timer.
 #[derive(Debug, Clone, Default)]
@@ -35,10 +35,4 @@ impl InProcess {
         self.tasks.close();
         self.tasks.wait().await;
     }
-}
-
-/// What the loop holds of an agent that runs here.
-#[derive(Debug, Clone)]
-pub(super) struct Running {
-    pub(super) link: Link,
 }

@@ -1,6 +1,6 @@
 //! An agent's inbox as its machine takes it: read, verified by `team`, and put into the words a model reads.
 
-use pitcrew_protocol::{ApiError, Frame, IdleNotification, Injected, render};
+use pitcrew_protocol::{AgentName, ApiError, Frame, IdleNotification, Injected, render};
 
 use super::log::output_file;
 use super::seat::Seat;
@@ -14,30 +14,24 @@ impl Seat {
         }
         let unread = self.team.unread(&self.name).await?;
         let mail = unread.into_iter().map(|mail| {
-            let rendered = match (&mail.frame, self.role) {
-                (Some(Frame::IdleNotification(idle)), Role::Lead) => self.notification(idle),
-                _ => render(&[Injected::from(&mail.message)]),
-            };
+            let mut rendered = render(&[Injected::from(&mail.message)]);
+            if let (Some(Frame::IdleNotification(idle)), Role::Lead) = (&mail.frame, self.role) {
+                rendered.push_str("\n\n");
+                rendered.push_str(&self.notification(idle));
+            }
             Mail { id: mail.id, from: mail.message.from, rendered, frame: mail.frame }
         });
         Ok(mail.collect())
     }
 
-    /// An idle notice in the form of founding guide section 10, with the teammate's last text behind it.
+    /// What stands behind an idle notice, so that the lead knows where to read on (founding guide section 10).
     fn notification(&self, idle: &IdleNotification) -> String {
-        let name = pitcrew_protocol::AgentName::foreign(&idle.from);
+        let name = AgentName::foreign(&idle.from);
         let (status, message) = match &idle.failure_reason {
             Some(reason) => ("failed", format!("Teammate \"{name}\" failed: {reason}")),
             None => ("idle", format!("Teammate \"{name}\" is idle and ready for new work.")),
         };
-        let notice = task_notification(&name.to_string(), &output_file(&self.team, &name), status, &message);
-        match &idle.result {
-            Some(result) => {
-                let words = Injected { from: idle.from.clone(), color: None, summary: None, text: result.clone() };
-                format!("{notice}\n\nIts last words:\n{}", render(&[words]))
-            }
-            None => notice,
-        }
+        task_notification(name.as_str(), &output_file(&self.team, &name), status, &message)
     }
 }
 

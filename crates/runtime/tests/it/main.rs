@@ -4,6 +4,8 @@
 
 mod gate_modes;
 mod gate_rules;
+mod crew_runs;
+mod crew_setting;
 mod hooks;
 mod tools_bash;
 mod tools_files;
