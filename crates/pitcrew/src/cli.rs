@@ -105,7 +105,9 @@ pub(crate) fn start() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            output.failure(&failure);
+            if !failure.is_told() {
+                output.failure(&failure);
+            }
             failure.exit_code()
         }
     }

@@ -52,10 +52,12 @@ impl Surroundings {
 }
 
 /// Where a command runs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Context {
     /// The folder teams live below, absolute.
     pub(crate) root: PathBuf,
+    /// The same, when the command line names it.
+    pub(crate) given_root: Option<PathBuf>,
     /// The working folder.
     pub(crate) cwd: PathBuf,
     /// The user's home folder, when it is known.
@@ -81,10 +83,20 @@ impl Context {
             .or_else(|| surroundings.non_empty(ROOT_VARIABLE).map(PathBuf::from))
             .or_else(|| home.as_ref().map(|home| home.join(".claude")))
             .ok_or_else(|| Failure::usage("there is no home folder to keep teams in").hint("give one with --root DIR"))?;
-        Ok(Self { root: cwd.join(root), cwd, home, environment: surroundings.environment, output })
+        let given_root = shared.root.as_ref().map(|root| cwd.join(root));
+        Ok(Self { root: cwd.join(root), given_root, cwd, home, environment: surroundings.environment, output })
     }
 
-    fn files(&self, settings: &Settings) -> Result<FileBackend, Failure> {
+    /// The same context with another root.
+    pub(crate) fn at_root(&self, root: PathBuf) -> Self {
+        Self { root, ..self.clone() }
+    }
+
+    /// The files teams are kept in.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub(crate) fn files(&self, settings: &Settings) -> Result<FileBackend, Failure> {
         let durability = match settings.pitcrew("durability").map(Value::as_str) {
             None | Some(Some("disk")) => Durability::Disk,
             Some(Some("process")) => Durability::Process,

@@ -7,9 +7,11 @@ use std::time::Duration;
 use pitcrew_model::{
     Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec, ollama_models, open,
 };
+use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Begin, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime};
 use pitcrew_runtime::settings::Settings;
+use pitcrew_team::Teams;
 use serde_json::{Map, Value};
 
 use crate::context::Context;
@@ -51,13 +53,18 @@ pub(crate) struct Plan {
 pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Failure> {
     let settings = context.settings_with(&plan.cwd, Some(cli_layer(context, plan.settings)))?;
     let endpoints = endpoints(context, &settings);
-    let model = model_name(plan.model.as_deref(), &settings, &endpoints).await?;
+    let teams = context.teams_with(&settings)?;
+    let named = match (plan.model, &plan.begin) {
+        (None, Begin::Resume { team, .. }) => lead_model(&teams, team).await?,
+        (named, _) => named,
+    };
+    let model = model_name(named.as_deref(), &settings, &endpoints).await?;
     let mode = match plan.mode.as_deref() {
         Some(name) => permission_mode(name)?,
         None => settings.permissions().default_mode.unwrap_or_default(),
     };
     let options = RunOptions {
-        teams: context.teams_with(&settings)?,
+        teams,
         begin: plan.begin,
         cwd: plan.cwd,
         root: context.root.clone(),
@@ -104,6 +111,12 @@ fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Value {
 fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     let env = settings.env();
     Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned())
+}
+
+/// The model the lead of a team ran on before.
+async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure> {
+    let recorded = teams.open(team).await?.member(LEAD_NAME).await?.model;
+    Ok(recorded.filter(|model| model.parse::<ModelSpec>().is_ok()))
 }
 
 /// The lead's model: what was named, else the settings', else what the environment offers, a local Ollama last.
@@ -163,6 +176,7 @@ fn not_started(error: RunError) -> Failure {
         RunError::Team(error) => error.into(),
         error @ RunError::Held { .. } => Failure::new(FailureKind::Conflict, error)
             .hint("`pitcrew shutdown TEAM` ends it; `pitcrew inbox --follow` reads along"),
+        error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),
         error @ (RunError::Model { .. } | RunError::Settings { .. }) => Failure::new(FailureKind::Usage, error),
         error @ RunError::Store { .. } => Failure::internal(error),
     }

@@ -130,6 +130,16 @@ impl Failure {
         Self { kind, error: error.into(), hints: Vec::new() }
     }
 
+    /// A failure whose answer was shown already: nothing more is said.
+    pub(crate) fn told(kind: FailureKind) -> Self {
+        Self { kind, error: String::new().into(), hints: Vec::new() }
+    }
+
+    /// Whether nothing more is to be said.
+    pub(crate) fn is_told(&self) -> bool {
+        self.error.to_string().is_empty()
+    }
+
     /// A malformed request.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(FailureKind::Usage, message.into())

@@ -12,6 +12,7 @@ mod live;
 mod output;
 mod report;
 mod selection;
+mod showcase;
 
 fn main() -> std::process::ExitCode {
     cli::start()

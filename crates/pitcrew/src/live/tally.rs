@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{EventIds, LEAD_NAME, ResultEvent, RunSummary, StreamUsage};
-use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::events::{RunEvent, ToolEnded};
 use pitcrew_runtime::run::{RunEnd, RunOutcome};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The sums of a run so far.
@@ -19,7 +20,26 @@ pub(crate) struct Tally {
     models: BTreeMap<String, (Usage, f64)>,
     asked: BTreeMap<String, String>,
     denied: Vec<Value>,
-    messages: u64,
+    sums: Sums,
+}
+
+/// What happened how often.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Sums {
+    /// How long the run took.
+    pub(crate) duration_ms: u64,
+    /// Tasks that were made.
+    pub(crate) tasks_made: u64,
+    /// Tasks that were completed.
+    pub(crate) tasks_completed: u64,
+    /// Messages that entered conversations.
+    pub(crate) messages: u64,
+    /// Plans that were handed in.
+    pub(crate) plans: u64,
+    /// Permissions that were asked for.
+    pub(crate) permissions_asked: u64,
+    /// Permissions that were refused.
+    pub(crate) permissions_refused: u64,
 }
 
 impl Tally {
@@ -33,7 +53,7 @@ impl Tally {
             models: BTreeMap::new(),
             asked: BTreeMap::new(),
             denied: Vec::new(),
-            messages: 0,
+            sums: Sums::default(),
         }
     }
 
@@ -51,34 +71,43 @@ impl Tally {
                 sums.1 += answered.cost_usd.unwrap_or(0.0);
             }
             RunEvent::PermissionAsked { call, tool, .. } => {
+                self.sums.permissions_asked += 1;
                 self.asked.insert(call.clone(), tool.clone());
             }
             RunEvent::PermissionAnswered { call, refused, .. } => {
                 if let (Some(reason), Some(tool)) = (refused, self.asked.remove(call)) {
+                    self.sums.permissions_refused += 1;
                     self.denied.push(json!({"tool_name": tool, "tool_use_id": call, "reason": reason}));
                 }
             }
-            RunEvent::MailDelivered { ids, .. } => self.messages += ids.len() as u64,
-            RunEvent::AgentStarted(_)
+            RunEvent::MailDelivered { ids, .. } => self.sums.messages += ids.len() as u64,
+            RunEvent::ToolEnded(ended) if !ended.is_error => self.count(ended),
+            RunEvent::ToolEnded(_)
+            | RunEvent::AgentStarted(_)
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
             | RunEvent::ToolStarted { .. }
-            | RunEvent::ToolEnded(_)
             | RunEvent::ModeChanged { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => {}
         }
     }
 
-    /// How long the run took so far.
-    pub(crate) fn took(&self) -> Duration {
-        self.started.elapsed()
+    fn count(&mut self, ended: &ToolEnded) {
+        match ended.tool.as_str() {
+            "TaskCreate" => self.sums.tasks_made += 1,
+            "TaskUpdate" if ended.data.pointer("/statusChange/to") == Some(&json!("completed")) => {
+                self.sums.tasks_completed += 1;
+            }
+            "ExitPlanMode" => self.sums.plans += 1,
+            _ => {}
+        }
     }
 
-    /// How many messages entered conversations.
-    pub(crate) fn messages(&self) -> u64 {
-        self.messages
+    /// What happened how often so far.
+    pub(crate) fn sums(&self) -> Sums {
+        Sums { duration_ms: millis(self.started.elapsed()), ..self.sums.clone() }
     }
 
     /// The last event of the run.
@@ -100,7 +129,7 @@ impl Tally {
         let summary = RunSummary {
             subtype: subtype.to_owned(),
             is_error,
-            duration_ms: millis(self.took()),
+            duration_ms: millis(self.started.elapsed()),
             duration_api_ms: millis(self.model_time),
             num_turns: self.lead_turns,
             result: text,

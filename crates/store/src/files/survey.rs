@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pitcrew_protocol::{TaskId, TeamDir};
+use pitcrew_protocol::{AgentName, TaskId, TeamDir};
 use serde_json::value::RawValue;
 
 use super::array;
@@ -58,6 +58,20 @@ impl FileBackend {
     /// [`StoreError::Io`] when a folder cannot be listed or a file not read.
     pub async fn survey(&self) -> Result<Vec<Leaving>, StoreError> {
         self.run(|files| files.survey()).await
+    }
+
+    /// Whose inboxes there are in a team, members' or not, by the names of the files.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the folder cannot be listed.
+    pub async fn inboxes(&self, team: &TeamDir) -> Result<Vec<AgentName>, StoreError> {
+        let team = team.clone();
+        self.run(move |files_of| {
+            let inboxes = files(&files_of.paths.inboxes(&team))?;
+            let stem = |path: &PathBuf| Some(AgentName::foreign(path.file_stem()?.to_str()?));
+            Ok(inboxes.iter().filter(|path| is_json(path)).filter_map(stem).collect())
+        })
+        .await
     }
 
     /// Mends what a survey found, if it is still so, and says what was done; nothing for what only a person can mend.
@@ -278,7 +292,7 @@ fn whole_entries(bytes: &[u8]) -> Vec<&str> {
 
 #[cfg(test)]
 mod tests {
-    use pitcrew_protocol::{AgentName, Message, MessageId, TeamConfig};
+    use pitcrew_protocol::{Message, MessageId, TeamConfig};
 
     use super::*;
     use crate::{Backend as _, FileOptions};

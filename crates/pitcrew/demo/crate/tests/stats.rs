@@ -9,5 +9,8 @@ fn the_most_frequent_word_comes_first() {
 
 #[test]
 fn punctuation_is_no_word() {
-    assert_eq!(frequencies("yes - no"), [("no".to_owned(), 1), ("yes".to_owned(), 1)]);
+    assert_eq!(
+        frequencies("yes - no"),
+        [("no".to_owned(), 1), ("yes".to_owned(), 1)]
+    );
 }

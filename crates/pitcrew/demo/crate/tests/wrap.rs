@@ -12,5 +12,8 @@ fn the_width_is_counted_in_characters() {
 
 #[test]
 fn a_long_word_gets_a_line_of_its_own() {
-    assert_eq!(wrap("a incomprehensibilities b", 6), ["a", "incomprehensibilities", "b"]);
+    assert_eq!(
+        wrap("a incomprehensibilities b", 6),
+        ["a", "incomprehensibilities", "b"]
+    );
 }
