@@ -14,6 +14,7 @@ const REASON_CHARS: usize = 50;
 
 /// What every agent did, in a table, with what needs to be known besides.
 pub(crate) fn summary(outcome: &RunOutcome) -> String {
+    let cells = |agent: &AgentSummary| cells(agent, !outcome.unpriced.contains(&agent.model));
     let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
     let mut text = output::table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
     for kept in &outcome.kept {
@@ -21,7 +22,7 @@ pub(crate) fn summary(outcome: &RunOutcome) -> String {
         let _ = write!(text, "\nkept {}'s worktree {} on {}: {}", kept.agent, printable(&place), kept.branch, kept.reason);
     }
     if !outcome.unpriced.is_empty() {
-        let _ = write!(text, "\nwithout a price, and so not in the cost: {}", outcome.unpriced.join(", "));
+        let _ = write!(text, "\nwithout a price, and so not in the cost: {}", outcome.unpriced.iter().map(|model| short_model(model)).collect::<Vec<_>>().join(", "));
     }
     if !outcome.team_deleted {
         let _ = write!(text, "\nthe team is still there: pitcrew run --resume {}", outcome.team);
@@ -29,18 +30,26 @@ pub(crate) fn summary(outcome: &RunOutcome) -> String {
     text
 }
 
-fn cells(agent: &AgentSummary) -> [String; 7] {
+fn cells(agent: &AgentSummary, has_price: bool) -> [String; 7] {
     let end = agent.state.as_str().replace('_', " ");
     let reason = agent.reason.as_deref().map(|reason| format!(": {}", first_line(reason, REASON_CHARS)));
     [
         agent.name.to_string(),
-        agent.model.clone(),
+        short_model(&agent.model).to_owned(),
         format!("{end}{}", reason.unwrap_or_default()),
         agent.turns.to_string(),
         agent.tool_calls.to_string(),
         short(agent.usage.context_tokens()),
-        format!("${:.2}", agent.cost_usd),
+        if has_price { format!("${:.2}", agent.cost_usd) } else { "-".to_owned() },
     ]
+}
+
+/// A model's name without the folders of a script.
+fn short_model(model: &str) -> &str {
+    match model.strip_prefix("script:") {
+        Some(file) => file.rsplit('/').next().unwrap_or(file),
+        None => model,
+    }
 }
 
 /// The lead's last words.
