@@ -27,9 +27,10 @@ impl Signals {
         Ok(Self { interrupt: on(SignalKind::interrupt())?, terminate: on(SignalKind::terminate())? })
     }
 
-    /// The next one.
+    /// The next one; of two at once Ctrl-C.
     pub(crate) async fn next(&mut self) -> EndSignal {
         tokio::select! {
+            biased;
             _ = self.interrupt.recv() => EndSignal::Interrupt,
             _ = self.terminate.recv() => EndSignal::Terminate,
         }

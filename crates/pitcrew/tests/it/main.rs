@@ -1,10 +1,13 @@
 //! The binary as its users meet it: what they type, what they see, what is on disk afterwards.
 
 mod bad_input;
+mod demo;
+mod doctor;
 mod help;
 mod members;
 mod messages;
 mod recordings;
 mod room;
+mod run;
 mod tasks;
 mod teams;

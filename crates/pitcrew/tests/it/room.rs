@@ -29,6 +29,7 @@ impl Room {
         let room = Self { dir: tempfile::tempdir().unwrap() };
         fs::create_dir(room.root()).unwrap();
         fs::create_dir(room.work()).unwrap();
+        fs::create_dir(room.temporary()).unwrap();
         room
     }
 
@@ -58,13 +59,21 @@ impl Room {
         self.dir.path().join("work")
     }
 
+    /// The folder for temporary files.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.dir.path().join("tmp")
+    }
+
     /// The binary, about to run here and nowhere else.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pitcrew"));
         command.args(args).current_dir(self.work()).env_clear();
-        command.env("HOME", self.dir.path()).env("CLAUDE_CONFIG_DIR", self.root());
-        if let Some(path) = std::env::var_os("PATH") {
-            command.env("PATH", path);
+        command.env("HOME", self.dir.path()).env("CLAUDE_CONFIG_DIR", self.root()).env("TMPDIR", self.temporary());
+        for (name, folder) in [("PATH", None), ("CARGO_HOME", Some(".cargo")), ("RUSTUP_HOME", Some(".rustup"))] {
+            let usual = || Some(std::env::home_dir()?.join(folder?).into_os_string());
+            if let Some(value) = std::env::var_os(name).or_else(usual) {
+                command.env(name, value);
+            }
         }
         command
     }
