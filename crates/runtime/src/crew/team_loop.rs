@@ -19,7 +19,7 @@ use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::quarters::Quarters;
 use super::wake::{Decision, Desk, Request, Wake};
-use crate::agent::{Event, Mail};
+use crate::agent::{Event, Mail, Status};
 use crate::driver::{Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::prompts::Prompt;
@@ -362,14 +362,22 @@ impl TeamLoop {
                 Vec::new()
             }
             Some(Frame::ShutdownApproved(_) | Frame::ShutdownResponse(_)) => {
-                let name = AgentName::foreign(&mail.from);
-                // One that runs here ends by itself and reports it.
-                if !self.crew.contains_key(&name) && name.as_str() != LEAD_NAME {
-                    self.retire(&name, crate::agent::Status::Completed, None, None).await;
-                }
+                self.said_goodbye(&AgentName::foreign(&mail.from)).await;
                 Vec::new()
             }
             Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Takes a member that runs elsewhere out of the team. One that runs here ends by itself and reports it, and one that
+    /// did is no member any more.
+    async fn said_goodbye(&mut self, name: &AgentName) {
+        if self.crew.contains_key(name) || name.as_str() == LEAD_NAME {
+            return;
+        }
+        let config = self.quarters.team.config().await;
+        if config.is_ok_and(|config| config.member(name.as_str()).is_some()) {
+            self.retire(name, Status::Completed, None, None).await;
         }
     }
 

@@ -162,6 +162,8 @@ impl Driver {
 
     async fn next(&mut self) -> Event {
         tokio::select! {
+            // What the crew said before it answered a call is heard before the answer.
+            biased;
             Some(event) = self.wire.events.recv() => event,
             () = self.wire.mail.notified() => Event::MailWaiting,
             Some(event) = self.running.next() => event,

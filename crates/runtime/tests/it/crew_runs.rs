@@ -19,7 +19,6 @@ agents:
     - tools:
         - {name: Task, input: {name: writer, team_name: probe, subagent_type: general-purpose, description: Greet, prompt: Do task 1.}}
         - {name: Task, input: {name: checker, team_name: probe, subagent_type: general-purpose, description: Check, prompt: Do task 2.}}
-    - text: Now they work.
     - wait_for: {contains: the file is right, from: message}
     - text: Done; good night.
       tools:
@@ -44,7 +43,6 @@ agents:
       tools:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
   checker:
-    - text: I wait for the file.
     - wait_for: {contains: hello.txt is there}
     - tools:
         - {name: TaskUpdate, input: {taskId: '2', status: in_progress}}

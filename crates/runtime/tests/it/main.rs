@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod crew_crashes;
 mod crew_runs;
 mod crew_setting;
 mod hooks;
