@@ -132,6 +132,7 @@ impl Driver {
             end = self.live(first) => end,
         };
         self.running.clear();
+        self.seat.context.cancel.cancel();
         self.seat.context.shells.stop_all(&self.seat.context.limits).await;
         if let Err(error) = self.log.flush().await {
             tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the output file is not complete");

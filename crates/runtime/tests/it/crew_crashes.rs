@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use pitcrew_protocol::{AgentName, Frame, MessageId, TaskStatus};
+use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use pitcrew_runtime::transcript::{Step, read};
 use pitcrew_team::Team;
@@ -139,8 +140,12 @@ async fn a_run_that_is_cut_off_at_any_event_goes_on_to_the_same_end() {
 #[tokio::test]
 async fn two_processes_cannot_run_one_team() {
     let setting = Setting::new();
-    let mut first = Runtime::start(setting.options(SCRIPT)).await.unwrap();
-    until(&mut first, |_| true).await;
+    let (person, mut asks) = tokio::sync::mpsc::channel(1);
+    let mut options = setting.options(SCRIPT);
+    options.asks = Asks::Person(person);
+    let mut first = Runtime::start(options).await.unwrap();
+    until(&mut first, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
+    let _unanswered = asks.recv().await.unwrap();
     let mut again = setting.options(SCRIPT);
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
     let error = Runtime::start(again).await.unwrap_err();
