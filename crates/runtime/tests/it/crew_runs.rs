@@ -272,7 +272,13 @@ agents:
     - wait_for: {contains: Finish now, from: message}
     - text: Finished.
   deaf:
-    - repeat: {until: {contains: never}, at_most: 100, turns: [{text: I do not listen.}]}
+    - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
+    - wait_for: {contains: shutdown_request}
+    - wait_for: {contains: shutdown_request, times: 2}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
   polite:
     - wait_for: {contains: shutdown_request}
     - capture:
@@ -281,13 +287,10 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
     let mut options = setting.options(script);
-    options.shutdown_grace = Duration::from_millis(300);
+    (options.asks, options.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
     let mut handle = Runtime::start(options).await.unwrap();
     let stopper = handle.stopper();
-    let is_deaf = |event: &RunEvent| {
-        matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "deaf")
-    };
-    until(&mut handle, is_deaf).await;
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "deaf")).await;
     stopper.stop();
     let ran = finish(handle).await;
     assert_eq!(ran.outcome.end, RunEnd::Interrupted);
@@ -295,9 +298,10 @@ agents:
     let left: Vec<_> = config.teammates().map(|member| member.name.as_str()).collect();
     assert_eq!(left, ["deaf"]);
 
+    std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
     let mut again = setting.options(script);
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: Some("Finish now.".to_owned()) };
-    again.shutdown_grace = Duration::from_millis(300);
+    again.asks = Asks::Allow;
     let ran = setting.run(again).await;
     ran.success();
     assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0);
@@ -455,14 +459,19 @@ async fn a_failing_lead_ends_the_run_with_its_reason() {
 #[tokio::test]
 async fn a_member_that_is_removed_from_outside_ends() {
     let setting = Setting::new();
-    let script = with_waiter(
-        "    - tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]\n    - wait_for: {contains: was stopped, from: message}\n    - text: Gone.\n",
-    );
-    let mut handle = Runtime::start(setting.options(&script)).await.unwrap();
-    let is_idle = |event: &RunEvent| {
-        matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "bob")
-    };
-    until(&mut handle, is_idle).await;
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - wait_for: {contains: was stopped, from: message}
+    - text: Gone.
+  bob:
+    - tools: [{name: Bash, input: {command: sleep 1000}}]
+"#;
+    let mut options = setting.options(script);
+    options.asks = Asks::Allow;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob")).await;
     let team = setting.team().await;
     team.remove_member(&Actor::User, &AgentName::new("bob").unwrap()).await.unwrap();
     let ran = finish(handle).await;
