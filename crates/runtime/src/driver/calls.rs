@@ -28,12 +28,8 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
     let judgement = match said.decision {
         Some(Decision::Deny { reason }) => Judgement::Deny { reason },
         decision => {
-            let to_judge = Call {
-                tool: &call.tool,
-                input: &call.input,
-                cwd: &seat.context.cwd,
-                plan_file: Some(&seat.plan_file),
-            };
+            let to_judge =
+                Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) };
             with_decision(decision, gate.judge(mode, &to_judge))
         }
     };
@@ -79,7 +75,8 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
     };
     let said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
     let context = said.feedback.iter().chain(&said.additional_context).map(|text| reminder(&kind, text)).collect();
-    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context };
+    let seen = seat.context.reads.take_news();
+    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
     Event::ToolFinished { call: call.id, ending }
 }
 
@@ -111,10 +108,9 @@ pub(super) async fn end_turn(seat: Arc<Seat>, mode: PermissionMode, end: TurnEnd
     let stop_hook_active = was_kept_going;
     let kind = match seat.role {
         Role::Lead => HookKind::Stop { stop_hook_active },
-        Role::Teammate => HookKind::TeammateIdle {
-            teammate_name: seat.name.to_string(),
-            team_name: seat.team.name().to_string(),
-        },
+        Role::Teammate => {
+            HookKind::TeammateIdle { teammate_name: seat.name.to_string(), team_name: seat.team.name().to_string() }
+        }
         Role::Subagent => HookKind::SubagentStop {
             stop_hook_active,
             agent_id: seat.name.to_string(),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use pitcrew_protocol::{AgentName, Frame, MessageId, TaskStatus};
 use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use pitcrew_runtime::transcript::{Step, read};
 use pitcrew_team::Team;
@@ -56,7 +57,11 @@ agents:
         - {name: TaskUpdate, input: {taskId: '2', status: in_progress}}
         - {name: SendMessage, input: {type: message, recipient: planner, content: I write write.txt, summary: what I do}}
     - tools:
-        - {name: Write, input: {file_path: write.txt, content: written}}
+        - {name: Write, input: {file_path: write.txt, content: draft}}
+    - tools:
+        - {name: TaskList}
+    - tools:
+        - {name: Edit, input: {file_path: write.txt, old_string: draft, new_string: written}}
     - tools:
         - {name: TaskUpdate, input: {taskId: '2', status: completed}}
         - {name: SendMessage, input: {type: message, recipient: team-lead, content: my part is done, summary: done}}
@@ -94,7 +99,7 @@ async fn cut_off_after(events: usize) -> bool {
     let setting = Setting::new();
     let options = || {
         let mut options = setting.options(SCRIPT);
-        options.asks = Asks::Allow;
+        (options.asks, options.mode) = (Asks::Allow, PermissionMode::Default);
         options
     };
     let mut first = Runtime::start(options()).await.unwrap();
@@ -142,7 +147,7 @@ async fn two_processes_cannot_run_one_team() {
     let setting = Setting::new();
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(SCRIPT);
-    options.asks = Asks::Person(person);
+    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut first = Runtime::start(options).await.unwrap();
     until(&mut first, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let _unanswered = asks.recv().await.unwrap();

@@ -113,7 +113,10 @@ async fn a_lead_that_forgets_its_team_is_reminded_and_then_the_team_is_shut_down
     );
     let ran = setting.run(setting.options(&script)).await;
     ran.success();
-    let told = ran.events.iter().any(|event| matches!(event, RunEvent::ShuttingDown { reason } if reason == "the work is done"));
+    let told = ran
+        .events
+        .iter()
+        .any(|event| matches!(event, RunEvent::ShuttingDown { reason } if reason == "the work is done"));
     assert!(told, "the team was not shut down by us");
     let config = setting.team().await.config().await.unwrap();
     assert_eq!(config.teammates().count(), 0);
@@ -310,9 +313,8 @@ agents:
 #[tokio::test]
 async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     let setting = Setting::new();
-    let script = with_waiter(
-        "    - repeat: {until: {contains: never}, at_most: 1000, turns: [{tools: [{name: TaskList}]}]}\n",
-    );
+    let script =
+        with_waiter("    - repeat: {until: {contains: never}, at_most: 1000, turns: [{tools: [{name: TaskList}]}]}\n");
     let mut options = setting.options(&script);
     options.limits.max_turns = Some(7);
     let ran = setting.run(options).await;
@@ -347,36 +349,27 @@ async fn a_member_s_mode_can_be_changed_while_it_runs() {
 agents:
   team-lead:
     - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
-    - wait_for: {contains: I tried, from: message}
-    - text: Enough.
+    - text: Let us see.
   bob:
-    - wait_for: {contains: try now}
+    - tools: [{name: Bash, input: {command: touch a.txt}}]
     - tools: [{name: Bash, input: {command: touch b.txt}}]
-    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I tried, summary: tried}}]
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
       tools:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
+    let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(script);
-    options.asks = Asks::Allow;
+    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
-    let bob = AgentName::new("bob").unwrap();
-    let is_idle = |event: &RunEvent| {
-        matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "bob")
-    };
-    until(&mut handle, is_idle).await;
-    let team = setting.team().await;
-    team.set_mode(&Actor::User, &bob, "plan").await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
+    let ask = asks.recv().await.unwrap();
+    setting.team().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
-    let text = pitcrew_protocol::SendMessageInput::Message {
-        recipient: "bob".to_owned(),
-        content: "try now".to_owned(),
-        summary: None,
-    };
-    team.send(&Actor::User, text, None).await.unwrap();
+    ask.answer.send(Answer::Allow).unwrap();
     finish(handle).await.success();
+    assert!(setting.cwd.join("a.txt").exists());
     assert!(!setting.cwd.join("b.txt").exists());
 }
 
@@ -417,9 +410,10 @@ async fn a_hook_keeps_a_teammate_from_going_idle() {
     let ran = setting.run(options).await;
     ran.success();
     assert!(setting.cwd.join("once").exists());
-    let said = ran.events.iter().filter(|event| {
-        matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob")
-    });
+    let said = ran
+        .events
+        .iter()
+        .filter(|event| matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob"));
     assert!(said.count() >= 3, "the hook did not keep bob going");
 }
 
