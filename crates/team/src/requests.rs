@@ -213,6 +213,25 @@ impl Team {
         Ok(finished)
     }
 
+    /// Takes the open requests of a member that has ended out of the ledger, and what it asked out of the unread mail of
+    /// whom it asked: nobody is to decide on them any more.
+    pub(crate) async fn void_requests(&self, gone: &AgentName) -> Result<(), ApiError> {
+        let is_void = |request: &Request, gone: &AgentName| {
+            request.answer.is_none() && (request.from == *gone || request.to == *gone)
+        };
+        for request in self.requests().await?.values().filter(|request| is_void(request, gone)) {
+            if let Some(ask) = request.ask.as_ref().filter(|_| request.from == *gone) {
+                self.bury(&request.to, std::slice::from_ref(&ask.message), gone).await?;
+            }
+        }
+        let gone = gone.clone();
+        self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+            ledger.requests.retain(|_, request| !is_void(request, &gone));
+            Ok(())
+        })
+        .await
+    }
+
     /// Writes a request into the ledger and sends it; for a repeated call, the one that is there.
     pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt), ApiError> {
         let (id, request) = self

@@ -9,6 +9,8 @@ mod crew;
 #[cfg(test)]
 mod handshakes;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod mail;
 #[cfg(test)]
 mod members;
