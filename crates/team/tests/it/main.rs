@@ -17,6 +17,8 @@ mod members;
 #[cfg(test)]
 mod mortal;
 #[cfg(test)]
+mod recorded;
+#[cfg(test)]
 mod send;
 #[cfg(test)]
 mod tasks;
