@@ -2,6 +2,9 @@
 
 #![cfg(test)]
 
+mod gate_modes;
+mod gate_rules;
+mod hooks;
 mod tools_bash;
 mod tools_files;
 mod tools_search;

@@ -1,0 +1,175 @@
+//! All definitions there are: built in, the user's, the project's; the last of a name wins.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde_json::Map;
+
+use super::agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
+use crate::prompts::Prompt;
+
+/// No honest definition is longer.
+const FILE_LIMIT_BYTES: u64 = 512 * 1024;
+
+/// The tools of the built-in types that only read.
+const READING_TOOLS: [&str; 4] = ["Read", "Glob", "Grep", "Bash"];
+
+/// The agent types that can be spawned.
+#[derive(Debug)]
+pub struct Definitions {
+    by_name: BTreeMap<String, AgentDefinition>,
+    warnings: Vec<DefinitionError>,
+}
+
+/// Says that there is no such agent type, and which there are.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown agent type `{name}`; there are: {}", valid.join(", "))]
+pub struct UnknownAgentType {
+    /// The name asked for.
+    pub name: String,
+    /// The names there are, sorted.
+    pub valid: Vec<String>,
+}
+
+impl Definitions {
+    /// Reads `<root>/agents/*.md` and `<project>/.claude/agents/*.md` over the built-in types. A file
+    /// that cannot be used becomes a warning.
+    #[must_use]
+    pub fn load(project: Option<&Path>, root: Option<&Path>) -> Self {
+        let mut definitions = Self { by_name: BTreeMap::new(), warnings: Vec::new() };
+        for agent in built_in() {
+            definitions.by_name.insert(agent.name.clone(), agent);
+        }
+        if let Some(root) = root {
+            definitions.add_folder(&root.join("agents"), Origin::User);
+        }
+        if let Some(project) = project {
+            definitions.add_folder(&project.join(".claude/agents"), Origin::Project);
+        }
+        definitions
+    }
+
+    /// Looks an agent type up.
+    ///
+    /// # Errors
+    /// When there is none of this name; the error lists those there are.
+    pub fn get(&self, name: &str) -> Result<&AgentDefinition, UnknownAgentType> {
+        self.by_name
+            .get(name)
+            .ok_or_else(|| UnknownAgentType { name: name.to_owned(), valid: self.by_name.keys().cloned().collect() })
+    }
+
+    /// Every agent type, sorted by name.
+    pub fn iter(&self) -> impl Iterator<Item = &AgentDefinition> {
+        self.by_name.values()
+    }
+
+    /// The files that could not be used.
+    #[must_use]
+    pub fn warnings(&self) -> &[DefinitionError] {
+        &self.warnings
+    }
+
+    fn add_folder(&mut self, folder: &Path, origin: fn(PathBuf) -> Origin) {
+        let files = match files_of(folder) {
+            Ok(files) => files,
+            Err(error) => {
+                self.warnings.push(DefinitionError { path: folder.to_path_buf(), fault: error.into() });
+                return;
+            }
+        };
+        for path in files {
+            match read(&path).and_then(|text| AgentDefinition::parse(&text, origin(path.clone()))) {
+                Ok(agent) => {
+                    self.by_name.insert(agent.name.clone(), agent);
+                }
+                Err(fault) => self.warnings.push(DefinitionError { path, fault }),
+            }
+        }
+    }
+}
+
+fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
+    files.sort();
+    Ok(files)
+}
+
+fn read(path: &Path) -> Result<String, DefinitionFault> {
+    if fs::metadata(path)?.len() > FILE_LIMIT_BYTES {
+        return Err(DefinitionFault::TooLarge(FILE_LIMIT_BYTES));
+    }
+    Ok(fs::read_to_string(path)?)
+}
+
+fn built_in() -> [AgentDefinition; 3] {
+    let agent = |name: &str, description: &str, tools: Option<&[&str]>, prompt: Prompt| AgentDefinition {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
+        model: None,
+        permission_mode: None,
+        color: None,
+        prompt: prompt.text().to_owned(),
+        origin: Origin::BuiltIn,
+        other: Map::new(),
+    };
+    [
+        agent("general-purpose", "Does a whole job on its own, with every tool.", None, Prompt::GeneralPurpose),
+        agent(
+            "Explore",
+            "Finds things in the code and reports them; only reads.",
+            Some(&READING_TOOLS),
+            Prompt::Explore,
+        ),
+        agent("Plan", "Designs how a change should be made; only reads.", Some(&READING_TOOLS), Prompt::PlanAgent),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_project_wins_over_the_user_and_both_over_the_built_in() {
+        let dir = tempfile::tempdir().unwrap();
+        let (project, root) = (dir.path().join("project"), dir.path().join("root"));
+        fs::create_dir_all(project.join(".claude/agents")).unwrap();
+        fs::create_dir_all(root.join("agents")).unwrap();
+        let agent = |name: &str, body: &str| format!("---\nname: {name}\ndescription: d\n---\n{body}");
+        fs::write(root.join("agents/a.md"), agent("a", "user")).unwrap();
+        fs::write(root.join("agents/p.md"), agent("Plan", "user")).unwrap();
+        fs::write(project.join(".claude/agents/other.md"), agent("a", "project")).unwrap();
+        fs::write(project.join(".claude/agents/bad.md"), "nothing").unwrap();
+        fs::write(project.join(".claude/agents/notes.txt"), "nothing").unwrap();
+        let definitions = Definitions::load(Some(&project), Some(&root));
+        assert_eq!(definitions.get("a").unwrap().prompt, "project");
+        assert_eq!(definitions.get("Plan").unwrap().prompt, "user");
+        assert_eq!(definitions.warnings().len(), 1);
+        assert!(definitions.warnings().first().unwrap().path.ends_with("bad.md"));
+    }
+
+    #[test]
+    fn an_unknown_type_lists_the_valid_ones() {
+        let definitions = Definitions::load(None, None);
+        let error = definitions.get("explore").unwrap_err();
+        insta::assert_snapshot!(error, @"unknown agent type `explore`; there are: Explore, Plan, general-purpose");
+    }
+
+    #[test]
+    fn the_reading_types_cannot_write() {
+        let definitions = Definitions::load(None, None);
+        for name in ["Explore", "Plan"] {
+            let agent = definitions.get(name).unwrap();
+            assert!(agent.has_tool("Read") && !agent.has_tool("Write") && !agent.has_tool("Edit"));
+        }
+    }
+}

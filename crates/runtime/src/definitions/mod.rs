@@ -1,0 +1,12 @@
+//! What kinds of agents there are, and what the project tells every one of them.
+//!
+//! `agent` is one definition and its file form, `catalog` finds and looks them up, `instructions` reads
+//! `CLAUDE.md` and `AGENTS.md`. Spawning is done elsewhere.
+
+mod agent;
+mod catalog;
+mod instructions;
+
+pub use agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
+pub use catalog::{Definitions, UnknownAgentType};
+pub use instructions::{Instruction, InstructionSources, Instructions};

@@ -1,0 +1,373 @@
+//! Calls of Bash: every part of the command must be allowed, and one denied part denies it all.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
+use super::mode::PermissionMode;
+use super::rules::{Access, Rule, squeeze};
+use super::shell::{
+    Effect, Inner, Part, Reach, Redirect, Script, Word, effect, is_own_variable, is_safe_variable, unwrap,
+};
+use super::tools::ToolKind;
+
+/// How many folders a command may be in at once, for all its `cd`s may or may not have run.
+const FOLDER_LIMIT: usize = 16;
+
+/// How often wrappers may be nested before it is no longer looked at.
+const WRAP_LIMIT: usize = 8;
+
+/// Files that take everything and keep nothing.
+const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
+
+pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
+    if let Some(verdict) = hard_limit(mode, ToolKind::Shell, call.tool) {
+        return verdict;
+    }
+    let Some(command) = call.input.get("command").and_then(Value::as_str) else {
+        return Verdict::deny("Bash names no command");
+    };
+    let case = Case::read(gate, call, command);
+    if mode == PermissionMode::Plan
+        && let Some(fault) = case.fault_in_plan_mode()
+    {
+        return Verdict::deny(format!("in plan mode only commands that surely read are run: {fault}"));
+    }
+    if let Some(rule) = gate.rules.deny.iter().find(|rule| case.is_met_by(rule)) {
+        return denied_by(rule);
+    }
+    if mode == PermissionMode::BypassPermissions {
+        return Verdict::Allow;
+    }
+    if gate.rules.ask.iter().any(|rule| case.is_met_by(rule)) {
+        return case.ask();
+    }
+    let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
+    if gate.rules.allow.iter().any(names_all) || case.is_allowed(mode) {
+        return Verdict::Allow;
+    }
+    case.ask()
+}
+
+/// A command with everything that was found out about it.
+struct Case<'a> {
+    gate: &'a Gate,
+    call: &'a Call<'a>,
+    command: &'a str,
+    steps: Vec<Step>,
+    doubts: Vec<String>,
+    /// The folders its parts may run in.
+    folders: Vec<PathBuf>,
+    moves: bool,
+}
+
+/// One part of the command, looked through.
+struct Step {
+    part: Part,
+    /// The command as written and with each transparent wrapper taken off.
+    forms: Vec<Vec<Word>>,
+    /// The command may be any tail of the innermost form.
+    hidden: bool,
+    /// The script it runs, taken apart.
+    script: Option<Vec<Step>>,
+}
+
+impl Step {
+    fn innermost(&self) -> &[Word] {
+        self.forms.last().map_or(&[], Vec::as_slice)
+    }
+}
+
+impl<'a> Case<'a> {
+    fn read(gate: &'a Gate, call: &'a Call<'a>, command: &'a str) -> Self {
+        let mut doubts = Vec::new();
+        let steps = look_through(Script::parse(command), 0, &mut doubts);
+        let mut case = Self { gate, call, command, steps, doubts, folders: vec![call.cwd.to_path_buf()], moves: false };
+        case.follow_moves();
+        case
+    }
+
+    fn follow_moves(&mut self) {
+        let mut moves = Vec::new();
+        let mut repeated = false;
+        each(&self.steps, &mut |step| {
+            if let Effect::Enters(folder) = effect(step.innermost()) {
+                repeated |= step.part.repeated;
+                moves.push(folder.and_then(|word| word.exact().map(str::to_owned)));
+            }
+        });
+        self.moves = !moves.is_empty();
+        for folder in moves {
+            let Some(folder) = folder.filter(|_| !repeated) else {
+                self.doubts.push("it goes to a folder that is not known".to_owned());
+                return;
+            };
+            let further: Vec<PathBuf> =
+                self.folders.iter().filter_map(|from| self.gate.target(from, &folder).resolved).collect();
+            self.folders.extend(further);
+            if self.folders.len() > FOLDER_LIMIT {
+                self.doubts.push("it goes to too many folders".to_owned());
+                return;
+            }
+        }
+    }
+
+    fn fault_in_plan_mode(&self) -> Option<String> {
+        if let Some(doubt) = self.doubts.first() {
+            return Some(doubt.clone());
+        }
+        let mut fault = None;
+        each(&self.steps, &mut |step| {
+            let writes =
+                step.part.redirects.iter().any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
+            let reads = matches!(effect(step.innermost()), Effect::Reads { .. } | Effect::Enters(_));
+            let known = (step.script.is_some() || reads && self.is_git_at_home(step)) && has_safe_variables(step);
+            if writes {
+                fault.get_or_insert("it writes to a file".to_owned());
+            } else if !known {
+                let name = step.part.words.first().map_or("an assignment", |word| word.raw.as_str());
+                fault.get_or_insert(format!("`{name}` may change something"));
+            }
+        });
+        fault
+    }
+
+    /// Git runs what another repository's configuration tells it to.
+    fn is_git_at_home(&self, step: &Step) -> bool {
+        !self.moves || step.innermost().first().and_then(Word::exact) != Some("git")
+    }
+
+    /// Whether a deny or ask rule speaks of any part of the command.
+    fn is_met_by(&self, rule: &Rule) -> bool {
+        if rule.names_tool("Bash") || rule.matches_command(&squeeze(self.command)) {
+            return true;
+        }
+        let mut met = false;
+        each(&self.steps, &mut |step| met |= self.step_is_met_by(step, rule));
+        met || !self.doubts.is_empty() && self.text_is_met_by(rule)
+    }
+
+    fn step_is_met_by(&self, step: &Step, rule: &Rule) -> bool {
+        if rule.is_about_commands() {
+            let tails = |form: &Vec<Word>| {
+                let depth = if step.hidden { form.len() } else { 1 };
+                (0..depth).any(|from| matches_any_spelling(rule, form.get(from..).unwrap_or_default()))
+            };
+            return step.forms.iter().any(tails);
+        }
+        let redirected = step.part.redirects.iter().any(|redirect| match redirect {
+            Redirect::Read(word) => self.word_is_met_by(rule, Access::Read, word),
+            Redirect::Write(word) => self.word_is_met_by(rule, Access::Write, word),
+        });
+        redirected || self.arguments_are_met_by(step, rule)
+    }
+
+    fn arguments_are_met_by(&self, step: &Step, rule: &Rule) -> bool {
+        let words = step.innermost();
+        let speaks_only = matches!(words.first().and_then(Word::exact), Some("echo" | "printf" | "true" | "pwd"));
+        if speaks_only {
+            return false;
+        }
+        let (paths, reach) = match effect(words) {
+            Effect::Reads { paths, reach } => (paths, reach),
+            Effect::Touches(_) | Effect::Enters(_) | Effect::Unknown => (Vec::new(), Reach::Named),
+        };
+        let writes = !matches!(effect(words), Effect::Reads { .. } | Effect::Enters(_));
+        let args = words.get(1..).unwrap_or_default();
+        args.iter().chain(&paths).any(|word| {
+            self.word_is_met_by(rule, Access::Read, word) || writes && self.word_is_met_by(rule, Access::Write, word)
+        }) || reach == Reach::Tree && paths.is_empty() && self.path_is_met_by(rule, Access::Read, ".")
+    }
+
+    fn word_is_met_by(&self, rule: &Rule, access: Access, word: &Word) -> bool {
+        let value = word.text.split_once('=').map(|(_, value)| value);
+        let joined = word.text.strip_prefix('-').and_then(|rest| rest.get(1..));
+        let spellings = [Some(word.text.as_str()), value, joined];
+        spellings
+            .into_iter()
+            .flatten()
+            .filter(|path| !path.is_empty())
+            .any(|path| self.path_is_met_by(rule, access, path))
+    }
+
+    fn path_is_met_by(&self, rule: &Rule, access: Access, path: &str) -> bool {
+        if !rule.is_about(access) {
+            return false;
+        }
+        let meets = |from: &PathBuf| rule.touches(access, self.call.cwd, &self.gate.target(from, path));
+        self.folders.iter().any(meets)
+    }
+
+    /// Judges the letters alone, for a command that was not understood: better too much than too little.
+    fn text_is_met_by(&self, rule: &Rule) -> bool {
+        let segments = self.command.split([';', '|', '&', '\n', '(', ')', '{', '}', '`']);
+        let tokens = self.command.split(|c: char| c.is_whitespace() || ";|&(){}`<>'\"=$".contains(c));
+        let runs = |segment: &str| {
+            let words: Vec<&str> = segment.split_whitespace().collect();
+            (0..words.len()).any(|from| rule.matches_command(&words.get(from..).unwrap_or_default().join(" ")))
+        };
+        let touches = |token: &str| {
+            self.path_is_met_by(rule, Access::Read, token) || self.path_is_met_by(rule, Access::Write, token)
+        };
+        if rule.is_about_commands() {
+            return segments.into_iter().any(runs);
+        }
+        tokens.filter(|token| !token.is_empty()).any(touches)
+    }
+
+    fn is_allowed(&self, mode: PermissionMode) -> bool {
+        self.doubts.is_empty() && self.steps.iter().all(|step| self.step_is_allowed(mode, step))
+    }
+
+    fn step_is_allowed(&self, mode: PermissionMode, step: &Step) -> bool {
+        let redirects = step.part.redirects.iter().all(|redirect| match redirect {
+            Redirect::Read(word) => self.may_read(word, Reach::Named),
+            Redirect::Write(word) => is_sink(word) || word.exact().is_some_and(|path| self.may_write(mode, path)),
+        });
+        if !redirects || !has_safe_variables(step) {
+            return false;
+        }
+        let by_rule =
+            |form: &Vec<Word>| self.gate.rules.allow.iter().any(|rule| rule.matches_command(&plain_text(form)));
+        if !step.hidden && step.forms.iter().any(by_rule) || step.hidden && step.forms.first().is_some_and(by_rule) {
+            return true;
+        }
+        if let Some(script) = &step.script {
+            return script.iter().all(|step| self.step_is_allowed(mode, step));
+        }
+        match effect(step.innermost()) {
+            Effect::Reads { paths, reach } => self.is_git_at_home(step) && self.may_read_all(&paths, reach),
+            Effect::Enters(folder) => folder.is_some_and(|folder| self.may_read(&folder, Reach::Named)),
+            Effect::Touches(paths) => paths.iter().all(|path| self.may_write(mode, path)),
+            Effect::Unknown => false,
+        }
+    }
+
+    fn may_read_all(&self, paths: &[Word], reach: Reach) -> bool {
+        let here = Word::here();
+        let implied = if reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
+        paths.iter().chain(implied).all(|word| self.may_read(word, reach))
+    }
+
+    /// Whether the word names something that may be read, in whichever folder the command is by then.
+    fn may_read(&self, word: &Word, reach: Reach) -> bool {
+        let rules = &self.gate.rules;
+        let guarded = || rules.deny.iter().chain(&rules.ask).any(|rule| rule.is_about(Access::Read));
+        let Some(path) = word.exact() else {
+            // What it expands to is only known to be somewhere below its beginning.
+            let begins_inside = !word.text.starts_with(['/', '~']) && !word.text.contains("..") && !word.may_be_flag();
+            return begins_inside && !guarded();
+        };
+        self.folders.iter().all(|from| {
+            let target = self.gate.target(from, path);
+            let cwd = self.call.cwd;
+            let fenced =
+                || rules.deny.iter().chain(&rules.ask).any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
+            let allowed = || rules.allow.iter().any(|rule| rule.covers(Access::Read, cwd, &target));
+            (self.gate.is_inside(cwd, &target) || allowed()) && !(reach == Reach::Tree && fenced())
+        })
+    }
+
+    fn may_write(&self, mode: PermissionMode, path: &str) -> bool {
+        let cwd = self.call.cwd;
+        self.folders.iter().all(|from| {
+            let target = self.gate.target(from, path);
+            let free =
+                mode == PermissionMode::AcceptEdits && !target.steers_tools() && self.gate.is_inside(cwd, &target);
+            free || self.gate.rules.allow.iter().any(|rule| rule.covers(Access::Write, cwd, &target))
+        })
+    }
+
+    fn ask(&self) -> Verdict {
+        let described = self.call.input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty());
+        let mut folders: Vec<PathBuf> = Vec::new();
+        let parent = |path: &str| self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf);
+        each(&self.steps, &mut |step| {
+            if let Effect::Touches(paths) = effect(step.innermost()) {
+                folders.extend(paths.iter().filter_map(|path| parent(path)));
+            }
+            for redirect in &step.part.redirects {
+                if let Redirect::Write(word) = redirect
+                    && !is_sink(word)
+                {
+                    folders.extend(word.exact().and_then(parent));
+                }
+            }
+        });
+        folders.sort();
+        folders.dedup();
+        Verdict::Ask {
+            description: described.unwrap_or(self.command).to_owned(),
+            suggestions: if folders.is_empty() { Vec::new() } else { edit_suggestions(&folders) },
+        }
+    }
+}
+
+fn each(steps: &[Step], visit: &mut impl FnMut(&Step)) {
+    for step in steps {
+        visit(step);
+        if let Some(script) = &step.script {
+            each(script, visit);
+        }
+    }
+}
+
+fn look_through(script: Script, depth: usize, doubts: &mut Vec<String>) -> Vec<Step> {
+    doubts.extend(script.doubts);
+    script.parts.into_iter().map(|part| look_through_part(part, depth, doubts)).collect()
+}
+
+fn look_through_part(part: Part, depth: usize, doubts: &mut Vec<String>) -> Step {
+    let mut step = Step { forms: vec![part.words.clone()], part, hidden: false, script: None };
+    for _ in 0..WRAP_LIMIT {
+        match unwrap(step.innermost()) {
+            Inner::Nothing => return step,
+            Inner::Command(words) => step.forms.push(words),
+            Inner::Somewhere => {
+                step.hidden = true;
+                return step;
+            }
+            Inner::Opaque => {
+                step.hidden = true;
+                doubts.push("it runs a command that is not written out".to_owned());
+                return step;
+            }
+            Inner::Script(_) if depth >= WRAP_LIMIT => break,
+            Inner::Script(text) => {
+                step.script = Some(look_through(Script::parse(&text), depth + 1, doubts));
+                return step;
+            }
+        }
+    }
+    doubts.push("its wrappers are nested too deeply".to_owned());
+    step
+}
+
+fn has_safe_variables(step: &Step) -> bool {
+    let alone = step.part.words.is_empty();
+    step.part.assigned.iter().all(|name| is_safe_variable(name) || alone && is_own_variable(name))
+}
+
+fn is_sink(word: &Word) -> bool {
+    word.exact().is_some_and(|path| SINKS.contains(&path))
+}
+
+/// The command's text for an allow rule: as written, word by word.
+fn plain_text(words: &[Word]) -> String {
+    let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
+    raw.join(" ")
+}
+
+/// Whether the rule speaks of the command as written, without quotes, or without its folder.
+fn matches_any_spelling(rule: &Rule, words: &[Word]) -> bool {
+    let Some((name, args)) = words.split_first() else {
+        return false;
+    };
+    let unquoted: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+    let base = name.text.rsplit('/').next().unwrap_or(&name.text);
+    let bare: Vec<&str> = std::iter::once(base).chain(args.iter().map(|word| word.text.as_str())).collect();
+    rule.matches_command(&plain_text(words))
+        || rule.matches_command(&unquoted.join(" "))
+        || rule.matches_command(&bare.join(" "))
+}

@@ -1,0 +1,95 @@
+//! Calls of Read, Glob, Grep, Write and Edit.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::judge::{Call, Gate, Verdict, denied_by, directory_suggestion, edit_suggestions, hard_limit};
+use super::mode::PermissionMode;
+use super::paths::{Target, resolve};
+use super::rules::{Access, Rule};
+use super::tools::ToolKind;
+
+pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
+    let kind = ToolKind::of(call.tool);
+    if let Some(verdict) = hard_limit(mode, kind, call.tool) {
+        return verdict;
+    }
+    let Some(target) = named_file(gate, call) else {
+        return Verdict::deny(format!("{} names no file", call.tool));
+    };
+    let access = if kind == ToolKind::Writer { Access::Write } else { Access::Read };
+    let is_plan = is_plan_file(call, &target);
+    if mode == PermissionMode::Plan && access == Access::Write && !is_plan {
+        return Verdict::deny("in plan mode only the plan file may be written");
+    }
+    let speaks = |rule: &&Rule| rule.names_tool(call.tool) || rule.touches(access, call.cwd, &target);
+    if let Some(rule) = gate.rules.deny.iter().find(speaks) {
+        return denied_by(rule);
+    }
+    if target.resolved.is_none() {
+        return Verdict::deny("the path's symbolic links go in a circle");
+    }
+    if mode == PermissionMode::BypassPermissions {
+        return Verdict::Allow;
+    }
+    if gate.rules.ask.iter().any(|rule| speaks(&rule)) {
+        return ask(call, access, &target);
+    }
+    let allows = |rule: &Rule| rule.names_tool(call.tool) || rule.covers(access, call.cwd, &target);
+    if is_plan || gate.rules.allow.iter().any(allows) {
+        return Verdict::Allow;
+    }
+    let free = match access {
+        Access::Read => true,
+        Access::Write => mode == PermissionMode::AcceptEdits && !target.steers_tools(),
+    };
+    if free && gate.is_inside(call.cwd, &target) {
+        return Verdict::Allow;
+    }
+    ask(call, access, &target)
+}
+
+/// Whether the path is the plan file and nothing else: a link in its place could be anything.
+fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
+    let Some(plan) = call.plan_file else {
+        return false;
+    };
+    let is_link = |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    let plan = call.cwd.join(plan);
+    !is_link(&plan) && target.resolved.is_some() && target.resolved == resolve(call.cwd, &plan)
+}
+
+/// The file or folder of a call. Glob and Grep start in the working folder unless told otherwise, and
+/// a Glob pattern may itself lead elsewhere.
+fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
+    let text = |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let path = match call.tool {
+        "Glob" => {
+            let base = text("path").unwrap_or(".");
+            let pattern = text("pattern").unwrap_or_default();
+            return Some(gate.target(call.cwd, &Path::new(base).join(literal_head(pattern)).to_string_lossy()));
+        }
+        "Grep" => text("path").unwrap_or("."),
+        "NotebookEdit" => text("notebook_path")?,
+        _ => text("file_path")?,
+    };
+    Some(gate.target(call.cwd, path))
+}
+
+/// The folders of a glob before its first special character.
+fn literal_head(pattern: &str) -> &str {
+    let special = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
+    let head = pattern.get(..special).unwrap_or_default();
+    head.rfind('/').and_then(|slash| head.get(..=slash)).unwrap_or_default()
+}
+
+fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {
+    let folder = target.written.parent().unwrap_or(&target.written).to_path_buf();
+    let (verb, suggestions) = match access {
+        Access::Read => ("Read", vec![directory_suggestion(&[folder])]),
+        Access::Write => (call.tool, edit_suggestions(&[folder])),
+    };
+    Verdict::Ask { description: format!("{verb} {}", target.written.display()), suggestions }
+}

@@ -1,0 +1,246 @@
+//! The verdict on one tool call: the mode's hard limits, deny, ask and allow rules, the mode's default.
+
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::mode::PermissionMode;
+use super::paths::{Target, expand_home};
+use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
+use super::tools::ToolKind;
+use super::{bash, files};
+use crate::settings::{Layer, Settings, SourcedRule};
+
+/// A tool call to be judged.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// The tool's name.
+    pub tool: &'a str,
+    /// Its input as the model gave it.
+    pub input: &'a Value,
+    /// The folder the agent works in, absolute.
+    pub cwd: &'a Path,
+    /// The one file an agent in plan mode may write.
+    pub plan_file: Option<&'a Path>,
+}
+
+/// What is to happen with a call.
+#[must_use]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// It may run.
+    Allow,
+    /// It may not, and the model is told why.
+    Deny {
+        /// A sentence for the model.
+        reason: String,
+    },
+    /// Somebody has to decide.
+    Ask {
+        /// What the call would do, in a few words.
+        description: String,
+        /// Permission updates that would answer this and similar asks, in the wire's form.
+        suggestions: Vec<Value>,
+    },
+}
+
+impl Verdict {
+    pub(super) fn deny(reason: impl Into<String>) -> Self {
+        Self::Deny { reason: reason.into() }
+    }
+}
+
+/// The rules and folders calls are judged by.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    pub(super) rules: RuleSet,
+    pub(super) directories: Vec<PathBuf>,
+    pub(super) home: Option<PathBuf>,
+}
+
+/// Says why a permission update was refused; nothing of it was applied.
+#[derive(Debug, thiserror::Error)]
+pub enum UpdateError {
+    /// The update is not one that can be applied to a session.
+    #[error("cannot apply the permission update {0}")]
+    Unknown(Value),
+    /// A rule in it is malformed.
+    #[error("the permission update holds a bad rule")]
+    Rule(#[from] RuleError),
+}
+
+/// A permission update as a `permission_response` carries it.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
+enum Update {
+    AddDirectories { directories: Vec<PathBuf> },
+    SetMode { mode: PermissionMode },
+    AddRules { rules: Vec<UpdateRule>, behavior: Behavior },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UpdateRule {
+    tool_name: String,
+    rule_content: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Behavior {
+    Allow,
+    Deny,
+    Ask,
+}
+
+impl Gate {
+    /// Builds the gate from the settings' `permissions`.
+    ///
+    /// # Errors
+    /// When a rule is malformed; the error names the rule and its layer.
+    pub fn from_settings(settings: &Settings, home: Option<&Path>) -> Result<Self, RuleError> {
+        let permissions = settings.permissions();
+        let folder = |path: &PathBuf| expand_home(&path.to_string_lossy(), home);
+        Ok(Self {
+            rules: RuleSet::parse(&permissions, home)?,
+            directories: permissions.additional_directories.iter().map(folder).collect(),
+            home: home.map(Path::to_path_buf),
+        })
+    }
+
+    /// Judges a call: the mode's hard limits first, then deny rules (which win in every mode), ask
+    /// rules, allow rules, and at last what the mode does with a call no rule speaks of.
+    pub fn judge(&self, mode: PermissionMode, call: &Call<'_>) -> Verdict {
+        let verdict = match ToolKind::of(call.tool) {
+            ToolKind::Shell => bash::judge(self, mode, call),
+            ToolKind::Reader | ToolKind::Writer => files::judge(self, mode, call),
+            kind @ (ToolKind::Spawn
+            | ToolKind::Talk
+            | ToolKind::TeamControl
+            | ToolKind::ExitPlan
+            | ToolKind::Output
+            | ToolKind::Other) => self.judge_other(mode, kind, call),
+        };
+        match (mode, verdict) {
+            (PermissionMode::DontAsk, Verdict::Ask { description, .. }) => {
+                Verdict::deny(format!("nobody is asked in mode dontAsk, and no rule allows this: {description}"))
+            }
+            (_, verdict) => verdict,
+        }
+    }
+
+    /// Whether a deny rule keeps this file from being read: for tools that walk a tree, file by file.
+    #[must_use]
+    pub fn is_read_denied(&self, cwd: &Path, path: &Path) -> bool {
+        let target = Target::new(cwd, path);
+        self.rules.deny.iter().any(|rule| rule.touches(Access::Read, cwd, &target))
+    }
+
+    /// Applies a permission update to this session. A `setMode` update returns the mode: it is the
+    /// agent's to keep.
+    ///
+    /// # Errors
+    /// When the update is of an unknown kind or holds a malformed rule.
+    pub fn apply(&mut self, update: &Value) -> Result<Option<PermissionMode>, UpdateError> {
+        match Update::deserialize(update).map_err(|_| UpdateError::Unknown(update.clone()))? {
+            Update::SetMode { mode } => return Ok(Some(mode)),
+            Update::AddDirectories { directories } => self.directories.extend(directories),
+            Update::AddRules { rules, behavior } => {
+                let parsed = rules.iter().map(|rule| self.session_rule(rule)).collect::<Result<Vec<_>, _>>()?;
+                match behavior {
+                    Behavior::Allow => self.rules.allow.extend(parsed),
+                    Behavior::Deny => self.rules.deny.extend(parsed),
+                    Behavior::Ask => self.rules.ask.extend(parsed),
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn session_rule(&self, rule: &UpdateRule) -> Result<Rule, RuleError> {
+        let text = match &rule.rule_content {
+            Some(content) => format!("{}({content})", rule.tool_name),
+            None => rule.tool_name.clone(),
+        };
+        let sourced = SourcedRule { text, layer: Layer::Cli, origin: "session".to_owned(), base: None };
+        Rule::parse(&sourced, self.home.as_deref())
+    }
+
+    fn judge_other(&self, mode: PermissionMode, kind: ToolKind, call: &Call<'_>) -> Verdict {
+        if let Some(verdict) = hard_limit(mode, kind, call.tool) {
+            return verdict;
+        }
+        let word = call.input.get("subagent_type").and_then(Value::as_str);
+        let names = |rule: &&Rule| rule.names_tool(call.tool) || rule.names_word(call.tool, word);
+        let restricts = |rule: &&Rule| names(rule) || rule.is_opaque_for(call.tool);
+        if let Some(rule) = self.rules.deny.iter().find(restricts) {
+            return denied_by(rule);
+        }
+        if mode == PermissionMode::BypassPermissions {
+            return Verdict::Allow;
+        }
+        if self.rules.ask.iter().any(|rule| restricts(&rule)) {
+            return ask_to_use(call);
+        }
+        if kind.is_free() || self.rules.allow.iter().any(|rule| names(&rule)) {
+            return Verdict::Allow;
+        }
+        ask_to_use(call)
+    }
+
+    /// The folders that count as the working folder.
+    pub(super) fn working_folders<'a>(&'a self, cwd: &'a Path) -> impl Iterator<Item = &'a Path> {
+        std::iter::once(cwd).chain(self.directories.iter().map(PathBuf::as_path))
+    }
+
+    pub(super) fn target(&self, cwd: &Path, path: &str) -> Target {
+        Target::new(cwd, &expand_home(path, self.home.as_deref()))
+    }
+
+    pub(super) fn is_inside(&self, cwd: &Path, target: &Target) -> bool {
+        target.is_inside(cwd, self.working_folders(cwd))
+    }
+}
+
+/// What plan and delegate mode rule out whatever the rules say. Shell and file tools in plan mode are
+/// looked at more closely by their own judges.
+pub(super) fn hard_limit(mode: PermissionMode, kind: ToolKind, tool: &str) -> Option<Verdict> {
+    match mode {
+        PermissionMode::Plan => match kind {
+            ToolKind::Talk | ToolKind::ExitPlan | ToolKind::Output | ToolKind::Reader => None,
+            ToolKind::Shell | ToolKind::Writer => None,
+            ToolKind::Spawn | ToolKind::TeamControl | ToolKind::Other => Some(Verdict::deny(format!(
+                "{tool} is not available in plan mode: nothing may change before the plan is approved"
+            ))),
+        },
+        PermissionMode::Delegate if !kind.is_delegation() => {
+            Some(Verdict::deny(format!("{tool} is not available in delegate mode: only team and task tools are")))
+        }
+        PermissionMode::Delegate
+        | PermissionMode::Default
+        | PermissionMode::AcceptEdits
+        | PermissionMode::DontAsk
+        | PermissionMode::BypassPermissions => None,
+    }
+}
+
+pub(super) fn denied_by(rule: &Rule) -> Verdict {
+    Verdict::deny(format!("denied by {}", rule.cite()))
+}
+
+fn ask_to_use(call: &Call<'_>) -> Verdict {
+    Verdict::Ask { description: format!("Use {}", canonical(call.tool)), suggestions: Vec::new() }
+}
+
+/// The suggestions recorded with asks that change files (`fixtures/claude-2.1.39/tmux-permissions`).
+pub(super) fn edit_suggestions(folders: &[PathBuf]) -> Vec<Value> {
+    vec![
+        directory_suggestion(folders),
+        json!({"type": "setMode", "mode": PermissionMode::AcceptEdits, "destination": "session"}),
+    ]
+}
+
+pub(super) fn directory_suggestion(folders: &[PathBuf]) -> Value {
+    json!({"type": "addDirectories", "directories": folders, "destination": "session"})
+}

@@ -1,0 +1,343 @@
+//! The rules of `permissions`: their syntax, and which calls, commands and paths each speaks of.
+
+use std::path::{Path, PathBuf};
+
+use super::paths::{PathPattern, PatternError, Target};
+use crate::settings::{Permissions, SourcedRule};
+
+/// Says what is wrong with a rule, which rule, and where it stands.
+#[derive(Debug, thiserror::Error)]
+#[error("bad permission rule `{rule}` in the {origin}")]
+pub struct RuleError {
+    /// The rule as written.
+    pub rule: String,
+    /// The layer and its file.
+    pub origin: String,
+    /// What is wrong.
+    #[source]
+    pub fault: RuleFault,
+}
+
+/// The ways a rule can be malformed.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleFault {
+    /// No tool name, or one with odd characters.
+    #[error("`{0}` is not a tool name")]
+    Tool(String),
+    /// A parenthesis is missing or misplaced.
+    #[error("a rule is `Tool` or `Tool(what)`, with the parenthesis closed at the end")]
+    Parentheses,
+    /// The path pattern of a file rule is wrong.
+    #[error("the path pattern is wrong: {0}")]
+    Pattern(String),
+    /// The command pattern is empty.
+    #[error("the command before `:*` is empty")]
+    EmptyCommand,
+}
+
+impl From<PatternError> for RuleFault {
+    fn from(error: PatternError) -> Self {
+        Self::Pattern(error.to_string())
+    }
+}
+
+/// All rules of the settings, parsed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RuleSet {
+    pub(crate) allow: Vec<Rule>,
+    pub(crate) deny: Vec<Rule>,
+    pub(crate) ask: Vec<Rule>,
+}
+
+impl RuleSet {
+    pub(crate) fn parse(permissions: &Permissions, home: Option<&Path>) -> Result<Self, RuleError> {
+        let all = |rules: &[SourcedRule]| -> Result<Vec<Rule>, RuleError> {
+            rules.iter().map(|rule| Rule::parse(rule, home)).collect()
+        };
+        Ok(Self { allow: all(&permissions.allow)?, deny: all(&permissions.deny)?, ask: all(&permissions.ask)? })
+    }
+}
+
+/// How a file is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// One rule.
+#[derive(Clone, Debug)]
+pub(crate) struct Rule {
+    text: String,
+    origin: String,
+    tool: String,
+    subject: Subject,
+}
+
+#[derive(Clone, Debug)]
+enum Subject {
+    /// Every call of the tool.
+    All,
+    /// Shell commands of this form.
+    Command(CommandPattern),
+    /// Files the pattern matches.
+    Path(PathPattern),
+    /// A subagent type, or something only another tool understands.
+    Word(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum CommandPattern {
+    Exact(String),
+    /// The command itself, or the command and a space and anything.
+    Prefix(String),
+    /// `*` stands for any text.
+    Wildcard(String),
+}
+
+impl Rule {
+    pub(crate) fn parse(rule: &SourcedRule, home: Option<&Path>) -> Result<Self, RuleError> {
+        let parsed = parse_subject(rule, home).map_err(|fault| RuleError {
+            rule: rule.text.clone(),
+            origin: rule.origin.clone(),
+            fault,
+        })?;
+        let (tool, subject) = parsed;
+        Ok(Self { text: rule.text.clone(), origin: rule.origin.clone(), tool, subject })
+    }
+
+    /// Names the rule and its layer for a reason.
+    pub(crate) fn cite(&self) -> String {
+        format!("rule `{}` of the {}", self.text, self.origin)
+    }
+
+    /// Whether the rule speaks of every call of the tool.
+    pub(crate) fn names_tool(&self, tool: &str) -> bool {
+        matches!(self.subject, Subject::All) && self.is_for(tool)
+    }
+
+    /// Whether the rule speaks of the tool used on this word (a subagent type).
+    pub(crate) fn names_word(&self, tool: &str, word: Option<&str>) -> bool {
+        let Subject::Word(own) = &self.subject else {
+            return false;
+        };
+        self.is_for(tool) && word == Some(own.as_str())
+    }
+
+    /// Whether the rule limits the tool in a way the gate cannot check.
+    pub(crate) fn is_opaque_for(&self, tool: &str) -> bool {
+        matches!(self.subject, Subject::Word(_)) && self.tool != "Task" && self.is_for(tool)
+    }
+
+    /// Whether the rule speaks of particular shell commands.
+    pub(crate) fn is_about_commands(&self) -> bool {
+        matches!(self.subject, Subject::Command(_))
+    }
+
+    /// Whether the rule speaks of this command text.
+    pub(crate) fn matches_command(&self, command: &str) -> bool {
+        let Subject::Command(pattern) = &self.subject else {
+            return false;
+        };
+        pattern.matches(command)
+    }
+
+    /// Whether the rule is this very command, compound or not.
+    pub(crate) fn is_exactly(&self, command: &str) -> bool {
+        matches!(&self.subject, Subject::Command(CommandPattern::Exact(text)) if text == command)
+    }
+
+    /// Whether the rule may speak of touching this file. For denying and asking.
+    pub(crate) fn touches(&self, access: Access, cwd: &Path, target: &Target) -> bool {
+        self.is_about(access)
+            && match &self.subject {
+                Subject::All => true,
+                Subject::Path(pattern) => pattern.touches(cwd, target),
+                Subject::Command(_) | Subject::Word(_) => false,
+            }
+    }
+
+    /// Whether the rule surely speaks of touching this file. For allowing.
+    pub(crate) fn covers(&self, access: Access, cwd: &Path, target: &Target) -> bool {
+        self.is_about(access)
+            && match &self.subject {
+                Subject::All => true,
+                Subject::Path(pattern) => pattern.covers(cwd, target),
+                Subject::Command(_) | Subject::Word(_) => false,
+            }
+    }
+
+    /// Whether the rule may speak of something below this folder.
+    pub(crate) fn may_lie_below(&self, access: Access, cwd: &Path, folder: &Target) -> bool {
+        self.is_about(access)
+            && match &self.subject {
+                Subject::All => true,
+                Subject::Path(pattern) => pattern.may_lie_below(cwd, folder),
+                Subject::Command(_) | Subject::Word(_) => false,
+            }
+    }
+
+    /// Whether the rule speaks of this kind of access to files at all.
+    pub(crate) fn is_about(&self, access: Access) -> bool {
+        match access {
+            Access::Read => self.tool == "Read",
+            Access::Write => self.tool == "Edit" || self.tool == "Write",
+        }
+    }
+
+    fn is_for(&self, tool: &str) -> bool {
+        let tool = canonical(tool);
+        let server = || tool.strip_prefix(self.tool.as_str()).is_some_and(|rest| rest.starts_with("__"));
+        self.tool == tool
+            || self.tool == "Edit" && matches!(tool, "Write" | "MultiEdit" | "NotebookEdit")
+            || self.tool.starts_with("mcp__") && server()
+    }
+}
+
+/// The one name of a tool that has two.
+pub(crate) fn canonical(tool: &str) -> &str {
+    if tool == "Agent" { "Task" } else { tool }
+}
+
+fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Subject), RuleFault> {
+    let text = rule.text.trim();
+    let (tool, inner) = match text.split_once('(') {
+        None if text.contains(')') => return Err(RuleFault::Parentheses),
+        None => (text, None),
+        Some((tool, rest)) => (tool, Some(rest.strip_suffix(')').ok_or(RuleFault::Parentheses)?)),
+    };
+    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    let tool = canonical(tool);
+    if tool.is_empty() || !tool.strip_suffix("__*").unwrap_or(tool).chars().all(is_name) {
+        return Err(RuleFault::Tool(tool.to_owned()));
+    }
+    let subject = match inner.map(str::trim) {
+        None | Some("*") => Subject::All,
+        Some("") => return Err(RuleFault::Parentheses),
+        Some(inner) => specific(tool, inner, rule.base.as_ref(), home)?,
+    };
+    Ok((tool.strip_suffix("__*").unwrap_or(tool).to_owned(), subject))
+}
+
+fn specific(tool: &str, inner: &str, base: Option<&PathBuf>, home: Option<&Path>) -> Result<Subject, RuleFault> {
+    Ok(match tool {
+        "Bash" => Subject::Command(CommandPattern::parse(inner)?),
+        "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "Glob" | "Grep" => {
+            Subject::Path(PathPattern::parse(inner, base.map(PathBuf::as_path), home)?)
+        }
+        _ => Subject::Word(inner.to_owned()),
+    })
+}
+
+impl CommandPattern {
+    fn parse(text: &str) -> Result<Self, RuleFault> {
+        if let Some(prefix) = text.strip_suffix(":*") {
+            let prefix = squeeze(prefix);
+            return match prefix.as_str() {
+                "" => Err(RuleFault::EmptyCommand),
+                plain if plain.contains('*') => Ok(Self::Wildcard(format!("{plain} *"))),
+                _ => Ok(Self::Prefix(prefix)),
+            };
+        }
+        let text = squeeze(text);
+        Ok(if text.contains('*') { Self::Wildcard(text) } else { Self::Exact(text) })
+    }
+
+    fn matches(&self, command: &str) -> bool {
+        match self {
+            Self::Exact(text) => text == command,
+            Self::Prefix(prefix) => {
+                let rest = command.strip_prefix(prefix.as_str());
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(' '))
+            }
+            Self::Wildcard(pattern) => {
+                wildcard(pattern, command) || pattern.strip_suffix(" *").is_some_and(|bare| wildcard(bare, command))
+            }
+        }
+    }
+}
+
+/// Joins the words of a text by single spaces.
+pub(crate) fn squeeze(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Matches a text against a pattern in which `*` stands for any text, in time linear in their product.
+fn wildcard(pattern: &str, text: &str) -> bool {
+    let mut pieces = pattern.split('*');
+    let Some(mut rest) = pieces.next().and_then(|first| text.strip_prefix(first)) else {
+        return false;
+    };
+    let pieces: Vec<&str> = pieces.collect();
+    let Some((last, middle)) = pieces.split_last() else {
+        return rest.is_empty();
+    };
+    for piece in middle {
+        let Some((_, after)) = rest.split_once(piece) else {
+            return false;
+        };
+        rest = after;
+    }
+    rest.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Layer;
+
+    fn rule(text: &str) -> Result<Rule, RuleError> {
+        let sourced = SourcedRule {
+            text: text.to_owned(),
+            layer: Layer::Project,
+            origin: "project settings (a.json)".to_owned(),
+            base: Some(PathBuf::from("/p")),
+        };
+        Rule::parse(&sourced, Some(Path::new("/home/me")))
+    }
+
+    #[test]
+    fn command_rules_match_what_they_say() {
+        for (text, command, expected) in [
+            ("Bash(npm test)", "npm test", true),
+            ("Bash(npm test)", "npm test --all", false),
+            ("Bash(npm run test:*)", "npm run test", true),
+            ("Bash(npm run test:*)", "npm run test --all", true),
+            ("Bash(npm run test:*)", "npm run tests", false),
+            ("Bash(npm run *)", "npm run build", true),
+            ("Bash(npm run *)", "npm run", true),
+            ("Bash(npm run *)", "npm runner", false),
+            ("Bash(git * main)", "git push origin main", true),
+            ("Bash(git * main)", "git push origin maintenance", false),
+            ("Bash(* --version)", "rustc --version", true),
+            ("Bash(a*a)", "a", false),
+        ] {
+            assert_eq!(rule(text).unwrap().matches_command(command), expected, "{text} on {command}");
+        }
+    }
+
+    #[test]
+    fn a_bare_tool_and_a_star_are_the_same() {
+        for text in ["Bash", "Bash(*)", " Bash ( * )"] {
+            let parsed = rule(text);
+            assert_eq!(parsed.is_ok_and(|rule| rule.names_tool("Bash")), !text.contains(" ("), "{text}");
+        }
+        assert!(rule("Edit").unwrap().names_tool("Write"));
+        assert!(!rule("Write").unwrap().names_tool("Edit"));
+        assert!(rule("Agent").unwrap().names_tool("Task"));
+        assert!(rule("mcp__github").unwrap().names_tool("mcp__github__list"));
+        assert!(rule("mcp__github__*").unwrap().names_tool("mcp__github__list"));
+        assert!(rule("Task(Explore)").unwrap().names_word("Agent", Some("Explore")));
+    }
+
+    #[test]
+    fn malformed_rules_are_refused_with_their_layer() {
+        for text in ["", "(x)", "Bash(", "Bash(x", "Bash()", "Bash)x", "Ba sh", "Bash(:*)", "Read(!x)", "Read(a/../b)"]
+        {
+            assert!(rule(text).is_err(), "{text:?}");
+        }
+        let error = rule("Bash(ls").unwrap_err();
+        insta::assert_snapshot!(error, @"bad permission rule `Bash(ls` in the project settings (a.json)");
+        insta::assert_snapshot!(error.fault, @"a rule is `Tool` or `Tool(what)`, with the parenthesis closed at the end");
+    }
+}

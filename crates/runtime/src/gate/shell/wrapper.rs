@@ -1,0 +1,216 @@
+//! Commands that run another command, and what they would run.
+
+use super::word::Word;
+
+/// What a command runs in its turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Inner {
+    /// Nothing that is known of.
+    Nothing,
+    /// The same as these words alone would.
+    Command(Vec<Word>),
+    /// The same as this script alone would.
+    Script(String),
+    /// Some command among its words, in circumstances of its own.
+    Somewhere,
+    /// Something that cannot be told.
+    Opaque,
+}
+
+/// Looks through one layer of wrapping.
+pub(crate) fn unwrap(words: &[Word]) -> Inner {
+    let Some((name, args)) = words.split_first() else {
+        return Inner::Nothing;
+    };
+    let Some(name) = name.exact() else {
+        return Inner::Opaque;
+    };
+    match name.rsplit('/').next().unwrap_or(name) {
+        // A word of the shell, not a command: assignments may follow it.
+        "time" => match rest(args, |flag| flag == "-p", 0) {
+            Inner::Command(words) if words.first().is_some_and(|word| word.raw.contains('=')) => Inner::Somewhere,
+            inner => inner,
+        },
+        "builtin" => rest(args, |_| false, 0),
+        "command" => match args.first().and_then(Word::exact) {
+            Some("-v" | "-V") => Inner::Nothing,
+            _ => rest(args, |_| false, 0),
+        },
+        "stdbuf" => rest(args, |flag| matches!(flag.get(..2), Some("-o" | "-e" | "-i")) && flag.len() > 2, 0),
+        "nice" => nice(args),
+        "timeout" => {
+            rest(args, |flag| matches!(flag, "--foreground" | "--preserve-status" | "-v") || long_value(flag), 1)
+        }
+        "env" => env(args),
+        "xargs" => xargs(args),
+        "eval" => joined(args),
+        "sh" | "bash" | "dash" | "zsh" | "ksh" => shell(args),
+        "sudo" | "doas" | "su" | "exec" | "nohup" | "setsid" | "ionice" | "chroot" | "watch" | "strace"
+        | "parallel" | "coproc" | "find" | "fd" | "unshare" | "flock" | "script" | "trap" | "busybox"
+        | "systemd-run" | "chrt" | "taskset" | "setarch" | "nsenter" | "runuser" | "pkexec" => Inner::Somewhere,
+        _ => Inner::Nothing,
+    }
+}
+
+/// Skips known flags and `positional` words; the rest is the command.
+fn rest(args: &[Word], flag: impl Fn(&str) -> bool, positional: usize) -> Inner {
+    let skipped = args.iter().take_while(|word| word.exact().is_some_and(&flag)).count();
+    let after = args.get(skipped..).unwrap_or_default();
+    if after.first().is_some_and(Word::may_be_flag) {
+        return Inner::Somewhere;
+    }
+    if !after.iter().take(positional).all(|word| word.exact().is_some()) {
+        return Inner::Somewhere;
+    }
+    match after.get(positional..) {
+        Some(command) if !command.is_empty() => Inner::Command(command.to_vec()),
+        _ => Inner::Nothing,
+    }
+}
+
+fn long_value(flag: &str) -> bool {
+    flag.starts_with("--signal=") || flag.starts_with("--kill-after=")
+}
+
+fn nice(args: &[Word]) -> Inner {
+    match args.first().and_then(Word::exact) {
+        Some("-n") => rest(args.get(1..).unwrap_or_default(), |_| false, 1),
+        _ => rest(args, |flag| flag.starts_with("--adjustment=") || is_number(flag), 0),
+    }
+}
+
+fn is_number(flag: &str) -> bool {
+    flag.len() > 1 && flag.chars().skip(1).all(|c| c.is_ascii_digit())
+}
+
+fn env(args: &[Word]) -> Inner {
+    let assigned = |word: &Word| {
+        word.exact().and_then(|text| text.split_once('=')).is_some_and(|(name, _)| is_safe_variable(name))
+    };
+    let skipped = args.iter().take_while(|word| assigned(word)).count();
+    let command = args.get(skipped..).unwrap_or_default();
+    let other = |word: &Word| word.may_be_flag() || word.text.contains('=') || word.exact().is_none();
+    match command.first() {
+        None => Inner::Nothing,
+        Some(first) if other(first) => Inner::Somewhere,
+        Some(_) => Inner::Command(command.to_vec()),
+    }
+}
+
+fn xargs(args: &[Word]) -> Inner {
+    let mut args = args;
+    while let Some((first, after)) = args.split_first() {
+        match first.exact() {
+            Some("-0" | "--null" | "-r" | "--no-run-if-empty" | "-t" | "-x") => args = after,
+            Some("-n" | "-P" | "-L" | "-I" | "-d") => match after.split_first() {
+                Some((value, after)) if value.exact().is_some() => args = after,
+                _ => return Inner::Somewhere,
+            },
+            Some(flag) if flag.starts_with('-') => return Inner::Somewhere,
+            Some(_) => {
+                let mut words = args.to_vec();
+                words.push(Word::unknown("<standard input>"));
+                return Inner::Command(words);
+            }
+            None => return Inner::Opaque,
+        }
+    }
+    Inner::Nothing
+}
+
+fn joined(args: &[Word]) -> Inner {
+    let texts: Option<Vec<&str>> = args.iter().map(Word::exact).collect();
+    texts.map_or(Inner::Opaque, |texts| Inner::Script(texts.join(" ")))
+}
+
+/// `sh -c SCRIPT` only: with more words the script has arguments, with other flags other rules.
+fn shell(args: &[Word]) -> Inner {
+    let texts: Option<Vec<&str>> = args.iter().map(Word::exact).collect();
+    match texts.as_deref() {
+        Some(["-c", script]) => Inner::Script((*script).to_owned()),
+        Some(words) if words.iter().any(|word| word.starts_with('-') && word.ends_with('c')) => Inner::Opaque,
+        Some(_) => Inner::Nothing,
+        None => Inner::Opaque,
+    }
+}
+
+/// Whether setting the variable cannot make a command do something else.
+pub(crate) fn is_safe_variable(name: &str) -> bool {
+    const SAFE: [&str; 20] = [
+        "CARGO_TERM_COLOR",
+        "CI",
+        "CLICOLOR",
+        "CLICOLOR_FORCE",
+        "COLUMNS",
+        "DEBUG",
+        "FORCE_COLOR",
+        "GIT_TERMINAL_PROMPT",
+        "LANG",
+        "LANGUAGE",
+        "NO_COLOR",
+        "NODE_ENV",
+        "PYTHONDONTWRITEBYTECODE",
+        "PYTHONUNBUFFERED",
+        "RAILS_ENV",
+        "RUST_BACKTRACE",
+        "RUST_LOG",
+        "RUST_TEST_THREADS",
+        "TERM",
+        "TZ",
+    ];
+    SAFE.contains(&name) || name.starts_with("LC_")
+}
+
+/// Whether a script's own variable of this name cannot be one that commands heed.
+pub(crate) fn is_own_variable(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && !name.ends_with("_proxy")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Script;
+    use super::*;
+
+    fn inner(command: &str) -> String {
+        let script = Script::parse(command);
+        match unwrap(&script.parts.last().unwrap().words) {
+            Inner::Command(words) => words.iter().map(|word| word.raw.as_str()).collect::<Vec<_>>().join(" "),
+            Inner::Script(text) => format!("script: {text}"),
+            other => format!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn wrappers_are_looked_through() {
+        for (command, expected) in [
+            ("time -p ls", "ls"),
+            ("time A=1 rm x", "Somewhere"),
+            ("timeout 5 cargo test", "cargo test"),
+            ("timeout --signal=KILL 5 ls", "ls"),
+            ("timeout -k 5 9 ls", "Somewhere"),
+            ("nice -n 5 make", "make"),
+            ("nice -10 make", "make"),
+            ("env LANG=C ls", "ls"),
+            ("env LD_PRELOAD=x ls", "Somewhere"),
+            ("env -S 'rm x'", "Somewhere"),
+            ("command rm x", "rm x"),
+            ("command -v ls", "Nothing"),
+            ("xargs -0 rm -f", "rm -f <standard input>"),
+            ("xargs --arg-file=x rm", "Somewhere"),
+            ("eval 'rm x'", "script: rm x"),
+            ("eval $x", "Opaque"),
+            ("sh -c 'rm x'", "script: rm x"),
+            ("/bin/bash -c 'rm x'", "script: rm x"),
+            ("bash -lc 'rm x'", "Opaque"),
+            ("bash -c \"$x\"", "Opaque"),
+            ("sudo rm x", "Somewhere"),
+            ("find . -exec rm {} +", "Somewhere"),
+            ("$tool x", "Opaque"),
+            ("ls", "Nothing"),
+        ] {
+            assert_eq!(inner(command), expected, "{command}");
+        }
+    }
+}

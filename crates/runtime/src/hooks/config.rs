@@ -1,0 +1,234 @@
+//! The `hooks` section of the settings, and the run of all commands that match an event.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use regex::Regex;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::event::{HookEvent, HookKind};
+use super::outcome::HookOutcome;
+use super::process;
+use crate::settings::Settings;
+
+/// A hook that names no deadline gets this one.
+const DEFAULT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// No hook gets longer, whatever it asks for.
+const LONGEST_DEADLINE: Duration = Duration::from_secs(3_600);
+
+/// The events pitcrew runs hooks for.
+const EVENTS: [&str; 10] = [
+    "PreToolUse",
+    "PostToolUse",
+    "UserPromptSubmit",
+    "SessionStart",
+    "SessionEnd",
+    "Stop",
+    "SubagentStop",
+    "TeammateIdle",
+    "TaskCreated",
+    "TaskCompleted",
+];
+
+/// The hooks of the settings, ready to run.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    by_event: BTreeMap<String, Vec<Hook>>,
+    env: BTreeMap<String, String>,
+    warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug)]
+struct Hook {
+    matcher: Matcher,
+    command: String,
+    deadline: Duration,
+}
+
+#[derive(Clone, Debug)]
+enum Matcher {
+    Everything,
+    OneOf(Vec<String>),
+    Pattern(Regex),
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    #[serde(default)]
+    matcher: Option<String>,
+    hooks: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    command: String,
+    /// In seconds.
+    #[serde(default)]
+    timeout: Option<f64>,
+}
+
+impl Hooks {
+    /// Reads the hooks of the settings. What cannot be used becomes a warning, and the rest works.
+    #[must_use]
+    pub fn from_settings(settings: &Settings) -> Self {
+        let mut hooks = Self { env: settings.env(), ..Self::default() };
+        let sections = settings.hooks().and_then(Value::as_object);
+        for (event, groups) in sections.into_iter().flatten() {
+            if !EVENTS.contains(&event.as_str()) {
+                hooks.warnings.push(format!("hooks for the unknown event `{event}` are not run"));
+                continue;
+            }
+            for group in groups.as_array().into_iter().flatten() {
+                hooks.add_group(event, group);
+            }
+        }
+        hooks
+    }
+
+    /// What was wrong with the section.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// Runs every hook that matches the event, all at once and the same command once, and joins
+    /// their answers in the order of the settings. Cancelling kills them with their children.
+    pub async fn run(&self, event: &HookEvent, cancel: &CancellationToken) -> HookOutcome {
+        let mut hooks: Vec<&Hook> = Vec::new();
+        for hook in self.matching(&event.kind) {
+            if !hooks.iter().any(|known| known.command == hook.command) {
+                hooks.push(hook);
+            }
+        }
+        if hooks.is_empty() {
+            return HookOutcome::default();
+        }
+        let payload = match serde_json::to_string(event) {
+            Ok(payload) => payload,
+            Err(error) => return HookOutcome::warning(format!("hooks were not run: {error}")),
+        };
+        let runs = hooks.iter().map(|hook| async {
+            let run = process::run(&hook.command, &payload, &event.session.cwd, &self.env, hook.deadline, cancel);
+            HookOutcome::of(&event.kind, &hook.command, run.await)
+        });
+        join_all(runs).await.into_iter().fold(HookOutcome::default(), HookOutcome::join)
+    }
+
+    fn matching(&self, kind: &HookKind) -> impl Iterator<Item = &Hook> {
+        let subject = kind.subject().map(str::to_owned);
+        let hooks = self.by_event.get(kind.name()).into_iter().flatten();
+        hooks.filter(move |hook| subject.as_ref().is_none_or(|subject| hook.matcher.matches(subject)))
+    }
+
+    fn add_group(&mut self, event: &str, group: &Value) {
+        let group = match Group::deserialize(group) {
+            Ok(group) => group,
+            Err(error) => {
+                self.warnings.push(format!("a hook for {event} is malformed: {error}"));
+                return;
+            }
+        };
+        let matcher = match Matcher::parse(group.matcher.as_deref().unwrap_or_default()) {
+            Ok(matcher) => matcher,
+            Err(error) => {
+                self.warnings.push(format!("the matcher of a hook for {event} is malformed: {error}"));
+                return;
+            }
+        };
+        for entry in group.hooks {
+            if entry.kind != "command" || entry.command.trim().is_empty() {
+                self.warnings.push(format!("a hook of type `{}` for {event} is not run", entry.kind));
+                continue;
+            }
+            let hook = Hook { matcher: matcher.clone(), command: entry.command, deadline: deadline(entry.timeout) };
+            self.by_event.entry(event.to_owned()).or_default().push(hook);
+        }
+    }
+}
+
+fn deadline(timeout_s: Option<f64>) -> Duration {
+    let asked =
+        timeout_s.filter(|seconds| *seconds > 0.0).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    asked.unwrap_or(DEFAULT_DEADLINE).min(LONGEST_DEADLINE)
+}
+
+impl Matcher {
+    /// A name, names with `|` between them, or a regular expression found anywhere in the subject.
+    fn parse(text: &str) -> Result<Self, regex::Error> {
+        if text.is_empty() || text == "*" {
+            return Ok(Self::Everything);
+        }
+        if text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '|' | '-')) {
+            return Ok(Self::OneOf(text.split('|').map(str::to_owned).collect()));
+        }
+        Regex::new(text).map(Self::Pattern)
+    }
+
+    fn matches(&self, subject: &str) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::OneOf(names) => names.iter().any(|name| name == subject),
+            Self::Pattern(pattern) => pattern.is_match(subject),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::settings::Layer;
+
+    fn hooks(section: Value) -> Hooks {
+        Hooks::from_settings(&Settings::merge(vec![(Layer::Project, json!({ "hooks": section }))]).unwrap())
+    }
+
+    #[test]
+    fn matchers_match_as_in_the_reference() {
+        for (matcher, subject, expected) in [
+            ("", "Bash", true),
+            ("*", "Bash", true),
+            ("Edit|Write", "Write", true),
+            ("Edit|Write", "MultiEdit", false),
+            ("mcp__.*", "mcp__x__y", true),
+            ("Notebook.*", "Bash", false),
+            ("^Task", "TaskUpdate", true),
+        ] {
+            assert_eq!(Matcher::parse(matcher).unwrap().matches(subject), expected, "{matcher} on {subject}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_warned_about_and_the_rest_works() {
+        let hooks = hooks(json!({
+            "FutureEvent": [{"hooks": [{"type": "command", "command": "a"}]}],
+            "Stop": [
+                {"hooks": [{"type": "prompt", "prompt": "b"}, {"type": "command", "command": "c"}]},
+                {"hooks": 3},
+                {"matcher": "(", "hooks": []},
+            ],
+        }));
+        assert_eq!(hooks.by_event.len(), 1);
+        assert_eq!(hooks.by_event.get("Stop").unwrap().len(), 1);
+        assert_eq!(hooks.warnings().len(), 4);
+        insta::assert_snapshot!(hooks.warnings().first().unwrap(), @"hooks for the unknown event `FutureEvent` are not run");
+    }
+
+    #[test]
+    fn deadlines_are_bounded() {
+        assert_eq!(deadline(None), DEFAULT_DEADLINE);
+        assert_eq!(deadline(Some(0.5)), Duration::from_millis(500));
+        assert_eq!(deadline(Some(-1.0)), DEFAULT_DEADLINE);
+        assert_eq!(deadline(Some(f64::NAN)), DEFAULT_DEADLINE);
+        assert_eq!(deadline(Some(1e300)), DEFAULT_DEADLINE);
+        assert_eq!(deadline(Some(1e9)), LONGEST_DEADLINE);
+    }
+}

@@ -1,0 +1,143 @@
+//! Runs one hook: `sh -c` in a process group of its own, with a deadline and bounded output.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdin, Command};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+/// More output than this is read and dropped, so that a chatty hook neither blocks nor fills memory.
+const OUTPUT_LIMIT_BYTES: usize = 1024 * 1024;
+
+/// How long output may still come after the hook itself has ended: a grandchild may hold the pipe.
+const LAST_OUTPUT: Duration = Duration::from_millis(500);
+
+/// How a hook ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finished {
+    /// None when a signal ended it.
+    pub(super) code: Option<i32>,
+    pub(super) stdout: String,
+    pub(super) stderr: String,
+}
+
+/// Why a hook gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error("cannot be run: {0}")]
+    Start(#[source] io::Error),
+    #[error("took longer than {} s and was killed", .0.as_secs_f64())]
+    Deadline(Duration),
+    #[error("was cancelled")]
+    Cancelled,
+}
+
+/// Runs a hook to its end. At the deadline, on cancellation, and when the future is dropped, it is
+/// killed with its whole group.
+pub(super) async fn run(
+    command: &str,
+    payload: &str,
+    cwd: &Path,
+    env: &BTreeMap<String, String>,
+    deadline: Duration,
+    cancel: &CancellationToken,
+) -> Result<Finished, RunError> {
+    let mut child = Command::new("sh")
+        .args(["-c", command])
+        .current_dir(cwd)
+        .envs(env)
+        .env("CLAUDE_PROJECT_DIR", cwd)
+        .process_group(0)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(RunError::Start)?;
+    let group = Group::of(child.id());
+    let feeding = feed(child.stdin.take(), payload);
+    let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let reading = async {
+        tokio::join!(drain(out, &mut stdout), drain(err, &mut stderr), feeding);
+    };
+    let ending = async {
+        tokio::pin!(reading);
+        tokio::select! {
+            status = child.wait() => {
+                let status = status.map_err(RunError::Start)?;
+                let quiet = timeout(LAST_OUTPUT, &mut reading).await.is_ok();
+                Ok((status, quiet))
+            }
+            () = &mut reading => Ok((child.wait().await.map_err(RunError::Start)?, true)),
+        }
+    };
+    let ended = tokio::select! {
+        ended = timeout(deadline, ending) => ended.unwrap_or(Err(RunError::Deadline(deadline))),
+        () = cancel.cancelled() => Err(RunError::Cancelled),
+    };
+    let (status, quiet) = ended?;
+    if quiet {
+        // The leader is reaped and nobody holds its pipes: the group's number may soon be another's.
+        group.forget();
+    }
+    Ok(Finished {
+        code: status.code(),
+        stdout: String::from_utf8_lossy(&stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+    })
+}
+
+/// Writes the payload. A hook that does not read it, or ends first, is no failure.
+async fn feed(stdin: Option<ChildStdin>, payload: &str) {
+    if let Some(mut stdin) = stdin
+        && let Err(error) = async {
+            stdin.write_all(payload.as_bytes()).await?;
+            stdin.write_all(b"\n").await?;
+            stdin.shutdown().await
+        }
+        .await
+    {
+        tracing::debug!(%error, "a hook did not read its input");
+    }
+}
+
+async fn drain(pipe: Option<impl AsyncRead + Unpin>, kept: &mut Vec<u8>) {
+    let Some(mut pipe) = pipe else {
+        return;
+    };
+    let mut buffer = [0; 8 * 1024];
+    while let Ok(read @ 1..) = pipe.read(&mut buffer).await {
+        let room = OUTPUT_LIMIT_BYTES.saturating_sub(kept.len());
+        kept.extend_from_slice(buffer.get(..read.min(room)).unwrap_or_default());
+    }
+}
+
+/// The hook's process group, killed when this is dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(id: Option<u32>) -> Self {
+        Self(id.and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
+    }
+
+    fn forget(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0
+            && let Err(error) = kill_process_group(leader, Signal::KILL)
+        {
+            tracing::debug!(%error, "a hook's process group was already gone");
+        }
+    }
+}

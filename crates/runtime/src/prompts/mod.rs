@@ -1,0 +1,7 @@
+//! What agents are told about their part, one Markdown file each, in this folder.
+//!
+//! A file may hold `{{name}}` placeholders; `prompt` says which file is which and fills them in.
+
+mod prompt;
+
+pub use prompt::{Prompt, RenderError};

@@ -1,0 +1,155 @@
+//! The prompts by name, and the filling in of their placeholders.
+
+/// One of the texts agents are given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Prompt {
+    /// To the lead of a team. Takes `team`.
+    Lead,
+    /// To a teammate. Takes `name`, `team` and `lead`.
+    Teammate,
+    /// To a lead in delegate mode. Takes `team` and `tasks`, the folder of the task list.
+    Delegate,
+    /// To a lead that wants to end a run nobody watches. Takes `members`, those still there.
+    HeadlessShutdown,
+    /// To an agent in plan mode. Takes `plan_file`.
+    PlanMode,
+    /// To an agent of the built-in type Explore.
+    Explore,
+    /// To an agent of the built-in type Plan.
+    PlanAgent,
+    /// To an agent of the built-in type general-purpose.
+    GeneralPurpose,
+    /// To any subagent that is no teammate.
+    Subagent,
+}
+
+/// Says why a prompt could not be filled in.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenderError {
+    /// The text has a placeholder that no value was given for.
+    #[error("the prompt {prompt:?} needs a value for `{name}`")]
+    Missing {
+        /// The prompt.
+        prompt: Prompt,
+        /// The placeholder.
+        name: String,
+    },
+    /// A value was given that the text has no place for.
+    #[error("the prompt {prompt:?} has no place for `{name}`")]
+    Unused {
+        /// The prompt.
+        prompt: Prompt,
+        /// The value's name.
+        name: String,
+    },
+}
+
+impl Prompt {
+    /// Fills the placeholders in. A value is put in as it is: placeholders in it mean nothing.
+    ///
+    /// # Errors
+    /// When a placeholder has no value, or a value no placeholder.
+    pub fn render(self, values: &[(&str, &str)]) -> Result<String, RenderError> {
+        let text = self.text();
+        let missing = |name: &str| RenderError::Missing { prompt: self, name: name.to_owned() };
+        if let Some((name, _)) = values.iter().find(|(name, _)| !placeholders(text).any(|known| known == *name)) {
+            return Err(RenderError::Unused { prompt: self, name: (*name).to_owned() });
+        }
+        let mut rendered = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, name, after)) = next_placeholder(rest) {
+            let (_, value) = values.iter().find(|(known, _)| *known == name).ok_or_else(|| missing(name))?;
+            rendered.push_str(before);
+            rendered.push_str(value);
+            rest = after;
+        }
+        rendered.push_str(rest);
+        Ok(rendered)
+    }
+
+    /// The text as written, placeholders and all.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        let text = match self {
+            Self::Lead => include_str!("lead.md"),
+            Self::Teammate => include_str!("teammate.md"),
+            Self::Delegate => include_str!("delegate.md"),
+            Self::HeadlessShutdown => include_str!("headless_shutdown.md"),
+            Self::PlanMode => include_str!("plan_mode.md"),
+            Self::Explore => include_str!("explore.md"),
+            Self::PlanAgent => include_str!("plan_agent.md"),
+            Self::GeneralPurpose => include_str!("general_purpose.md"),
+            Self::Subagent => include_str!("subagent.md"),
+        };
+        text.trim_end()
+    }
+}
+
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (_, name, after) = next_placeholder(rest)?;
+        rest = after;
+        Some(name)
+    })
+}
+
+fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
+    let (before, rest) = text.split_once("{{")?;
+    let (name, after) = rest.split_once("}}")?;
+    Some((before, name, after))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every prompt with exactly the placeholders its documentation names.
+    const ALL: [(Prompt, &[&str]); 9] = [
+        (Prompt::Lead, &["team"]),
+        (Prompt::Teammate, &["name", "team", "lead"]),
+        (Prompt::Delegate, &["team", "tasks"]),
+        (Prompt::HeadlessShutdown, &["members"]),
+        (Prompt::PlanMode, &["plan_file"]),
+        (Prompt::Explore, &[]),
+        (Prompt::PlanAgent, &[]),
+        (Prompt::GeneralPurpose, &[]),
+        (Prompt::Subagent, &[]),
+    ];
+
+    #[test]
+    fn every_prompt_has_the_placeholders_it_documents_and_no_other() {
+        for (prompt, names) in ALL {
+            let values: Vec<(&str, &str)> = names.iter().map(|name| (*name, "VALUE")).collect();
+            let rendered = prompt.render(&values).unwrap();
+            assert_eq!(rendered.contains("VALUE"), !names.is_empty(), "{prompt:?}");
+            assert!(!rendered.contains("{{") && !rendered.contains("}}"), "{prompt:?}");
+        }
+    }
+
+    #[test]
+    fn a_missing_value_and_a_superfluous_one_are_errors() {
+        let missing = Prompt::PlanMode.render(&[]).unwrap_err();
+        insta::assert_snapshot!(missing, @"the prompt PlanMode needs a value for `plan_file`");
+        let unused = Prompt::Explore.render(&[("team", "x")]).unwrap_err();
+        insta::assert_snapshot!(unused, @"the prompt Explore has no place for `team`");
+    }
+
+    #[test]
+    fn a_value_is_not_filled_in_again() {
+        let rendered = Prompt::PlanMode.render(&[("plan_file", "{{plan_file}}")]).unwrap();
+        assert!(rendered.contains("{{plan_file}}"));
+    }
+
+    #[test]
+    fn the_rules_that_keep_a_team_together_are_told() {
+        for (prompt, words) in [
+            (Prompt::Lead, ["TaskCreate", "shutdown_request", "TeamDelete", "poll"]),
+            (Prompt::Teammate, ["SendMessage", "TaskUpdate", "idle", "permission"]),
+        ] {
+            for word in words {
+                assert!(prompt.text().contains(word), "{prompt:?} does not speak of {word}");
+            }
+        }
+    }
+}

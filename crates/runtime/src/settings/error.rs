@@ -1,0 +1,71 @@
+//! What can be wrong with settings, always with the layer or file it was found in.
+
+use std::path::PathBuf;
+
+use super::Layer;
+
+/// Says why settings could not be read, understood or written.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// A settings file exists and cannot be read.
+    #[error("cannot read the settings file {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A settings file cannot be replaced.
+    #[error("cannot write the settings file {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A settings file is larger than any honest one.
+    #[error("the settings file {} is {size} bytes long, more than the {limit} allowed", path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        size: u64,
+        /// The bound in bytes.
+        limit: u64,
+    },
+    /// A settings file is not JSON.
+    #[error("the settings file {} is not valid json", path.display())]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// Where the parser stopped.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// A layer's top level is something other than an object.
+    #[error("the {origin} must be a json object")]
+    NotAnObject {
+        /// The layer and, where there is one, its file.
+        origin: String,
+    },
+    /// A known field has the wrong shape.
+    #[error("`{field}` in the {origin} must be {expected}")]
+    Field {
+        /// The layer and, where there is one, its file.
+        origin: String,
+        /// The field's dotted name.
+        field: &'static str,
+        /// What it must be.
+        expected: &'static str,
+    },
+}
+
+/// Names a layer and its file for an error text.
+pub(super) fn origin(layer: Layer, file: Option<&std::path::Path>) -> String {
+    match file {
+        Some(path) => format!("{layer} settings ({})", path.display()),
+        None => format!("{layer} settings"),
+    }
+}

@@ -1,0 +1,184 @@
+//! The merge: five layers become one object, and each layer is kept to say where a rule came from.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value};
+
+use super::error::{SettingsError, origin};
+use super::views;
+
+/// Ranks the origins of settings; a later one overrides an earlier one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Layer {
+    /// `<root>/settings.json`.
+    User,
+    /// `.claude/settings.json`, shared by the project.
+    Project,
+    /// `.claude/settings.local.json`, one person's.
+    Local,
+    /// Given on the command line.
+    Cli,
+    /// The machine's policy, which nothing overrides.
+    Managed,
+}
+
+impl fmt::Display for Layer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::User => "user",
+            Self::Project => "project",
+            Self::Local => "local",
+            Self::Cli => "cli",
+            Self::Managed => "managed",
+        })
+    }
+}
+
+/// One layer as it was given.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Source {
+    /// Its rank.
+    pub layer: Layer,
+    /// The file it was read from.
+    pub file: Option<PathBuf>,
+    /// The folder that a rule's `/path` starts at: the project for project, local and CLI settings,
+    /// the file's own folder for user and managed ones.
+    pub base: Option<PathBuf>,
+    /// Its content.
+    pub value: Value,
+}
+
+/// The settings in force: the merged object and the layers it was made from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    sources: Vec<Source>,
+    merged: Map<String, Value>,
+}
+
+impl Settings {
+    /// Merges bare layers, in any order.
+    ///
+    /// # Errors
+    /// When a layer is not an object or a known field has the wrong shape.
+    pub fn merge(layers: Vec<(Layer, Value)>) -> Result<Self, SettingsError> {
+        let bare = |(layer, value)| Source { layer, file: None, base: None, value };
+        Self::from_sources(layers.into_iter().map(bare).collect())
+    }
+
+    /// Merges layers that know their file and folder, in any order.
+    ///
+    /// Objects merge key by key, lists are joined (lowest layer first, repeats dropped), anything
+    /// else is overridden by the higher layer.
+    ///
+    /// # Errors
+    /// When a layer is not an object or a known field has the wrong shape.
+    pub fn from_sources(mut sources: Vec<Source>) -> Result<Self, SettingsError> {
+        sources.sort_by_key(|source| source.layer);
+        let mut merged = Map::new();
+        for source in &sources {
+            let Value::Object(fields) = &source.value else {
+                let origin = origin(source.layer, source.file.as_deref());
+                return Err(SettingsError::NotAnObject { origin });
+            };
+            views::check(source)?;
+            merge_object(&mut merged, fields);
+        }
+        Ok(Self { sources, merged })
+    }
+
+    /// The merged object with every field, known or not.
+    #[must_use]
+    pub fn merged(&self) -> &Map<String, Value> {
+        &self.merged
+    }
+
+    /// The layers, lowest first.
+    #[must_use]
+    pub fn sources(&self) -> &[Source] {
+        &self.sources
+    }
+}
+
+fn merge_object(below: &mut Map<String, Value>, above: &Map<String, Value>) {
+    for (key, value) in above {
+        match (below.get_mut(key), value) {
+            (Some(Value::Object(old)), Value::Object(new)) => merge_object(old, new),
+            (Some(Value::Array(old)), Value::Array(new)) => {
+                for item in new {
+                    if !old.contains(item) {
+                        old.push(item.clone());
+                    }
+                }
+            }
+            _ => {
+                below.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+impl Source {
+    /// Names the layer and its file for an error text.
+    #[must_use]
+    pub fn origin(&self) -> String {
+        origin(self.layer, self.file.as_deref())
+    }
+
+    /// Looks a field up by its path of keys.
+    pub(super) fn field(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(&self.value, |value, key| value.get(key))
+    }
+
+    /// The folder a rule's `/path` starts at.
+    #[must_use]
+    pub fn base(&self) -> Option<&Path> {
+        self.base.as_deref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn merged(layers: Vec<(Layer, Value)>) -> Value {
+        Value::Object(Settings::merge(layers).unwrap().merged().clone())
+    }
+
+    #[test]
+    fn objects_merge_lists_join_and_scalars_are_overridden() {
+        let result = merged(vec![
+            (Layer::Local, json!({"model": "b", "permissions": {"allow": ["Y", "X"]}, "env": {"B": "2"}})),
+            (Layer::User, json!({"model": "a", "theme": "dark", "permissions": {"allow": ["X"]}, "env": {"A": "1"}})),
+        ]);
+        assert_eq!(
+            result,
+            json!({"model": "b", "theme": "dark", "permissions": {"allow": ["X", "Y"]}, "env": {"A": "1", "B": "2"}})
+        );
+    }
+
+    #[test]
+    fn managed_settings_win_whatever_the_order_given() {
+        let result = merged(vec![
+            (Layer::Managed, json!({"model": "policy"})),
+            (Layer::Cli, json!({"model": "flag"})),
+            (Layer::Project, json!({"model": "project"})),
+        ]);
+        assert_eq!(result, json!({"model": "policy"}));
+    }
+
+    #[test]
+    fn unknown_fields_survive_at_every_level() {
+        let value =
+            json!({"$schema": "s", "permissions": {"future": {"a": [1, {"b": null}]}}, "statusLine": {"type": "x"}});
+        assert_eq!(merged(vec![(Layer::User, value.clone())]), value);
+    }
+
+    #[test]
+    fn a_layer_that_is_not_an_object_is_named() {
+        let error = Settings::merge(vec![(Layer::Cli, json!([1]))]).unwrap_err();
+        insta::assert_snapshot!(error, @"the cli settings must be a json object");
+    }
+}

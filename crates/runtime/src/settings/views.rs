@@ -1,0 +1,218 @@
+//! Typed views of the merged settings: the fields this crate acts on, checked when a layer is read.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::SettingsError;
+use super::layers::{Layer, Settings, Source};
+use crate::gate::PermissionMode;
+
+/// The environment switch of the reference that turns its team tools on or off.
+const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
+
+/// A permission rule as written, with where it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcedRule {
+    /// The rule, such as `Bash(npm run test:*)`.
+    pub text: String,
+    /// The layer it stands in.
+    pub layer: Layer,
+    /// The layer and its file, for error texts.
+    pub origin: String,
+    /// The folder its `/path` starts at, when the layer has one.
+    pub base: Option<PathBuf>,
+}
+
+/// The `permissions` section over all layers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Permissions {
+    /// Rules that allow without asking.
+    pub allow: Vec<SourcedRule>,
+    /// Rules that forbid.
+    pub deny: Vec<SourcedRule>,
+    /// Rules that always ask.
+    pub ask: Vec<SourcedRule>,
+    /// Folders that count as the working folder.
+    pub additional_directories: Vec<PathBuf>,
+    /// The mode a session starts in.
+    pub default_mode: Option<PermissionMode>,
+}
+
+impl Settings {
+    /// The `permissions` section, each rule with its layer.
+    #[must_use]
+    pub fn permissions(&self) -> Permissions {
+        let mut permissions = Permissions {
+            allow: self.rules("allow"),
+            deny: self.rules("deny"),
+            ask: self.rules("ask"),
+            ..Permissions::default()
+        };
+        for source in self.sources() {
+            let folders = source.field(&["permissions", "additionalDirectories"]);
+            permissions.additional_directories.extend(strings(folders).map(PathBuf::from));
+            if let Some(mode) = source.field(&["permissions", "defaultMode"]) {
+                permissions.default_mode = PermissionMode::deserialize(mode).ok();
+            }
+        }
+        permissions
+    }
+
+    /// The variables that every agent's processes get.
+    #[must_use]
+    pub fn env(&self) -> BTreeMap<String, String> {
+        let Some(Value::Object(fields)) = self.merged().get("env") else {
+            return BTreeMap::new();
+        };
+        let scalar = |value: &Value| match value {
+            Value::String(text) => Some(text.clone()),
+            Value::Bool(_) | Value::Number(_) => Some(value.to_string()),
+            Value::Null | Value::Array(_) | Value::Object(_) => None,
+        };
+        fields.iter().filter_map(|(name, value)| Some((name.clone(), scalar(value)?))).collect()
+    }
+
+    /// The model named in the settings.
+    #[must_use]
+    pub fn model(&self) -> Option<&str> {
+        self.merged().get("model").and_then(Value::as_str)
+    }
+
+    /// The `hooks` section as written.
+    #[must_use]
+    pub fn hooks(&self) -> Option<&Value> {
+        self.merged().get("hooks")
+    }
+
+    /// Whether the team tools are offered: on, unless `pitcrew.teams` is false or the reference's
+    /// switch in `env` says `0` or `false`.
+    #[must_use]
+    pub fn teams_enabled(&self) -> bool {
+        if self.pitcrew("teams") == Some(&Value::Bool(false)) {
+            return false;
+        }
+        let env = self.env();
+        let switch = env.get(TEAMS_SWITCH).map(String::as_str);
+        !matches!(switch, Some("0" | "false"))
+    }
+
+    /// A field of our own `pitcrew` section (`durability`, `limits`, `prices`), as written.
+    #[must_use]
+    pub fn pitcrew(&self, field: &str) -> Option<&Value> {
+        self.merged().get("pitcrew")?.get(field)
+    }
+
+    fn rules(&self, list: &str) -> Vec<SourcedRule> {
+        let of_source = |source: &Source| {
+            let rule = |text: &str| SourcedRule {
+                text: text.to_owned(),
+                layer: source.layer,
+                origin: source.origin(),
+                base: source.base().map(PathBuf::from),
+            };
+            strings(source.field(&["permissions", list])).map(rule).collect::<Vec<_>>()
+        };
+        self.sources().iter().flat_map(of_source).collect()
+    }
+}
+
+/// Checks the known fields of one layer, so that the views need no errors of their own.
+pub(super) fn check(source: &Source) -> Result<(), SettingsError> {
+    let wrong = |field, expected| SettingsError::Field { origin: source.origin(), field, expected };
+    let object_or_absent = |path: &[&str]| source.field(path).is_none_or(Value::is_object);
+    for (field, path) in
+        [("permissions", &["permissions"]), ("env", &["env"]), ("hooks", &["hooks"]), ("pitcrew", &["pitcrew"])]
+    {
+        if !object_or_absent(path) {
+            return Err(wrong(field, "an object"));
+        }
+    }
+    for (field, path) in [
+        ("permissions.allow", ["permissions", "allow"]),
+        ("permissions.deny", ["permissions", "deny"]),
+        ("permissions.ask", ["permissions", "ask"]),
+        ("permissions.additionalDirectories", ["permissions", "additionalDirectories"]),
+    ] {
+        if !source.field(&path).is_none_or(is_string_list) {
+            return Err(wrong(field, "a list of strings"));
+        }
+    }
+    let mode = source.field(&["permissions", "defaultMode"]);
+    if mode.is_some_and(|mode| PermissionMode::deserialize(mode).is_err()) {
+        return Err(wrong("permissions.defaultMode", "a permission mode"));
+    }
+    if !source.field(&["model"]).is_none_or(Value::is_string) {
+        return Err(wrong("model", "a string"));
+    }
+    if !source.field(&["pitcrew", "teams"]).is_none_or(Value::is_boolean) {
+        return Err(wrong("pitcrew.teams", "true or false"));
+    }
+    Ok(())
+}
+
+fn is_string_list(value: &Value) -> bool {
+    value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
+}
+
+fn strings(value: Option<&Value>) -> impl Iterator<Item = &str> {
+    value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn one(value: Value) -> Settings {
+        Settings::merge(vec![(Layer::Project, value)]).unwrap()
+    }
+
+    #[test]
+    fn rules_keep_the_layer_they_stand_in() {
+        let settings = Settings::merge(vec![
+            (Layer::Managed, json!({"permissions": {"deny": ["Bash(curl *)"]}})),
+            (Layer::User, json!({"permissions": {"deny": ["Read(~/.ssh/**)"], "defaultMode": "plan"}})),
+        ])
+        .unwrap();
+        let deny: Vec<_> = settings.permissions().deny.into_iter().map(|rule| (rule.layer, rule.text)).collect();
+        assert_eq!(deny, [(Layer::User, "Read(~/.ssh/**)".to_owned()), (Layer::Managed, "Bash(curl *)".to_owned())]);
+        assert_eq!(settings.permissions().default_mode, Some(PermissionMode::Plan));
+    }
+
+    #[test]
+    fn teams_are_on_until_the_setting_or_the_switch_says_off() {
+        assert!(one(json!({})).teams_enabled());
+        assert!(one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "1"}})).teams_enabled());
+        assert!(!one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": "0"}})).teams_enabled());
+        assert!(!one(json!({"env": {"CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS": 0}})).teams_enabled());
+        assert!(!one(json!({"pitcrew": {"teams": false}})).teams_enabled());
+    }
+
+    #[test]
+    fn our_own_section_is_given_as_written() {
+        let settings = one(json!({"pitcrew": {"durability": "process", "limits": {"agents": 7}}}));
+        assert_eq!(settings.pitcrew("durability"), Some(&json!("process")));
+        assert_eq!(settings.pitcrew("limits"), Some(&json!({"agents": 7})));
+        assert_eq!(settings.pitcrew("prices"), None);
+    }
+
+    #[test]
+    fn a_field_of_the_wrong_shape_is_refused_by_name() {
+        for (value, field) in [
+            (json!({"permissions": []}), "permissions"),
+            (json!({"permissions": {"allow": "Bash"}}), "permissions.allow"),
+            (json!({"permissions": {"deny": [1]}}), "permissions.deny"),
+            (json!({"permissions": {"defaultMode": "yolo"}}), "permissions.defaultMode"),
+            (json!({"env": 1}), "env"),
+            (json!({"model": {}}), "model"),
+            (json!({"pitcrew": {"teams": "no"}}), "pitcrew.teams"),
+        ] {
+            let error = Settings::merge(vec![(Layer::Project, value)]).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{field}` in the project settings must be")), "{error}");
+        }
+    }
+}
