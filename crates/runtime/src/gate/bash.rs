@@ -203,10 +203,17 @@ impl<'a> Case<'a> {
     fn text_is_met_by(&self, rule: &Rule) -> bool {
         let segments = self.command.split([';', '|', '&', '\n', '(', ')', '{', '}', '`']);
         let tokens = self.command.split(|c: char| c.is_whitespace() || ";|&(){}`<>'\"=$".contains(c));
-        segments.map(squeeze).any(|segment| rule.matches_command(&segment))
-            || tokens.filter(|token| !token.is_empty()).any(|token| {
-                self.path_is_met_by(rule, Access::Read, token) || self.path_is_met_by(rule, Access::Write, token)
-            })
+        let runs = |segment: &str| {
+            let words: Vec<&str> = segment.split_whitespace().collect();
+            (0..words.len()).any(|from| rule.matches_command(&words.get(from..).unwrap_or_default().join(" ")))
+        };
+        let touches = |token: &str| {
+            self.path_is_met_by(rule, Access::Read, token) || self.path_is_met_by(rule, Access::Write, token)
+        };
+        if rule.is_about_commands() {
+            return segments.into_iter().any(runs);
+        }
+        tokens.filter(|token| !token.is_empty()).any(touches)
     }
 
     fn is_allowed(&self, mode: PermissionMode) -> bool {
@@ -275,11 +282,17 @@ impl<'a> Case<'a> {
     fn ask(&self) -> Verdict {
         let described = self.call.input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty());
         let mut folders: Vec<PathBuf> = Vec::new();
+        let parent = |path: &str| self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf);
         each(&self.steps, &mut |step| {
             if let Effect::Touches(paths) = effect(step.innermost()) {
-                let parent =
-                    |path: &String| self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf);
-                folders.extend(paths.iter().filter_map(parent));
+                folders.extend(paths.iter().filter_map(|path| parent(path)));
+            }
+            for redirect in &step.part.redirects {
+                if let Redirect::Write(word) = redirect
+                    && !is_sink(word)
+                {
+                    folders.extend(word.exact().and_then(parent));
+                }
             }
         });
         folders.sort();

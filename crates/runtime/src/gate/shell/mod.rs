@@ -6,6 +6,8 @@
 
 mod effect;
 mod git;
+#[cfg(test)]
+mod oracle;
 mod script;
 mod word;
 mod wrapper;

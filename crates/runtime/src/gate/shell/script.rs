@@ -69,6 +69,23 @@ impl Script {
     }
 }
 
+/// Whether the braces stand apart, as the shell wants them to.
+fn is_brace_group(text: &str) -> bool {
+    let body = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
+    body.is_some_and(|body| body.starts_with([' ', '\t', '\n']) && body.ends_with([' ', '\t', '\n', ';', '&']))
+}
+
+/// Whether the node stands in a command substitution of this kind.
+fn is_substituted(node: Node<'_>, is_it: impl Fn(Node<'_>) -> bool) -> bool {
+    let around = std::iter::successors(node.parent(), Node::parent);
+    around.into_iter().any(|around| around.kind() == "command_substitution" && is_it(around))
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
 /// Finds text that a shell and the parser may read differently.
 fn odd_text(command: &str) -> Option<&'static str> {
     let odd = |c: char| c.is_control() && c != '\n' && c != '\t' || c.is_whitespace() && !c.is_ascii();
@@ -128,7 +145,7 @@ impl<'a> Reader<'a> {
                 self.inside(node);
                 self.loops -= 1;
             }
-            "compound_statement" if self.text(node).starts_with('{') => self.inside(node),
+            "compound_statement" if is_brace_group(self.text(node)) => self.inside(node),
             "for_statement" if self.text(node).starts_with("for") => self.for_loop(node),
             "redirected_statement" => self.redirected(node),
             "command" => self.command(node),
@@ -158,7 +175,8 @@ impl<'a> Reader<'a> {
     /// A comment hides what follows it, so it must be one for the shell too.
     fn comment(&mut self, node: Node<'_>) {
         let before = self.source.get(..node.start_byte()).unwrap_or_default();
-        if !before.is_empty() && !before.ends_with([' ', '\t', '\n', ';', '&', '|', '(']) {
+        let begins = before.is_empty() || before.ends_with([' ', '\t', '\n', ';', '&', '|', '(']);
+        if !begins || is_substituted(node, |_| true) {
             self.doubt("it holds a `#` that may be no comment");
         }
     }
@@ -215,14 +233,23 @@ impl<'a> Reader<'a> {
                 }
             }
         }
+        let mut names =
+            part.words.iter().map(|word| word.raw.as_str()).skip_while(|name| matches!(*name, "time" | "-p"));
+        if names.next().is_some_and(|name| RESERVED.contains(&name)) {
+            self.doubt("it holds a reserved word as a command");
+        }
         self.add(part);
     }
 
     fn assignment(&mut self, node: Node<'_>, part: &mut Part) {
         let name = node.child_by_field_name("name");
-        match name.filter(|name| name.kind() == "variable_name") {
+        let plain = |name: &Node<'_>| {
+            let after = self.source.get(name.end_byte()..).unwrap_or_default();
+            is_name(self.text(*name)) && self.begins(*name) && (after.starts_with('=') || after.starts_with("+="))
+        };
+        match name.filter(plain) {
             Some(name) => part.assigned.push(self.text(name).to_owned()),
-            None => self.doubt("it sets an element of an array"),
+            None => self.doubt("it sets something other than a variable"),
         }
         match node.child_by_field_name("value") {
             Some(value) if value.kind() == "array" => self.doubt("it sets an array"),
@@ -234,6 +261,11 @@ impl<'a> Reader<'a> {
     }
 
     fn redirect(&mut self, node: Node<'_>, part: &mut Part) {
+        let descriptor = node.child_by_field_name("descriptor");
+        let plain = |node: Node<'_>| self.text(node).bytes().all(|byte| byte.is_ascii_digit()) && self.begins(node);
+        if !descriptor.is_none_or(plain) {
+            self.doubt("it redirects something that is no number");
+        }
         let mut cursor = node.walk();
         let operator = node.children(&mut cursor).find(|child| !child.is_named()).map_or("", |child| child.kind());
         if node.kind() == "heredoc_redirect" {
@@ -256,11 +288,10 @@ impl<'a> Reader<'a> {
         if !words.is_empty() {
             self.doubt("it has words after a redirect");
         }
-        let descriptor =
-            |word: &Word| word.exact().is_some_and(|text| text.chars().all(|c| c.is_ascii_digit()) || text == "-");
+        let is_number = |word: &Word| word.raw == "-" || word.raw.chars().all(|c| c.is_ascii_digit());
         match (operator, target) {
             ("<&-" | ">&-", None) => {}
-            ("<&" | ">&", Some(word)) if descriptor(&word) => {}
+            ("<&" | ">&", Some(word)) if is_number(&word) => {}
             ("<", Some(word)) => part.redirects.push(Redirect::Read(word)),
             (">" | ">>" | "&>" | "&>>" | ">|" | ">&", Some(word)) => part.redirects.push(Redirect::Write(word)),
             _ => self.doubt("it has an unusual redirect"),
@@ -269,6 +300,11 @@ impl<'a> Reader<'a> {
 
     /// `[ ... ]` and `[[ ... ]]`: plain comparisons of plain words.
     fn test(&mut self, node: Node<'_>) {
+        let text = self.text(node);
+        let inside = text.trim_start_matches('[').trim_end_matches(']');
+        if !self.stands_alone(node) || text.contains('\n') || !inside.starts_with(' ') || !inside.ends_with(' ') {
+            self.doubt("it holds brackets that may be no test");
+        }
         let mut todo = vec![node];
         let mut computes = false;
         let mut plain = true;
@@ -306,16 +342,38 @@ impl<'a> Reader<'a> {
             self.doubt("it is nested too deeply");
             return Word::unknown(&word.raw);
         }
+        if !self.stands_alone(node) {
+            self.doubt("it holds a word that runs into the next");
+        }
         self.depth += 1;
         self.piece(node, &mut word, Quoted::No);
         self.depth -= 1;
         word
     }
 
+    /// Whether the shell, too, ends the word where the grammar does.
+    fn stands_alone(&self, node: Node<'_>) -> bool {
+        let after = self.source.get(node.end_byte()..).unwrap_or_default();
+        let closes =
+            || after.starts_with('`') && is_substituted(node, |around| around.end_byte() == node.end_byte() + 1);
+        self.begins(node) && (after.is_empty() || after.starts_with(BREAKS) || closes())
+    }
+
+    fn begins(&self, node: Node<'_>) -> bool {
+        let before = self.source.get(..node.start_byte()).unwrap_or_default();
+        let opens =
+            || before.ends_with('`') && is_substituted(node, |around| around.start_byte() + 1 == node.start_byte());
+        let is_value =
+            || before.ends_with('=') && node.parent().is_some_and(|parent| parent.kind() == "variable_assignment");
+        before.is_empty() || before.ends_with(BREAKS) || opens() || is_value()
+    }
+
     fn piece(&mut self, node: Node<'_>, word: &mut Word, quoted: Quoted) {
         let text = self.text(node);
         match node.kind() {
-            "word" | "number" if node.named_child_count() == 0 => word.push_unquoted(text),
+            "word" | "number" if node.named_child_count() == 0 && !text.contains([' ', '\t', '\n']) => {
+                word.push_unquoted(text);
+            }
             "raw_string" => word.push(text.trim_start_matches('\'').trim_end_matches('\'')),
             "string" => self.double_quoted(node, word),
             "concatenation" => self.glued(node, word),
@@ -361,8 +419,8 @@ impl<'a> Reader<'a> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
         for child in children {
-            if child.start_byte() != at {
-                self.doubt("it holds a word with a gap");
+            if child.start_byte() != at || child.kind() == "process_substitution" {
+                self.doubt("it holds a word that is oddly put together");
             }
             self.piece(child, word, Quoted::No);
             at = child.end_byte();
@@ -371,8 +429,8 @@ impl<'a> Reader<'a> {
 
     fn substitution(&mut self, node: Node<'_>) {
         let text = self.text(node);
-        if text.starts_with('`') && text.contains('\\') {
-            self.doubt("it holds escapes between backquotes");
+        if text.starts_with('`') && (text.contains('\\') || text.matches('`').count() != 2) {
+            self.doubt("it holds escapes or more backquotes between backquotes");
         }
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.named_children(&mut cursor).collect();
@@ -387,6 +445,15 @@ impl<'a> Reader<'a> {
         }
     }
 }
+
+/// Characters that end a word.
+const BREAKS: [char; 10] = [' ', '\t', '\n', ';', '&', '|', '(', ')', '<', '>'];
+
+/// Words that begin or end a construct of the shell: as a command's name they mean a misreading.
+const RESERVED: [&str; 20] = [
+    "!", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if", "in",
+    "select", "then", "until", "while", "{",
+];
 
 /// Tests that compute: an operand may name an array element and run a command in its index.
 const ARITHMETIC_TESTS: [&str; 8] = ["-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v", "-R"];

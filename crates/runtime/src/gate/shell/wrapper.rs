@@ -26,7 +26,11 @@ pub(crate) fn unwrap(words: &[Word]) -> Inner {
         return Inner::Opaque;
     };
     match name.rsplit('/').next().unwrap_or(name) {
-        "time" => rest(args, |flag| flag == "-p", 0),
+        // A word of the shell, not a command: assignments may follow it.
+        "time" => match rest(args, |flag| flag == "-p", 0) {
+            Inner::Command(words) if words.first().is_some_and(|word| word.raw.contains('=')) => Inner::Somewhere,
+            inner => inner,
+        },
         "builtin" => rest(args, |_| false, 0),
         "command" => match args.first().and_then(Word::exact) {
             Some("-v" | "-V") => Inner::Nothing,
@@ -182,6 +186,7 @@ mod tests {
     fn wrappers_are_looked_through() {
         for (command, expected) in [
             ("time -p ls", "ls"),
+            ("time A=1 rm x", "Somewhere"),
             ("timeout 5 cargo test", "cargo test"),
             ("timeout --signal=KILL 5 ls", "ls"),
             ("timeout -k 5 9 ls", "Somewhere"),

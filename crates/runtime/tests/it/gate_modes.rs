@@ -1,0 +1,226 @@
+//! What each mode does with a call, in a real folder.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use pitcrew_runtime::gate::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan};
+use pitcrew_runtime::gate::{Call, Gate, Verdict};
+use pitcrew_runtime::settings::{Layer, Settings};
+use serde_json::{Value, json};
+
+/// A folder with a project, something outside of it, and a plan file.
+pub(crate) struct Place {
+    dir: tempfile::TempDir,
+    gate: Gate,
+}
+
+impl Place {
+    pub(crate) fn new(permissions: Value) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        for folder in ["project/src", "project/secrets", "outside", "plans", "home"] {
+            fs::create_dir_all(dir.path().join(folder)).unwrap();
+        }
+        for file in ["project/src/main.rs", "project/secrets/key", "outside/file"] {
+            fs::write(dir.path().join(file), "text").unwrap();
+        }
+        let settings = Settings::merge(vec![(Layer::Project, json!({ "permissions": permissions }))]).unwrap();
+        let gate = Gate::from_settings(&settings, Some(&dir.path().join("home"))).unwrap();
+        Self { dir, gate }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    pub(crate) fn judge(&self, mode: PermissionMode, tool: &str, input: &Value) -> Verdict {
+        let plan = self.path("plans/plan.md");
+        let call = Call { tool, input, cwd: &self.path("project"), plan_file: Some(&plan) };
+        self.gate.judge(mode, &call)
+    }
+
+    pub(crate) fn word(&self, mode: PermissionMode, tool: &str, input: &Value) -> &'static str {
+        match self.judge(mode, tool, input) {
+            Verdict::Allow => "allow",
+            Verdict::Deny { .. } => "deny",
+            Verdict::Ask { .. } => "ask",
+        }
+    }
+
+    pub(crate) fn bash(&self, mode: PermissionMode, command: &str) -> &'static str {
+        self.word(mode, "Bash", &json!({ "command": command }))
+    }
+
+    pub(crate) fn file(&self, mode: PermissionMode, tool: &str, path: &str) -> &'static str {
+        self.word(mode, tool, &json!({ "file_path": path }))
+    }
+}
+
+#[test]
+fn every_mode_has_its_default_for_every_kind_of_call() {
+    let place = Place::new(json!({}));
+    let outside = place.path("outside/file").display().to_string();
+    let modes = [Default, AcceptEdits, Plan, Delegate, DontAsk, BypassPermissions];
+    let row = |name: &str, word: &dyn Fn(PermissionMode) -> &'static str| {
+        format!("{name:<12}{}", modes.map(|mode| format!("{:<7}", word(mode))).concat().trim_end())
+    };
+    let rows = [
+        row("Read", &|mode| place.file(mode, "Read", "src/main.rs")),
+        row("Read out", &|mode| place.file(mode, "Read", &outside)),
+        row("Write", &|mode| place.file(mode, "Write", "src/new.rs")),
+        row("Edit out", &|mode| place.file(mode, "Edit", &outside)),
+        row("Edit .git", &|mode| place.file(mode, "Edit", ".git/config")),
+        row("Glob", &|mode| place.word(mode, "Glob", &json!({"pattern": "**/*.rs"}))),
+        row("Grep out", &|mode| place.word(mode, "Grep", &json!({"pattern": "x", "path": ".."}))),
+        row("ls", &|mode| place.bash(mode, "ls -la src | wc -l")),
+        row("cat out", &|mode| place.bash(mode, &format!("cat {outside}"))),
+        row("touch", &|mode| place.bash(mode, "mkdir -p a && touch a/b")),
+        row("touch out", &|mode| place.bash(mode, "touch ../x")),
+        row("redirect", &|mode| place.bash(mode, "echo x > out.txt")),
+        row("commit", &|mode| place.bash(mode, "git commit -m x")),
+        row("heredoc", &|mode| place.bash(mode, "cat <<EOF\nx\nEOF")),
+        row("SendMessage", &|mode| place.word(mode, "SendMessage", &json!({}))),
+        row("TaskUpdate", &|mode| place.word(mode, "TaskUpdate", &json!({}))),
+        row("Task", &|mode| place.word(mode, "Task", &json!({}))),
+        row("Agent", &|mode| place.word(mode, "Agent", &json!({}))),
+        row("TeamDelete", &|mode| place.word(mode, "TeamDelete", &json!({}))),
+        row("ExitPlan", &|mode| place.word(mode, "ExitPlanMode", &json!({}))),
+        row("unknown", &|mode| place.word(mode, "Frobnicate", &json!({}))),
+    ];
+    insta::assert_snapshot!(rows.join("\n"), @r"
+    Read        allow  allow  allow  deny   allow  allow
+    Read out    ask    ask    ask    deny   deny   allow
+    Write       ask    allow  deny   deny   deny   allow
+    Edit out    ask    ask    deny   deny   deny   allow
+    Edit .git   ask    ask    deny   deny   deny   allow
+    Glob        allow  allow  allow  deny   allow  allow
+    Grep out    ask    ask    ask    deny   deny   allow
+    ls          allow  allow  allow  deny   allow  allow
+    cat out     ask    ask    ask    deny   deny   allow
+    touch       ask    allow  deny   deny   deny   allow
+    touch out   ask    ask    deny   deny   deny   allow
+    redirect    ask    allow  deny   deny   deny   allow
+    commit      ask    ask    deny   deny   deny   allow
+    heredoc     ask    ask    deny   deny   deny   allow
+    SendMessage allow  allow  allow  allow  allow  allow
+    TaskUpdate  allow  allow  allow  allow  allow  allow
+    Task        allow  allow  deny   allow  allow  allow
+    Agent       allow  allow  deny   allow  allow  allow
+    TeamDelete  allow  allow  deny   allow  allow  allow
+    ExitPlan    allow  allow  allow  deny   allow  allow
+    unknown     ask    ask    deny   deny   deny   allow
+    ");
+}
+
+#[test]
+fn in_plan_mode_only_the_plan_file_is_written() {
+    let place = Place::new(json!({"allow": ["Edit", "Write", "Bash", "Task"], "additionalDirectories": ["/"]}));
+    let plan = place.path("plans/plan.md").display().to_string();
+    let project = place.path("project");
+    symlink(place.path("plans"), project.join("link")).unwrap();
+    symlink(place.path("project/src/main.rs"), place.path("plans/other.md")).unwrap();
+    for (path, expected) in [
+        (plan.as_str(), "allow"),
+        ("../plans/plan.md", "allow"),
+        ("link/plan.md", "allow"),
+        ("src/../../plans/./plan.md", "allow"),
+        ("../plans/plan.md/../other.md", "deny"),
+        ("../plans/other.md", "deny"),
+        ("../plans/plan.md.bak", "deny"),
+        ("../plans/PLAN.md", "deny"),
+        ("src/main.rs", "deny"),
+        ("plan.md", "deny"),
+    ] {
+        assert_eq!(place.file(Plan, "Write", path), expected, "{path}");
+        assert_eq!(place.file(Plan, "Edit", path), expected, "{path}");
+    }
+    symlink(project.join("src/main.rs"), &plan).unwrap();
+    assert_eq!(place.file(Plan, "Write", &plan), "deny");
+}
+
+#[test]
+fn in_plan_mode_allow_rules_loosen_nothing() {
+    let place = Place::new(json!({"allow": ["Bash", "Bash(touch:*)", "Bash(git commit:*)", "Task", "Frobnicate"]}));
+    for command in [
+        "touch x",
+        "echo x > y",
+        "git commit -m x",
+        "ls > /dev/null; touch x",
+        "sh -c 'touch x'",
+        "sh script.sh",
+        "env touch x",
+        "ls $(touch x)",
+        "cat <(touch x)",
+        "xargs touch",
+        "find . -delete",
+        "sort -o x y",
+        "git -c core.fsmonitor=./x status",
+        "cd sub && git status",
+        "PATH=. ls",
+        "$x",
+        "cat <<EOF > x\nEOF",
+        "f() { ls; }; f",
+        "sed -i s/a/b/ x",
+        "awk 'BEGIN { system(\"touch x\") }'",
+        "python3 -c 'open(\"x\", \"w\")'",
+        "tee x",
+        "eval \"$x\"",
+        "nohup ls",
+        "ls 'unfinished",
+        "cargo test",
+    ] {
+        assert_eq!(place.bash(Plan, command), "deny", "{command}");
+    }
+    for command in
+        ["ls -la", "git log --oneline | head -3", "grep -rn foo src 2>/dev/null", "cat src/main.rs", "sh -c 'ls src'"]
+    {
+        assert_eq!(place.bash(Plan, command), "allow", "{command}");
+    }
+    assert_eq!(place.word(Plan, "Task", &json!({})), "deny");
+    assert_eq!(place.word(Plan, "Frobnicate", &json!({})), "deny");
+}
+
+#[test]
+fn an_ask_carries_the_suggestions_as_recorded() {
+    let place = Place::new(json!({}));
+    let verdict = place.judge(Default, "Bash", &json!({"command": "touch out.txt", "description": "touch out"}));
+    let project = place.path("project").display().to_string();
+    let Verdict::Ask { description, suggestions } = verdict else { panic!("{verdict:?}") };
+    assert_eq!(description, "touch out");
+    let redirect = place.judge(Default, "Bash", &json!({"command": "echo x > out.txt 2> /dev/null"}));
+    assert_eq!(
+        redirect,
+        Verdict::Ask { description: "echo x > out.txt 2> /dev/null".to_owned(), suggestions: suggestions.clone() }
+    );
+    let recorded = recorded_suggestions();
+    let text = serde_json::to_string(&suggestions).unwrap().replace(&project, "/home/dev/project");
+    assert_eq!(text, recorded.to_string());
+}
+
+/// The suggestions of the recorded ask for `touch out.txt`.
+fn recorded_suggestions() -> Value {
+    let inbox = "../../fixtures/claude-2.1.39/refusals/teams/probe/inboxes/team-lead.json";
+    let inbox = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(inbox)).unwrap();
+    let messages: Vec<Value> = serde_json::from_str(&inbox).unwrap();
+    let frames =
+        messages.iter().map(|message| serde_json::from_str::<Value>(message["text"].as_str().unwrap()).unwrap());
+    let mut asks = frames.filter(|frame| frame["type"] == "permission_request");
+    asks.next().unwrap()["permission_suggestions"].clone()
+}
+
+#[test]
+fn an_answered_ask_is_not_asked_again() {
+    let mut place = Place::new(json!({}));
+    let outside = place.path("outside/file").display().to_string();
+    assert_eq!(place.file(AcceptEdits, "Edit", &outside), "ask");
+    let folder = json!({"type": "addDirectories", "directories": [place.path("outside")], "destination": "session"});
+    assert_eq!(place.gate.apply(&folder).unwrap(), None);
+    assert_eq!(place.file(AcceptEdits, "Edit", &outside), "allow");
+    let mode = json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"});
+    assert_eq!(place.gate.apply(&mode).unwrap(), Some(AcceptEdits));
+    let rule =
+        json!({"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "make:*"}], "behavior": "allow"});
+    place.gate.apply(&rule).unwrap();
+    assert_eq!(place.bash(Default, "make all"), "allow");
+    place.gate.apply(&json!({"type": "format"})).unwrap_err();
+}

@@ -1,0 +1,75 @@
+//! A durable send into an inbox of 1,000 messages, beside writing the same bytes as temporary file, fsync, rename and
+//! fsync of the folder. The promise: at most twice the time.
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and ends when it cannot work")]
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pitcrew_protocol::{AgentName, Message, MessageId, TeamConfig, TeamDir};
+use pitcrew_store::{Appended, Backend as _, FileBackend, FileOptions};
+
+const MESSAGES: usize = 1000;
+const ROUNDS: usize = 300;
+
+fn message(nth: usize) -> Message {
+    let text = format!("message {nth}: {}", "the quick brown fox jumps over the lazy dog. ".repeat(4));
+    let mut message = Message::new("worker", text, "2026-11-20T11:48:29.735Z".into());
+    message.summary = Some("a fox and a dog".into());
+    message.color = Some("blue".into());
+    message.with_id(&MessageId(format!("01936e4c-0000-7000-8000-{nth:012}")))
+}
+
+fn raw(path: &Path, bytes: &[u8]) {
+    let temp = path.with_extension("tmp");
+    let mut file = File::create_new(&temp).unwrap();
+    file.write_all(bytes).unwrap();
+    file.sync_data().unwrap();
+    fs::rename(&temp, path).unwrap();
+    File::open(path.parent().unwrap()).unwrap().sync_all().unwrap();
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[tokio::main]
+async fn main() {
+    let root = tempfile::tempdir_in(".").unwrap();
+    let config: TeamConfig =
+        serde_json::from_str(r#"{"name": "bench", "members": [{"name": "team-lead", "tmuxPaneId": ""}]}"#).unwrap();
+    let (team, inbox) = (TeamDir::of("bench"), AgentName::lead().inbox_file());
+    let quick = FileBackend::open(
+        root.path(),
+        FileOptions { durability: pitcrew_store::Durability::Process, ..FileOptions::default() },
+    );
+    quick.create_team(&config).await.unwrap();
+    for nth in 0..MESSAGES {
+        assert_eq!(quick.append(&team, &inbox, message(nth)).await.unwrap(), Appended::New);
+    }
+    let path = root.path().join("teams/bench/inboxes/team-lead.json");
+    let full = fs::read(&path).unwrap();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for nth in 0..ROUNDS {
+        fs::write(&path, &full).unwrap();
+        File::open(&path).unwrap().sync_all().unwrap();
+        // A store of its own each time, as in a process that sends once: nothing is remembered.
+        let backend = FileBackend::open(root.path(), FileOptions::default());
+        let sent = message(MESSAGES + nth);
+        let started = Instant::now();
+        assert_eq!(backend.append(&team, &inbox, sent).await.unwrap(), Appended::New);
+        ours.push(started.elapsed());
+        let bytes = fs::read(&path).unwrap();
+        let raw_path = path.with_file_name("raw.json");
+        let started = Instant::now();
+        raw(&raw_path, &bytes);
+        theirs.push(started.elapsed());
+    }
+    let (ours, theirs) = (median(&mut ours), median(&mut theirs));
+    println!("inbox of {MESSAGES} messages, {} bytes; medians of {ROUNDS} rounds", full.len());
+    println!("durable send          {ours:>10.1?}");
+    println!("same bytes, by hand   {theirs:>10.1?}");
+    println!("ratio                 {:>10.2}   (promised: at most 2)", ours.as_secs_f64() / theirs.as_secs_f64());
+}
