@@ -1,5 +1,7 @@
 //! Whole runs: a lead and its teammates, from the goal to the outcome.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, Member};
@@ -69,7 +71,17 @@ agents:
 
 #[tokio::test]
 async fn a_lead_and_two_teammates_do_a_job_and_shut_down() {
-    let setting = Setting::new();
+    check_job(&Setting::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_job_is_done_by_a_team_that_is_kept_in_files() {
+    let setting = Setting::in_files();
+    check_job(&setting).await;
+    assert_eq!(std::fs::read_dir(setting.root.join("teams")).unwrap().count(), 0, "something of the team is left");
+}
+
+async fn check_job(setting: &Setting) {
     let mut options = setting.options(TWO_TEAMMATES);
     options.asks = Asks::Allow;
     let ran = setting.run(options).await;
@@ -471,4 +483,46 @@ agents:
     let ran = finish(handle).await;
     ran.success();
     assert!(team.config().await.unwrap().teammates().map(|member: &Member| &member.name).next().is_none());
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=probe", "-c", "user.email=probe@example.org"];
+    let output = Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_teammate_in_a_worktree_works_apart_and_its_work_is_kept_or_cleared_away() {
+    let setting = Setting::in_files();
+    std::fs::write(setting.cwd.join("base.txt"), "base").unwrap();
+    git(&setting.cwd, &["init", "-q"]);
+    git(&setting.cwd, &["add", "."]);
+    git(&setting.cwd, &["commit", "-qm", "base"]);
+    let script = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Task, input: {name: clean, description: look, prompt: Look., isolation: worktree}}
+        - {name: Task, input: {name: busy, description: work, prompt: Work., isolation: worktree}}
+    - text: Let us see.
+  clean:
+    - tools: [{name: Read, input: {file_path: base.txt}}]
+    - wait_for: {contains: shutdown_request}
+    - &leave
+      capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+  busy:
+    - tools: [{name: Write, input: {file_path: new.txt, content: new}}]
+    - wait_for: {contains: shutdown_request}
+    - *leave
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    ran.success();
+    assert!(!setting.cwd.join("new.txt").exists());
+    let kept: Vec<_> = ran.outcome.kept.iter().map(|kept| (kept.agent.as_str(), kept.reason.as_str())).collect();
+    assert_eq!(kept, [("busy", "1 files are changed or new and not committed")]);
+    assert_eq!(std::fs::read_to_string(ran.outcome.kept[0].path.join("new.txt")).unwrap(), "new");
+    assert!(!setting.root.join("pitcrew/worktrees/probe/clean").exists());
 }
