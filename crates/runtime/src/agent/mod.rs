@@ -11,7 +11,8 @@ mod round;
 mod status;
 
 pub use event::{
-    Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, Profile, Question, Role, TurnEnd,
+    Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, ModelFailure, Profile, Question, Role,
+    TurnEnd,
 };
 pub use machine::Agent;
 pub use mail::Mail;
