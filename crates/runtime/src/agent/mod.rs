@@ -19,4 +19,6 @@ pub use mail::Mail;
 pub use status::Status;
 
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tests;
