@@ -4,14 +4,16 @@
 //! sent after a crash is what it would have been sent without. A message is delivered when its id stands in a step;
 //! the fold refuses an id it already holds. When steps are written and where they are kept is left to the driver.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
-use pitcrew_model::{Block, Message, Role, Usage};
+use pitcrew_model::{Block, Message, Role, ToolContent, Usage};
 use pitcrew_protocol::MessageId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::Status;
+use crate::tools::Seen;
 
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +83,9 @@ pub enum Step {
         /// What hooks add, one text each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         context: Vec<String>,
+        /// The files the agent has seen by it, so that it may still change them after a crash.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        seen: Vec<Seen>,
     },
     /// A plan went to the lead.
     PlanSent {
@@ -99,6 +104,11 @@ pub enum Step {
     },
     /// The agent told the lead that it does not shut down.
     ShutdownRefused,
+    /// The conversation became too long for its model: the results of tools were cut, all but the newest ones.
+    Cut {
+        /// How many results stay whole.
+        keep: usize,
+    },
     /// The turn ended, and everyone who is told of it has been told.
     Rested,
     /// The agent is no more.
@@ -177,9 +187,8 @@ pub struct Conversation {
     open: Vec<OpenCall>,
     made: HashSet<String>,
     turns: u32,
-    usage: Usage,
-    cost_usd: f64,
     updates: Vec<Value>,
+    seen: BTreeMap<PathBuf, Seen>,
     plan: Option<String>,
     shutdown: Option<String>,
     rested: bool,
@@ -211,16 +220,15 @@ impl Conversation {
         self.turns
     }
 
-    /// What all its answers used, and what they cost as far as that is known.
-    #[must_use]
-    pub fn spent(&self) -> (Usage, f64) {
-        (self.usage, self.cost_usd)
-    }
-
     /// All permission updates that were ever granted.
     #[must_use]
     pub fn updates(&self) -> &[Value] {
         &self.updates
+    }
+
+    /// The files the agent has seen, as it saw them last.
+    pub fn seen(&self) -> impl Iterator<Item = &Seen> {
+        self.seen.values()
     }
 
     /// The request of the plan that lies with the lead.
@@ -268,16 +276,13 @@ impl Conversation {
         match step {
             Step::Told { text } => self.say(Block::text(text)),
             Step::Mail { ids, text } => {
-                let new = ids.iter().fold(false, |new, id| self.delivered.insert(id.clone()) || new);
-                if new && !text.is_empty() {
+                let known = self.delivered.len();
+                self.delivered.extend(ids.iter().cloned());
+                if self.delivered.len() > known && !text.is_empty() {
                     self.say(Block::text(text));
                 }
             }
-            Step::Assistant { blocks, usage, cost_usd } => {
-                self.usage += *usage;
-                self.cost_usd += cost_usd.unwrap_or(0.0);
-                self.answer(blocks);
-            }
+            Step::Assistant { blocks, .. } => self.answer(blocks),
             Step::Began { call } => self.reach(call, Reached::Began),
             Step::Asked { call, request } => self.reach(call, Reached::Asked { request: request.clone() }),
             Step::Granted { ids, call, grant } => {
@@ -287,13 +292,34 @@ impl Conversation {
                 }
                 self.reach(call, Reached::Granted(grant.clone()));
             }
-            Step::Result { call, text, is_error, context } => self.result(call, text, *is_error, context),
+            Step::Result { call, text, is_error, context, seen } => {
+                self.seen.extend(seen.iter().map(|seen| (seen.path.clone(), seen.clone())));
+                self.result(call, text, *is_error, context);
+            }
             Step::PlanSent { request } => self.plan = Some(request.clone()),
             Step::PlanAnswered { request } => self.plan = self.plan.take().filter(|open| open != request),
             Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
             Step::ShutdownRefused => self.shutdown = None,
+            Step::Cut { keep } => self.cut(*keep),
             Step::Rested => {}
             Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
+        }
+    }
+
+    /// How many results the next cut leaves whole: half of those that are whole now; `None` when nothing is left to cut.
+    #[must_use]
+    pub fn next_cut(&self) -> Option<usize> {
+        let blocks = self.messages.iter().flat_map(|message| &message.blocks);
+        let whole = blocks.filter(|block| is_whole_result(block)).count();
+        (whole > 0).then_some(whole / 2)
+    }
+
+    fn cut(&mut self, keep: usize) {
+        let blocks = self.messages.iter_mut().rev().flat_map(|message| message.blocks.iter_mut().rev());
+        for block in blocks.filter(|block| is_whole_result(block)).skip(keep) {
+            if let Block::ToolResult { content, .. } = block {
+                *content = Some(ToolContent::Text(CUT.to_owned()));
+            }
         }
     }
 
@@ -350,6 +376,13 @@ impl Conversation {
     }
 }
 
+/// What stands in place of a result that was cut.
+const CUT: &str = "[The result was cut, as the conversation became too long. Make the call again if you need it.]";
+
+fn is_whole_result(block: &Block) -> bool {
+    matches!(block, Block::ToolResult { content: Some(content), .. } if content.text().len() > CUT.len())
+}
+
 /// Why a transcript cannot be read.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line} of the transcript is not readable")]
@@ -392,7 +425,13 @@ mod tests {
     }
 
     fn result(call: &str) -> Step {
-        Step::Result { call: call.to_owned(), text: format!("{call} done"), is_error: false, context: Vec::new() }
+        Step::Result {
+            call: call.to_owned(),
+            text: format!("{call} done"),
+            is_error: false,
+            context: Vec::new(),
+            seen: Vec::new(),
+        }
     }
 
     fn folded(steps: &[Step]) -> Conversation {
@@ -435,6 +474,27 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_takes_the_older_half_of_the_long_results_each_time() {
+        let long = |call: &str| Step::Result {
+            call: call.to_owned(),
+            text: "x".repeat(1000),
+            is_error: false,
+            context: Vec::new(),
+            seen: Vec::new(),
+        };
+        let mut conversation = folded(&[calls(&["a", "b", "c"]), long("a"), long("b"), long("c")]);
+        let whole = |conversation: &Conversation| {
+            conversation.messages().iter().flat_map(|m| &m.blocks).filter(|block| is_whole_result(block)).count()
+        };
+        for left in [1, 0] {
+            let keep = conversation.next_cut().unwrap();
+            conversation.apply(&Step::Cut { keep });
+            assert_eq!(whole(&conversation), left);
+        }
+        assert_eq!(conversation.next_cut(), None);
+    }
+
+    #[test]
     fn a_result_that_comes_twice_is_taken_once() {
         let conversation = folded(&[calls(&["a"]), result("a"), result("a")]);
         assert_eq!(conversation.messages().last().unwrap().blocks.len(), 1);
@@ -450,11 +510,18 @@ mod tests {
             Step::Began { call: "a".to_owned() },
             Step::Asked { call: "a".to_owned(), request: "r".to_owned() },
             Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant: granted },
-            Step::Result { call: "a".to_owned(), text: "x".to_owned(), is_error: true, context: vec!["c".to_owned()] },
+            Step::Result {
+                call: "a".to_owned(),
+                text: "x".to_owned(),
+                is_error: true,
+                context: vec!["c".to_owned()],
+                seen: vec![Seen { path: "/f".into(), sha256: "00".to_owned() }],
+            },
             Step::PlanSent { request: "p".to_owned() },
             Step::PlanAnswered { request: "p".to_owned() },
             Step::ShutdownAsked { request: "s".to_owned() },
             Step::ShutdownRefused,
+            Step::Cut { keep: 3 },
             Step::Rested,
             Step::Ended { status: Status::Failed, reason: Some("r".to_owned()) },
         ];

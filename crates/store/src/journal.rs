@@ -70,7 +70,7 @@ pub enum Event {
         task: TaskId,
         /// Who did it.
         by: String,
-        /// `created`, `updated`, `claimed`, `released` or `deleted`.
+        /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
         change: String,
         /// The fields that changed.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

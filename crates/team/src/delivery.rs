@@ -77,15 +77,15 @@ impl Team {
         self.note([Event::MessagePersisted { id: id.clone(), from, to: to.clone(), frame }]).await;
         // The receiver may have ended since it was looked up, and its mail been told as dead before this was in it.
         if self.config().await?.member(to.as_str()).is_none() {
-            self.bury(&to, std::slice::from_ref(&id)).await?;
+            self.bury(&to, std::slice::from_ref(&id), &to).await?;
             return Err(undeliverable(&to, &id));
         }
         Ok(Receipt { id, to, state: DeliveryState::Persisted })
     }
 
-    /// Notes that messages in an ended member's inbox will not be delivered, and takes them out of its unread mail.
-    pub(crate) async fn bury(&self, to: &AgentName, ids: &[MessageId]) -> Result<(), ApiError> {
-        self.note(ids.iter().map(|id| dead(to, id))).await;
+    /// Notes that messages will not be delivered since `gone` has ended, and takes them out of the unread mail of `to`.
+    pub(crate) async fn bury(&self, to: &AgentName, ids: &[MessageId], gone: &AgentName) -> Result<(), ApiError> {
+        self.note(ids.iter().map(|id| dead(to, id, gone))).await;
         self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), ids)).await
     }
 
@@ -103,9 +103,9 @@ impl Team {
     }
 }
 
-/// The event of a message that will not be delivered.
-pub(crate) fn dead(to: &AgentName, id: &MessageId) -> Event {
-    Event::MessageDead { id: id.clone(), to: to.clone(), reason: format!("{to} has shut down") }
+/// The event of a message that will not be delivered since `gone` has ended.
+pub(crate) fn dead(to: &AgentName, id: &MessageId, gone: &AgentName) -> Event {
+    Event::MessageDead { id: id.clone(), to: to.clone(), reason: format!("{gone} has shut down") }
 }
 
 /// The error for a message to a member that has ended.

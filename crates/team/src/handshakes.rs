@@ -168,7 +168,7 @@ impl Team {
             Recipient::Member(member) => member.name,
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["shutdown", speaker.frame_name(), name.as_str()])?;
-                self.note([dead(&name, &id)]).await;
+                self.note([dead(&name, &id, &name)]).await;
                 return Err(undeliverable(&name, &id));
             }
         };
@@ -232,7 +232,7 @@ impl Team {
             Recipient::Member(member) => (member.name.clone(), mode_after_plan(&member)),
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["plan", speaker.frame_name(), name.as_str()])?;
-                self.note([dead(&name, &id)]).await;
+                self.note([dead(&name, &id, &name)]).await;
                 return Err(undeliverable(&name, &id));
             }
         };

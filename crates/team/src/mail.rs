@@ -52,6 +52,24 @@ impl Mail {
     }
 }
 
+/// The request that a frame answers.
+pub(crate) fn answered(frame: &Frame) -> Option<&str> {
+    match frame {
+        Frame::ShutdownApproved(frame) => Some(&frame.request_id),
+        Frame::ShutdownRejected(frame) => Some(&frame.request_id),
+        Frame::ShutdownResponse(frame) => Some(&frame.request_id),
+        Frame::PlanApprovalResponse(frame) => Some(&frame.request_id),
+        Frame::PermissionResponse(frame) => Some(&frame.request_id),
+        Frame::IdleNotification(_)
+        | Frame::TaskAssignment(_)
+        | Frame::TaskCompleted(_)
+        | Frame::ShutdownRequest(_)
+        | Frame::PlanApprovalRequest(_)
+        | Frame::PermissionRequest(_)
+        | Frame::TeammateTerminated(_) => None,
+    }
+}
+
 /// Why a teammate is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleReason {

@@ -186,6 +186,7 @@ impl Team {
         })
         .await?;
         let released = self.release_tasks(name).await?;
+        self.void_requests(name).await?;
         let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
         let unread: Vec<_> = unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
         for stored in &unread {
@@ -195,7 +196,7 @@ impl Team {
         }
         let dead: Vec<MessageId> = unread.into_iter().map(|stored| stored.id).collect();
         if !dead.is_empty() {
-            self.bury(name, &dead).await?;
+            self.bury(name, &dead, name).await?;
         }
         self.note_ended(name, true).await?;
         self.note([changed(name, "removed", None)]).await;

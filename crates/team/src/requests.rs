@@ -7,6 +7,7 @@ use pitcrew_protocol::{AgentName, ApiError, MessageId};
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::{DeliveryState, Letter, Receipt, is_undeliverable};
+use crate::mail::{Mail, answered};
 use crate::{Team, refusal};
 
 /// The document's name.
@@ -213,6 +214,25 @@ impl Team {
         Ok(finished)
     }
 
+    /// Takes the open requests of a member that has ended out of the ledger, and what it asked out of the unread mail of
+    /// whom it asked: nobody is to decide on them any more.
+    pub(crate) async fn void_requests(&self, gone: &AgentName) -> Result<(), ApiError> {
+        let is_void = |request: &Request, gone: &AgentName| {
+            request.answer.is_none() && (request.from == *gone || request.to == *gone)
+        };
+        for request in self.requests().await?.values().filter(|request| is_void(request, gone)) {
+            if let Some(ask) = request.ask.as_ref().filter(|_| request.from == *gone) {
+                self.bury(&request.to, std::slice::from_ref(&ask.message), gone).await?;
+            }
+        }
+        let gone = gone.clone();
+        self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+            ledger.requests.retain(|_, request| !is_void(request, &gone));
+            Ok(())
+        })
+        .await
+    }
+
     /// Writes a request into the ledger and sends it; for a repeated call, the one that is there.
     pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt), ApiError> {
         let (id, request) = self
@@ -281,16 +301,23 @@ impl Team {
         delivered
     }
 
-    /// The request as it stands in the answerer's inbox, put there by another client.
+    /// The request as it stands in the answerer's inbox, put there by another client, unless that client's own answer
+    /// stands in the asker's.
     async fn foreign_request(&self, reply: &Reply) -> Result<Option<Request>, ApiError> {
         let mail = self.mail(&reply.by).await?;
         let found = mail.iter().find_map(|mail| {
             let (kind, id, tool) = mail.request()?;
-            (kind == reply.kind && id == reply.request_id).then_some((mail, tool))
+            (kind == reply.kind && id == reply.request_id).then_some((AgentName::foreign(&mail.message.from), tool))
         });
-        Ok(found.map(|(mail, tool)| Request {
+        let Some((asker, tool)) = found else { return Ok(None) };
+        let is_answer = |mail: &Mail| mail.frame.as_ref().and_then(answered) == Some(reply.request_id.as_str());
+        if self.mail(&asker).await?.iter().any(|mail| mail.message.from == reply.by.as_str() && is_answer(mail)) {
+            let message = format!("{} '{}' is answered already", reply.kind.noun(), reply.request_id);
+            return Err(refusal::wrong_state(message).with("request_id", reply.request_id.as_str()));
+        }
+        Ok(Some(Request {
             kind: reply.kind,
-            from: AgentName::foreign(&mail.message.from),
+            from: asker,
             to: reply.by.clone(),
             at_ms: self.now_ms(),
             tool: tool.map(str::to_owned),

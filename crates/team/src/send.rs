@@ -77,7 +77,7 @@ impl Team {
             Recipient::Member(member) => (member.name, member.color),
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["message", &speaker.name, name.as_str()])?;
-                self.note([dead(&name, &id)]).await;
+                self.note([dead(&name, &id, &name)]).await;
                 return Err(undeliverable(&name, &id));
             }
         };

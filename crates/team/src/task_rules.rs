@@ -90,19 +90,19 @@ pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &Ta
     }
     let mut task = before.clone();
     let mut fields = set_texts(&mut task, change);
-    if set_owner(&mut task, stamp, change)? {
+    set_owner(&mut task, stamp, change)?;
+    if let Some(StatusChange::To(status)) = change.status {
+        set_status(&mut task, &before, stamp, status, table)?;
+    }
+    let owner_changed = task.owner != before.owner;
+    if owner_changed {
         fields.push("owner");
     }
     if merge(&mut task, &change.metadata) {
         fields.push("metadata");
     }
-    if let Some(StatusChange::To(status)) = change.status {
-        if set_status(&mut task, &before, stamp, status, table)? && !fields.contains(&"owner") {
-            fields.push("owner");
-        }
-        if task.status != before.status {
-            fields.push("status");
-        }
+    if task.status != before.status {
+        fields.push("status");
     }
     let edges = new_edges(table, &task, change)?;
     for (field, blocker, blocked) in &edges {
@@ -111,7 +111,6 @@ pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &Ta
         }
         link(table, &mut task, blocker, blocked);
     }
-    let owner_changed = task.owner != before.owner;
     if !fields.is_empty() {
         sign(&mut task, stamp, owner_changed)?;
         table.tasks.insert(task.id.clone(), task.clone());
@@ -203,47 +202,42 @@ fn set_texts(task: &mut Task, change: &TaskChange) -> Vec<&'static str> {
     fields
 }
 
-/// Sets the owner the caller named; says whether that changed it. A teammate takes no task from another.
-fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<bool, ApiError> {
-    let Some(new) = &change.owner else { return Ok(false) };
+/// Sets the owner the caller named. A teammate takes no task from another.
+fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), ApiError> {
+    let Some(new) = &change.owner else { return Ok(()) };
     let new = new.as_ref().map(|name| name.as_str().to_owned());
-    let kept = match (&task.owner, &new) {
+    let is_kept = match (&task.owner, &new) {
         (Some(old), Some(new)) => old.to_lowercase() == new.to_lowercase(),
         (None, None) => true,
         (Some(_), None) | (None, Some(_)) => false,
     };
-    if kept {
-        return Ok(false);
+    if is_kept {
+        return Ok(());
     }
     if stamp.is_teammate() {
         refuse_foreign(task, stamp)?;
     }
     task.owner = new;
-    Ok(true)
+    Ok(())
 }
 
-/// Sets the status; says whether the caller became the owner by it.
+/// Sets the status. A teammate that starts a task nobody owns becomes its owner.
 fn set_status(
     task: &mut Task,
     before: &Task,
     stamp: &Stamp,
     status: TaskStatus,
     table: &TaskTable,
-) -> Result<bool, ApiError> {
-    let starts = status == TaskStatus::InProgress && before.status != TaskStatus::InProgress;
-    let mut took = false;
+) -> Result<(), ApiError> {
     if stamp.is_teammate() && status == TaskStatus::InProgress {
         refuse_foreign(before, stamp)?;
-        if starts {
+        if before.status != TaskStatus::InProgress {
             refuse_blocked(table, before)?;
         }
-        if task.owner.is_none() {
-            task.owner = Some(stamp.by.name.clone());
-            took = true;
-        }
+        task.owner.get_or_insert_with(|| stamp.by.name.clone());
     }
     task.status = status;
-    Ok(took)
+    Ok(())
 }
 
 /// Refuses a task that is another's, and tells whose.

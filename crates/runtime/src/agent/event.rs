@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Mail, Status};
 use crate::gate::PermissionMode;
+use crate::tools::Seen;
 use crate::transcript::{Grant, Step, ToolCall};
 
 /// What an agent is, for as long as it lives.
@@ -69,6 +70,8 @@ pub enum Event {
     ModelFailed {
         /// Why.
         reason: String,
+        /// What kind of failure it is.
+        failure: ModelFailure,
     },
     /// Hooks and the gate looked at a call.
     Judged {
@@ -129,6 +132,15 @@ pub enum Event {
     },
 }
 
+/// How a model can fail for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelFailure {
+    /// The conversation is longer than the model can read; a shorter one would do.
+    TooLong,
+    /// Anything else.
+    Other,
+}
+
 /// What hooks and the gate say of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Judgement {
@@ -166,6 +178,8 @@ pub struct Ending {
     pub is_error: bool,
     /// What hooks add.
     pub context: Vec<String>,
+    /// The files the agent has seen by it.
+    pub seen: Vec<Seen>,
 }
 
 /// What a call that a crash interrupted left behind.
@@ -175,6 +189,8 @@ pub enum Inspection {
     Done {
         /// What the model reads.
         text: String,
+        /// The file, as it is.
+        seen: Vec<Seen>,
     },
     /// Nothing of it was done.
     Undone,

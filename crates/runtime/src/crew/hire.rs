@@ -106,12 +106,16 @@ impl Quarters {
                 cwd: hire.cwd,
                 env: self.env.clone(),
                 call: String::new(),
-                cancel: hire.cancel,
+                // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
+                cancel: CancellationToken::new(),
                 reads: ReadLog::new(self.locks.clone()),
                 shells: Shells::new(self.shells_folder(&hire.name)),
                 limits: ToolLimits::default(),
             },
-            system: System { parts, tasks: self.root.join("tasks").join(self.team.dir().as_str()).to_string_lossy().into() },
+            system: System {
+                parts,
+                tasks: self.root.join("tasks").join(self.team.dir().as_str()).to_string_lossy().into(),
+            },
             plan_file: self.plan_file(&hire.name),
             transcript_file: backend.log_file(self.team.dir(), &LogName::Transcript(hire.name.clone())),
             prices: self.prices.clone(),

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use pitcrew_protocol::{AgentName, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated, render};
+use pitcrew_protocol::{
+    AgentName, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated, render,
+};
 use pitcrew_team::{Actor, SpawnMember};
 use tokio::sync::oneshot;
 
@@ -61,7 +63,9 @@ impl TeamLoop {
                 };
                 answer(&created.into())
             }
-            Adopted::Yes => ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name())),
+            Adopted::Yes => {
+                ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name()))
+            }
             Adopted::Deleted => ToolOutcome::failed(format!(
                 "The team \"{}\" of this run is deleted, and a run has one team. Give your final answer.",
                 team.name()
@@ -88,9 +92,10 @@ impl TeamLoop {
 
     fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
         let wanted = id.split_once('@').map_or(id, |(name, _)| name).to_lowercase();
-        let found = self.crew.iter().find(|(name, hand)| {
-            matches!(hand.part, Part::Teammate { .. }) && name.as_str().to_lowercase() == wanted
-        });
+        let found = self
+            .crew
+            .iter()
+            .find(|(name, hand)| matches!(hand.part, Part::Teammate { .. }) && name.as_str().to_lowercase() == wanted);
         match found {
             Some((name, hand)) => {
                 hand.link.tell(Event::Killed { reason: "the lead stopped it".to_owned() });
@@ -106,7 +111,8 @@ impl TeamLoop {
         let mode = self.mode_of(&input, &definition)?;
         let model = self.model_of(&input, &definition);
         let opened = self.quarters.model(&model);
-        opened.map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(&error))))?;
+        opened
+            .map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(&error))))?;
         let spawn = SpawnMember {
             name: input.name.clone().unwrap_or_default(),
             agent_type: definition.name.clone(),
@@ -114,7 +120,7 @@ impl TeamLoop {
             prompt: input.prompt.clone(),
             plan_mode_required: mode == PermissionMode::Plan,
             cwd: self.quarters.cwd.to_string_lossy().into_owned(),
-            mode: Some(mode.as_str().to_owned()),
+            mode: Some(self.mode_after_plan(mode, &definition).as_str().to_owned()),
             backend_type: None,
             worktree_path: None,
             call: Some(call),
@@ -157,16 +163,18 @@ impl TeamLoop {
             return Err(ToolOutcome::refused(format_args!("You lead the team \"{team}\", not \"{asked}\"")));
         }
         match self.limits.max_teammates {
-            Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => Err(ToolOutcome::refused(
-                format_args!("There are {most} teammates, as many as this run may have; shut one down first"),
-            )),
+            Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => {
+                Err(ToolOutcome::refused(format_args!(
+                    "There are {most} teammates, as many as this run may have; shut one down first"
+                )))
+            }
             Some(_) | None => Ok(()),
         }
     }
 
     fn definition(&self, input: &SpawnInput) -> Result<AgentDefinition, ToolOutcome> {
         let name = input.subagent_type.as_deref().unwrap_or(DEFAULT_TYPE);
-        self.quarters.definitions.get(name).cloned().map_err(|error| ToolOutcome::refused(error))
+        self.quarters.definitions.get(name).cloned().map_err(ToolOutcome::refused)
     }
 
     /// The mode a new agent starts in: as asked, as its definition says, or the run's; planning and delegating are not
@@ -180,13 +188,25 @@ impl TeamLoop {
         if let Some(mode) = definition.permission_mode {
             return self.no_freer(mode);
         }
-        Ok(match self.quarters.mode {
+        Ok(self.handed_down())
+    }
+
+    fn handed_down(&self) -> PermissionMode {
+        match self.quarters.mode {
             PermissionMode::Plan | PermissionMode::Delegate => PermissionMode::Default,
             mode @ (PermissionMode::Default
             | PermissionMode::AcceptEdits
             | PermissionMode::DontAsk
             | PermissionMode::BypassPermissions) => mode,
-        })
+        }
+    }
+
+    /// The mode an agent goes on in when its plan is approved; the record of its spawn holds it.
+    fn mode_after_plan(&self, mode: PermissionMode, definition: &AgentDefinition) -> PermissionMode {
+        if mode != PermissionMode::Plan {
+            return mode;
+        }
+        definition.permission_mode.filter(|mode| *mode != PermissionMode::Plan).unwrap_or_else(|| self.handed_down())
     }
 
     /// A lead cannot give away more than it was given: everything without asking is the user's to say.
@@ -251,6 +271,7 @@ impl TeamLoop {
         let hired = self.quarters.hire(hire, &self.desk).await.map_err(|error| chain(&error))?;
         let hand = Hand {
             link: hired.link,
+            inbox: member.name.inbox_file(),
             part: Part::Teammate { worktree },
             mode_in_config: member.mode.clone(),
             turns: hired.conversation_turns,
@@ -268,7 +289,8 @@ impl TeamLoop {
     ) -> Result<(), (oneshot::Sender<ToolOutcome>, ToolOutcome)> {
         match self.hire_errand(input).await {
             Ok((name, hired, turns)) => {
-                let hand = Hand { link: hired.link, part: Part::Errand(reply), mode_in_config: None, turns };
+                let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
+                let hand = Hand { link: hired.link, inbox, part, mode_in_config: None, turns };
                 self.crew.insert(name.clone(), hand);
                 self.here.start(&name, hired.driver, hired.start);
                 Ok(())
@@ -282,8 +304,9 @@ impl TeamLoop {
         let mode = self.mode_of(&input, &definition)?;
         let model_name = self.model_of(&input, &definition);
         let opened = self.quarters.model(&model_name);
-        let model = opened
-            .map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model_name}: {}", chain(&error))))?;
+        let model = opened.map_err(|error| {
+            ToolOutcome::refused(format_args!("cannot use the model {model_name}: {}", chain(&error)))
+        })?;
         let name = self.errand_name(&definition.name);
         let agent_type = Some(definition.name.clone());
         let hire = Hire {
@@ -324,13 +347,16 @@ impl TeamLoop {
     }
 }
 
-/// The mode a member works in: as set, else as spawned.
+/// The mode a member works in: as set, which the approval of its plan does too; before that it plans, if it must.
 pub(super) fn mode_of_member(member: &Member) -> PermissionMode {
-    let spawned = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.mode);
     let named = |mode: String| serde_json::from_value(mode.into()).ok();
-    member.mode.clone().and_then(named).or_else(|| spawned.and_then(named)).unwrap_or_else(|| {
-        if member.plan_mode_required == Some(true) { PermissionMode::Plan } else { PermissionMode::Default }
-    })
+    if let Some(mode) = member.mode.clone().and_then(named) {
+        return mode;
+    }
+    if member.plan_mode_required == Some(true) {
+        return PermissionMode::Plan;
+    }
+    pitcrew_team::SpawnRecord::of(member).and_then(|record| record.mode).and_then(named).unwrap_or_default()
 }
 
 fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {

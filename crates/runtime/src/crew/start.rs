@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render};
+use pitcrew_protocol::{
+    AgentName, BACKEND_IN_PROCESS, Frame, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render,
+};
 use pitcrew_team::store::{Lease, LeaseHolder, StoreError};
 use pitcrew_team::{CreateTeam, OnTaken, Team};
 use tokio::sync::{mpsc, oneshot};
@@ -158,7 +160,8 @@ impl TeamLoop {
             source: Box::new(error),
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
-        let hand = Hand { link: lead.link.clone(), part: Part::Lead, mode_in_config, turns: lead.conversation_turns };
+        let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
+        let hand = Hand { link, inbox, part: Part::Lead, mode_in_config, turns };
         self.crew.insert(AgentName::lead(), hand);
         let started = RunStarted {
             team: self.quarters.team.name().to_string(),

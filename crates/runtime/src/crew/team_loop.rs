@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, SendMessageInput};
+use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, SendMessageInput};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, PermissionAnswer};
 use tokio::sync::{mpsc, oneshot};
@@ -19,7 +19,7 @@ use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::quarters::Quarters;
 use super::wake::{Decision, Desk, Request, Wake};
-use crate::agent::{Event, Mail};
+use crate::agent::{Event, Mail, Status};
 use crate::driver::{Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::prompts::Prompt;
@@ -63,6 +63,7 @@ pub(super) struct Wakers {
 /// An agent that lives.
 pub(super) struct Hand {
     pub(super) link: Link,
+    pub(super) inbox: InboxFile,
     pub(super) part: Part,
     /// Its mode as the config had it when we last looked.
     pub(super) mode_in_config: Option<String>,
@@ -72,7 +73,9 @@ pub(super) struct Hand {
 /// What an agent is to the loop.
 pub(super) enum Part {
     Lead,
-    Teammate { worktree: Option<std::path::PathBuf> },
+    Teammate {
+        worktree: Option<std::path::PathBuf>,
+    },
     /// Its last word goes to the call that sent it out.
     Errand(oneshot::Sender<ToolOutcome>),
 }
@@ -118,12 +121,16 @@ impl Wakers {
 impl TeamLoop {
     /// Runs until all is over.
     pub(super) async fn run(&mut self) {
-        while !self.is_over && !(self.wakers.was_killed && self.crew.is_empty()) {
+        while !self.is_done() {
             let wake = self.wakers.next().await;
             let news = self.woken(wake).await;
             self.follow(news).await;
         }
         self.here.join().await;
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_over || (self.wakers.was_killed && self.crew.is_empty())
     }
 
     async fn woken(&mut self, wake: Wake) -> Vec<News> {
@@ -252,8 +259,7 @@ impl TeamLoop {
     async fn changed(&mut self, change: Change) -> Vec<News> {
         match change {
             Change::Inbox(file) => {
-                let owner = self.crew.iter().find(|(name, _)| name.inbox_file() == file);
-                if let Some((_, hand)) = owner {
+                if let Some(hand) = self.crew.values().find(|hand| hand.inbox == file) {
                     hand.link.ring();
                 }
             }
@@ -362,14 +368,22 @@ impl TeamLoop {
                 Vec::new()
             }
             Some(Frame::ShutdownApproved(_) | Frame::ShutdownResponse(_)) => {
-                let name = AgentName::foreign(&mail.from);
-                // One that runs here ends by itself and reports it.
-                if !self.crew.contains_key(&name) && name.as_str() != LEAD_NAME {
-                    self.retire(&name, crate::agent::Status::Completed, None, None).await;
-                }
+                self.said_goodbye(&AgentName::foreign(&mail.from)).await;
                 Vec::new()
             }
             Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Takes a member that runs elsewhere out of the team. One that runs here ends by itself and reports it, and one that
+    /// did is no member any more.
+    async fn said_goodbye(&mut self, name: &AgentName) {
+        if self.crew.contains_key(name) || name.as_str() == LEAD_NAME {
+            return;
+        }
+        let config = self.quarters.team.config().await;
+        if config.is_ok_and(|config| config.member(name.as_str()).is_some()) {
+            self.retire(name, Status::Completed, None, None).await;
         }
     }
 

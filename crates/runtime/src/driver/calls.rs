@@ -28,12 +28,8 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
     let judgement = match said.decision {
         Some(Decision::Deny { reason }) => Judgement::Deny { reason },
         decision => {
-            let to_judge = Call {
-                tool: &call.tool,
-                input: &call.input,
-                cwd: &seat.context.cwd,
-                plan_file: Some(&seat.plan_file),
-            };
+            let to_judge =
+                Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) };
             with_decision(decision, gate.judge(mode, &to_judge))
         }
     };
@@ -68,7 +64,7 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
         Some(reason) => ToolOutcome::refused(reason),
         None => {
             let context = ToolContext { call: format!("{}:{}", seat.name, call.key), ..seat.context.clone() };
-            seat.tools.call(&call.tool, call.input.clone(), &context).await
+            seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };
     let kind = HookKind::PostToolUse {
@@ -79,8 +75,14 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
     };
     let said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
     let context = said.feedback.iter().chain(&said.additional_context).map(|text| reminder(&kind, text)).collect();
-    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context };
+    let seen = seat.context.reads.take_news();
+    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
     Event::ToolFinished { call: call.id, ending }
+}
+
+/// The name a tool goes by here: the session dialect calls the spawning one `Agent`.
+fn name_here(tool: &str) -> &str {
+    if tool == "Agent" { "Task" } else { tool }
 }
 
 /// Runs the hooks for a task that is about to be made or completed; what they object to does not happen.
@@ -111,10 +113,9 @@ pub(super) async fn end_turn(seat: Arc<Seat>, mode: PermissionMode, end: TurnEnd
     let stop_hook_active = was_kept_going;
     let kind = match seat.role {
         Role::Lead => HookKind::Stop { stop_hook_active },
-        Role::Teammate => HookKind::TeammateIdle {
-            teammate_name: seat.name.to_string(),
-            team_name: seat.team.name().to_string(),
-        },
+        Role::Teammate => {
+            HookKind::TeammateIdle { teammate_name: seat.name.to_string(), team_name: seat.team.name().to_string() }
+        }
         Role::Subagent => HookKind::SubagentStop {
             stop_hook_active,
             agent_id: seat.name.to_string(),

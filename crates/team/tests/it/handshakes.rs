@@ -249,6 +249,8 @@ async fn a_plan_of_a_member_that_ended_cannot_be_answered() {
     let error = crew.refused(&Actor::Lead, plan(&id, "planner", true)).await;
     is(&error, ErrorCode::AgentNotFound);
     assert_eq!(error.details["state"], "dead");
+    assert_eq!(crew.unread("team-lead").await, [], "nobody is bothered with it any more");
+    assert!(crew.team.requests().await.unwrap().is_empty());
 }
 
 #[tokio::test]

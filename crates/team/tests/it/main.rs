@@ -9,11 +9,15 @@ mod crew;
 #[cfg(test)]
 mod handshakes;
 #[cfg(test)]
+mod hostile;
+#[cfg(test)]
 mod mail;
 #[cfg(test)]
 mod members;
 #[cfg(test)]
 mod mortal;
+#[cfg(test)]
+mod recorded;
 #[cfg(test)]
 mod send;
 #[cfg(test)]

@@ -170,6 +170,8 @@ async fn a_teammate_that_starts_a_free_task_owns_it() {
     assert_eq!(error.details["owner"], "worker");
     is(&refused(&crew, &as_member("planner"), owned_by("1", "planner")).await, ErrorCode::InvalidStatus);
     assert_eq!(crew.team.task("1").await.unwrap(), task);
+    let same = TaskUpdateInput { status: START, ..owned_by("1", "") };
+    assert_eq!(change(&crew, &as_member("worker"), same).await, Vec::<String>::new());
     assert_eq!(change(&crew, &Actor::Lead, owned_by("1", "planner")).await, ["owner"]);
 }
 
