@@ -1,11 +1,20 @@
-//! Where agents live: settings, the gate every tool call passes, hooks, definitions and prompts; the tools agents work
-//! with, and the processes and worktrees they are given.
+//! Where agents live: how they run, the tools they work with, and what they may do.
+//!
+//! Start reading at `run`, which is the face; `crew` keeps a team together, `agent` decides for one agent and `driver`
+//! carries that out.
 
+pub mod agent;
+mod crew;
 pub mod definitions;
+mod driver;
+pub mod events;
 pub mod gate;
 pub mod hooks;
 pub mod process;
 pub mod prompts;
+pub mod run;
 pub mod settings;
+mod team_tools;
 pub mod tools;
+pub mod transcript;
 pub mod worktree;

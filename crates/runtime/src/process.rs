@@ -375,6 +375,13 @@ impl Identity {
     }
 }
 
+/// When this process started, in clock ticks since boot; 0 where there is no `/proc`.
+#[must_use]
+pub fn own_start_ticks() -> u64 {
+    let own = i32::try_from(std::process::id()).ok().and_then(Entry::read);
+    own.map_or(0, |entry| entry.identity.started)
+}
+
 /// One line of the process table. A zombie is not in it: it runs no more.
 struct Entry {
     identity: Identity,

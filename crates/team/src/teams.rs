@@ -249,7 +249,9 @@ impl Teams {
         })
     }
 
-    pub(crate) fn now_ms(&self) -> i64 {
+    /// The time, in milliseconds since 1970, as the teams' clock has it.
+    #[must_use]
+    pub fn now_ms(&self) -> i64 {
         self.shared.clock.now_ms()
     }
 

@@ -38,6 +38,8 @@ pub struct ToolContext {
     pub cwd: PathBuf,
     /// Variables set for commands, on top of what this process inherited.
     pub env: Vec<(String, String)>,
+    /// The call, by a name that no other call of the team has; made again after a crash it has the same.
+    pub call: String,
     /// Ends the calls that are running.
     pub cancel: CancellationToken,
     /// What this agent has read, so that it does not overwrite what it has not seen.

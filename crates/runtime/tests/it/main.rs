@@ -2,8 +2,9 @@
 
 #![cfg(test)]
 
-mod gate_modes;
-mod gate_rules;
+mod crew_crashes;
+mod crew_runs;
+mod crew_setting;
 mod hooks;
 mod tools_bash;
 mod tools_files;

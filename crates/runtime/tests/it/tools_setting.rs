@@ -28,6 +28,7 @@ impl Setting {
         let context = ToolContext {
             cwd,
             env: Vec::new(),
+            call: "toolu_1".to_owned(),
             cancel: CancellationToken::new(),
             reads: ReadLog::new(PathLocks::new()),
             shells: Shells::new(root.join("shells")),

@@ -1,0 +1,384 @@
+//! The machine: its phases, and what each event makes of them.
+//!
+//! A turn is a chain of boundaries. At each the inbox is read and delivered; then come the next calls of the turn, or the
+//! model, or the end of the turn. What happens to single calls is in `round`, what mail means in `mail`.
+
+use pitcrew_model::Response;
+use pitcrew_protocol::MessageId;
+
+use super::mail::Kind;
+use super::round::Stage;
+use super::{Effect, Effects, Event, IdleReport, Mail, Profile, Role, Status, TurnEnd};
+use crate::gate::PermissionMode;
+use crate::transcript::{Conversation, Step};
+
+/// An agent.
+#[derive(Debug)]
+pub struct Agent {
+    pub(super) profile: Profile,
+    pub(super) conversation: Conversation,
+    pub(super) mode: PermissionMode,
+    pub(super) phase: Phase,
+    pub(super) stages: Vec<(String, Stage)>,
+    pending: Vec<Mail>,
+    told: Vec<String>,
+    stop: Option<String>,
+    is_waking: bool,
+    announced: Status,
+}
+
+/// Where an agent stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Not started.
+    Pending,
+    /// Between two steps of a turn: the inbox is being read.
+    Boundary,
+    /// After an answer without calls: the inbox is being read once more.
+    TurnEnd,
+    /// The model is being called.
+    Thinking,
+    /// Calls of tools are being made.
+    Calling,
+    /// The hooks for the end of the turn run.
+    Resting,
+    /// Between turns.
+    Idle,
+    /// No more.
+    Over(Status),
+}
+
+impl Agent {
+    /// Makes an agent, with the conversation it had if it had one.
+    #[must_use]
+    pub fn new(profile: Profile, mode: PermissionMode, conversation: Conversation) -> Self {
+        Self {
+            profile,
+            conversation,
+            mode,
+            phase: Phase::Pending,
+            stages: Vec::new(),
+            pending: Vec::new(),
+            told: Vec::new(),
+            stop: None,
+            is_waking: false,
+            announced: Status::Pending,
+        }
+    }
+
+    /// What the agent is.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// Its conversation so far.
+    #[must_use]
+    pub fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// The permission mode it works in.
+    #[must_use]
+    pub fn mode(&self) -> PermissionMode {
+        self.mode
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        match self.phase {
+            Phase::Pending => Status::Pending,
+            Phase::Over(status) => status,
+            Phase::Idle if self.conversation.plan().is_some() => Status::AwaitingPlanApproval,
+            Phase::Idle => Status::Idle,
+            Phase::Boundary | Phase::TurnEnd | Phase::Thinking | Phase::Calling | Phase::Resting => {
+                if self.conversation.shutdown().is_some() { Status::ShutdownRequested } else { Status::Active }
+            }
+        }
+    }
+
+    /// Takes what happened, and tells what is to be done about it. After the end nothing happens any more.
+    pub fn handle(&mut self, event: Event) -> Effects {
+        let mut fx = Effects::default();
+        if matches!(self.phase, Phase::Over(_)) {
+            return fx;
+        }
+        match event {
+            Event::Started { prompt } => {
+                self.write(vec![Step::Told { text: prompt }], &mut fx);
+                self.boundary(Phase::Boundary, &mut fx);
+            }
+            Event::Resumed => self.resume(&mut fx),
+            Event::MailWaiting => {
+                if self.profile.role != Role::Subagent {
+                    fx.push(Effect::TakeMail);
+                }
+            }
+            Event::MailArrived(mail) => {
+                let phase = self.phase;
+                self.sort(mail, &mut fx);
+                // An answer among the mail may have brought the agent to a boundary, where the inbox is read anew.
+                if self.phase == phase {
+                    self.proceed(&mut fx);
+                }
+            }
+            Event::Told { text } => {
+                self.told.push(text);
+                self.proceed_when_idle(&mut fx);
+            }
+            Event::Wake => {
+                if self.phase == Phase::Idle {
+                    self.is_waking = true;
+                    fx.push(Effect::TakeMail);
+                }
+            }
+            Event::ModelFinished { response, cost_usd } => self.answered(response, cost_usd, &mut fx),
+            Event::ModelFailed { reason } => self.finish(Status::Failed, Some(reason), &mut fx),
+            Event::Judged { call, judgement } => self.judged(&call, judgement, &mut fx),
+            Event::PermissionAsked { call, request } => self.asked(&call, request, &mut fx),
+            Event::Answered { call, grant } => self.granted(&call, Vec::new(), grant, &mut fx),
+            Event::ToolFinished { call, ending } => self.ended(&call, ending, &mut fx),
+            Event::Inspected { call, inspection } => self.inspected(&call, inspection, &mut fx),
+            Event::HookAnswered { keep_going } => self.hooks_ran(keep_going, &mut fx),
+            Event::ModeChanged(mode) => self.mode = mode,
+            Event::StopAsked { reason } => {
+                self.stop = Some(reason);
+                if matches!(self.phase, Phase::Pending | Phase::Idle) {
+                    self.proceed(&mut fx);
+                }
+            }
+            Event::Killed { reason } => self.finish(Status::Killed, Some(reason), &mut fx),
+            Event::Broken { reason } => self.end(Status::Failed, Some(reason), &mut fx),
+        }
+        self.announce(&mut fx);
+        fx
+    }
+
+    /// Tells a new state: a start of work before the first deed, so that who sees the mail marked read has heard of it,
+    /// and everything else after the last.
+    fn announce(&mut self, fx: &mut Effects) {
+        let status = self.status();
+        if status == self.announced {
+            return;
+        }
+        self.announced = status;
+        match status {
+            Status::Active | Status::ShutdownRequested => fx.push_first(Effect::Announce(status)),
+            Status::Pending | Status::Idle | Status::AwaitingPlanApproval => fx.push(Effect::Announce(status)),
+            Status::Completed | Status::Failed | Status::Killed => {}
+        }
+    }
+
+    fn resume(&mut self, fx: &mut Effects) {
+        if let Some((status, reason)) = self.conversation.ended().cloned() {
+            self.end(status, reason, fx);
+        } else if self.conversation.rested() {
+            self.boundary(Phase::Idle, fx);
+        } else if self.conversation.wants_answer() || !self.conversation.open_calls().is_empty() {
+            self.boundary(Phase::Boundary, fx);
+        } else {
+            self.boundary(Phase::TurnEnd, fx);
+        }
+    }
+
+    /// Comes to a boundary, where the inbox is read. An agent without an inbox goes straight on.
+    pub(super) fn boundary(&mut self, phase: Phase, fx: &mut Effects) {
+        self.phase = phase;
+        match self.profile.role {
+            Role::Lead | Role::Teammate => fx.push(Effect::TakeMail),
+            Role::Subagent => self.proceed(fx),
+        }
+    }
+
+    /// Acts on what is for the machine at once, and keeps the rest for the next boundary.
+    fn sort(&mut self, mail: Vec<Mail>, fx: &mut Effects) {
+        for mail in mail {
+            if self.conversation.holds(&mail.id) {
+                // Delivered before a crash that came before it was marked read.
+                fx.push(Effect::Acknowledge(vec![mail.id]));
+                continue;
+            }
+            match mail.kind(self.profile.role) {
+                Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. } => {
+                    if self.pending.iter().all(|known| known.id != mail.id) {
+                        self.pending.push(mail);
+                    }
+                }
+                Kind::Permission { request, grant } => match self.call_asked_in(&request) {
+                    Some(call) => self.granted(&call, vec![mail.id], grant, fx),
+                    None => self.pass_over(mail.id, fx),
+                },
+                Kind::Refer => {
+                    let id = mail.id.clone();
+                    fx.push(Effect::Refer(mail));
+                    self.pass_over(id, fx);
+                }
+            }
+        }
+    }
+
+    /// Takes note of a message that the model has no use for.
+    fn pass_over(&mut self, id: MessageId, fx: &mut Effects) {
+        self.write(vec![Step::Mail { ids: vec![id.clone()], text: String::new() }], fx);
+        fx.push(Effect::Acknowledge(vec![id]));
+    }
+
+    fn wakes(&self) -> bool {
+        let wakes = |mail: &Mail| mail.kind(self.profile.role) != Kind::Fold;
+        !self.told.is_empty() || self.pending.iter().any(wakes)
+    }
+
+    fn proceed_when_idle(&mut self, fx: &mut Effects) {
+        if self.phase == Phase::Idle {
+            self.proceed(fx);
+        }
+    }
+
+    /// Goes on from a boundary, once the inbox was read.
+    fn proceed(&mut self, fx: &mut Effects) {
+        let was_called = std::mem::take(&mut self.is_waking);
+        let woken = self.wakes() || (was_called && !self.pending.is_empty());
+        let goes_on = match self.phase {
+            Phase::Boundary => true,
+            Phase::TurnEnd | Phase::Idle => woken,
+            Phase::Pending => false,
+            Phase::Thinking | Phase::Calling | Phase::Resting | Phase::Over(_) => return,
+        };
+        if goes_on {
+            self.deliver(fx);
+        }
+        if let Some(reason) = self.stop.take() {
+            self.finish(Status::Completed, Some(reason), fx);
+        } else if !goes_on {
+            if self.phase == Phase::TurnEnd {
+                self.rest(fx);
+            } else if was_called {
+                // The answer to a call to wake: there is nothing to do.
+                fx.push(Effect::Announce(self.announced));
+            }
+        } else if self.has_calls_to_make() {
+            self.phase = Phase::Calling;
+            self.make_calls(fx);
+        } else if self.conversation.plan().is_some() && !woken {
+            self.fall_idle(fx);
+        } else {
+            self.call_model(fx);
+        }
+    }
+
+    /// Puts into the conversation what waits for it: written first, then marked read.
+    fn deliver(&mut self, fx: &mut Effects) {
+        let mut steps: Vec<Step> = self.told.drain(..).map(|text| Step::Told { text }).collect();
+        let pending = std::mem::take(&mut self.pending);
+        let ids: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
+        for mail in &pending {
+            match mail.kind(self.profile.role) {
+                Kind::Plan { request, mode } => {
+                    if let Some(mode) = mode.filter(|_| self.conversation.plan() == Some(request.as_str())) {
+                        self.mode = mode;
+                        // Before the delivery: after a crash in between, the mail comes again and sets it again.
+                        fx.push(Effect::SetMode(mode));
+                    }
+                    steps.push(Step::PlanAnswered { request });
+                }
+                Kind::Shutdown { request } => steps.push(Step::ShutdownAsked { request }),
+                Kind::Read | Kind::Fold | Kind::Permission { .. } | Kind::Refer => {}
+            }
+        }
+        if !ids.is_empty() {
+            let texts: Vec<&str> = pending.iter().map(|mail| mail.rendered.as_str()).collect();
+            steps.push(Step::Mail { ids: ids.clone(), text: texts.join("\n\n") });
+        }
+        self.write(steps, fx);
+        if !ids.is_empty() {
+            fx.push(Effect::Acknowledge(ids));
+        }
+    }
+
+    fn call_model(&mut self, fx: &mut Effects) {
+        let most = self.profile.max_turns.unwrap_or(u32::MAX);
+        if self.conversation.turns() < most {
+            self.phase = Phase::Thinking;
+            fx.push(Effect::CallModel);
+            return;
+        }
+        self.phase = Phase::Idle;
+        if self.profile.role == Role::Teammate {
+            let failure = Some(format!("it has used all of its {most} turns"));
+            fx.push(Effect::SendIdle(IdleReport { failure, result: self.conversation.last_text() }));
+        }
+        match self.profile.role {
+            Role::Lead | Role::Teammate => fx.push(Effect::ReportLimit),
+            Role::Subagent => self.finish(Status::Completed, Some(format!("all of its {most} turns are used")), fx),
+        }
+    }
+
+    fn answered(&mut self, response: Response, cost_usd: Option<f64>, fx: &mut Effects) {
+        if self.phase != Phase::Thinking {
+            return;
+        }
+        self.write(vec![Step::Assistant { blocks: response.blocks, usage: response.usage, cost_usd }], fx);
+        let next = if self.conversation.open_calls().is_empty() { Phase::TurnEnd } else { Phase::Boundary };
+        self.boundary(next, fx);
+    }
+
+    fn rest(&mut self, fx: &mut Effects) {
+        self.phase = Phase::Resting;
+        fx.push(Effect::EndTurn(TurnEnd { text: self.conversation.last_text() }));
+    }
+
+    fn hooks_ran(&mut self, keep_going: Option<String>, fx: &mut Effects) {
+        if self.phase != Phase::Resting {
+            return;
+        }
+        if let Some(text) = keep_going {
+            self.write(vec![Step::Told { text }], fx);
+            self.boundary(Phase::Boundary, fx);
+        } else if self.wakes() || self.stop.is_some() {
+            self.phase = Phase::TurnEnd;
+            self.proceed(fx);
+        } else if self.profile.role == Role::Subagent {
+            self.finish(Status::Completed, None, fx);
+        } else {
+            self.fall_idle(fx);
+        }
+    }
+
+    fn fall_idle(&mut self, fx: &mut Effects) {
+        self.phase = Phase::Idle;
+        if self.profile.role == Role::Teammate {
+            fx.push(Effect::SendIdle(IdleReport { failure: None, result: self.conversation.last_text() }));
+        }
+        self.write(vec![Step::Rested], fx);
+    }
+
+    /// Ends the agent. A lead's transcript stays open: a team that is resumed goes on with it.
+    pub(super) fn finish(&mut self, status: Status, reason: Option<String>, fx: &mut Effects) {
+        if self.profile.role == Role::Teammate {
+            if status == Status::Failed {
+                fx.push(Effect::SendIdle(IdleReport { failure: reason.clone(), result: self.conversation.last_text() }));
+            }
+            self.write(vec![Step::Ended { status, reason: reason.clone() }], fx);
+        }
+        self.end(status, reason, fx);
+    }
+
+    fn end(&mut self, status: Status, reason: Option<String>, fx: &mut Effects) {
+        self.phase = Phase::Over(status);
+        self.announced = status;
+        fx.push(Effect::Announce(status));
+        fx.push(Effect::End { status, reason, text: self.conversation.last_text() });
+    }
+
+    /// Makes steps part of the conversation, here and on disk.
+    pub(super) fn write(&mut self, steps: Vec<Step>, fx: &mut Effects) {
+        if steps.is_empty() {
+            return;
+        }
+        for step in &steps {
+            self.conversation.apply(step);
+        }
+        fx.push(Effect::Append(steps));
+    }
+}

@@ -1,0 +1,21 @@
+//! One agent as a pure state machine: [`Agent::handle`] takes an [`Event`] and answers with [`Effects`].
+//!
+//! Nothing here waits, reads a clock, rolls dice or touches a file. The driver carries out the effects in their order,
+//! one after the other, and feeds what comes of them back as events; an effect that fails ends the list, and the failure
+//! comes back as [`Event::Broken`]. So "written to the transcript, then marked read" is an order in a list.
+
+mod event;
+mod machine;
+mod mail;
+mod round;
+mod status;
+
+pub use event::{
+    Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, Profile, Question, Role, TurnEnd,
+};
+pub use machine::Agent;
+pub use mail::Mail;
+pub use status::Status;
+
+#[cfg(test)]
+mod tests;

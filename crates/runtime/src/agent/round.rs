@@ -1,0 +1,261 @@
+//! The calls of one turn: judged, asked about, run and answered; read-only ones side by side, the others one by one.
+//!
+//! After a crash the calls without a result come here again. How far each came stands in the transcript, so that nothing
+//! is run twice that may not be, and nothing is left without a result.
+
+use pitcrew_model::INTERRUPTED;
+use pitcrew_protocol::MessageId;
+use serde_json::Value;
+
+use super::machine::{Agent, Phase};
+use super::{Effect, Effects, Ending, Inspection, Judgement, Judging, Status};
+use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
+
+/// Where a call stands that is being made.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Stage {
+    /// Hooks and the gate look at it.
+    Judging,
+    /// Somebody is asked about it; the request is known once it is in an inbox.
+    Asking(Option<String>),
+    /// A crash interrupted it, and what it left is being looked at.
+    Inspecting,
+    /// It runs, with this input.
+    Running(ToolCall),
+}
+
+impl Agent {
+    pub(super) fn has_calls_to_make(&self) -> bool {
+        !self.conversation.open_calls().is_empty()
+    }
+
+    /// Starts the next calls: all read-only ones up to the first other, or that one.
+    pub(super) fn make_calls(&mut self, fx: &mut Effects) {
+        let is_read_only = |open: &&OpenCall| self.profile.read_only.contains(&open.call.tool);
+        let open = self.conversation.open_calls();
+        let mut batch: Vec<OpenCall> = open.iter().take_while(is_read_only).cloned().collect();
+        if batch.is_empty() {
+            batch.extend(open.first().cloned());
+        }
+        self.stages = batch.iter().map(|open| (open.call.id.clone(), Stage::Judging)).collect();
+        for open in batch {
+            self.make_call(open, fx);
+        }
+    }
+
+    fn make_call(&mut self, open: OpenCall, fx: &mut Effects) {
+        let OpenCall { call, reached } = open;
+        if let Value::String(written) = &call.input {
+            let text = format!(
+                "<tool_use_error>InputValidationError: the input of {} is not a JSON object: {}</tool_use_error>",
+                call.tool,
+                written.chars().take(200).collect::<String>()
+            );
+            return self.refuse(&call.id, text, fx);
+        }
+        match reached {
+            Reached::Nothing => fx.push(Effect::Judge(Judging { call, mode: self.mode })),
+            Reached::Asked { request } => self.set_stage(&call.id, Stage::Asking(Some(request))),
+            Reached::Granted(grant) => self.follow(call, grant, fx),
+            Reached::Began => self.recover(call, fx),
+        }
+    }
+
+    /// Decides what becomes of a call that was started before a crash.
+    fn recover(&mut self, call: ToolCall, fx: &mut Effects) {
+        match call.tool.as_str() {
+            "Write" | "Edit" => {
+                self.set_stage(&call.id, Stage::Inspecting);
+                fx.push(Effect::Inspect(call));
+            }
+            tool => {
+                let text = format!("{INTERRUPTED} A crash interrupted {tool}. It may have run in part: look before you run it again.");
+                self.refuse(&call.id, text, fx);
+            }
+        }
+    }
+
+    pub(super) fn inspected(&mut self, id: &str, inspection: Inspection, fx: &mut Effects) {
+        let Some(call) = self.open_at(id, &Stage::Inspecting) else { return };
+        match inspection {
+            Inspection::Done { text } => {
+                let ending = Ending { text, data: Value::Null, is_error: false, context: Vec::new() };
+                self.close(&call, ending, fx);
+            }
+            Inspection::Undone => self.run(call, fx),
+            Inspection::Unknown => {
+                let text = format!("{INTERRUPTED} A crash interrupted {}. Read the file before you go on.", call.tool);
+                self.refuse(id, text, fx);
+            }
+        }
+    }
+
+    pub(super) fn judged(&mut self, id: &str, judgement: Judgement, fx: &mut Effects) {
+        let Some(mut call) = self.open_at(id, &Stage::Judging) else { return };
+        match judgement {
+            Judgement::Allow { input } => {
+                call.input = input.unwrap_or(call.input);
+                self.run(call, fx);
+            }
+            Judgement::Deny { reason } => self.refuse(id, reason, fx),
+            Judgement::Ask(question) => {
+                self.set_stage(id, Stage::Asking(None));
+                fx.push(Effect::AskPermission { call, question });
+            }
+        }
+    }
+
+    pub(super) fn asked(&mut self, id: &str, request: String, fx: &mut Effects) {
+        if self.open_at(id, &Stage::Asking(None)).is_some() {
+            self.set_stage(id, Stage::Asking(Some(request.clone())));
+            self.write(vec![Step::Asked { call: id.to_owned(), request }], fx);
+        }
+    }
+
+    /// The call that waits for the answer to a request.
+    ///
+    /// After a crash the call may not have come up again yet; then the transcript knows the request.
+    pub(super) fn call_asked_in(&self, request: &str) -> Option<String> {
+        let waits = |open: &&OpenCall| matches!(&open.reached, Reached::Asked { request: asked } if asked == request);
+        self.conversation.open_calls().iter().find(waits).map(|open| open.call.id.clone())
+    }
+
+    pub(super) fn granted(&mut self, id: &str, ids: Vec<MessageId>, grant: Grant, fx: &mut Effects) {
+        let Some(call) = self.open_call(id) else { return };
+        let is_up = matches!(self.stage(id), Some(Stage::Asking(_)));
+        if ids.is_empty() && !is_up {
+            return;
+        }
+        self.write(vec![Step::Granted { ids: ids.clone(), call: id.to_owned(), grant: grant.clone() }], fx);
+        if !ids.is_empty() {
+            fx.push(Effect::Acknowledge(ids));
+        }
+        if let Grant::Allowed { updates, .. } = &grant
+            && !updates.is_empty()
+        {
+            fx.push(Effect::Permit(updates.clone()));
+        }
+        if is_up {
+            self.follow(call, grant, fx);
+        }
+    }
+
+    fn follow(&mut self, mut call: ToolCall, grant: Grant, fx: &mut Effects) {
+        match grant {
+            Grant::Allowed { input, .. } => {
+                call.input = input.unwrap_or(call.input);
+                self.run(call, fx);
+            }
+            Grant::Denied { reason } => {
+                let text = format!("Permission denied for {}: {reason}", call.tool);
+                self.refuse(&call.id, text, fx);
+            }
+        }
+    }
+
+    fn run(&mut self, call: ToolCall, fx: &mut Effects) {
+        let is_harmless = self.profile.read_only.contains(&call.tool) || self.profile.repeatable.contains(&call.tool);
+        if !is_harmless || is_errand(&call) {
+            self.write(vec![Step::Began { call: call.id.clone() }], fx);
+        }
+        self.set_stage(&call.id, Stage::Running(call.clone()));
+        fx.push(Effect::Run(call));
+    }
+
+    fn refuse(&mut self, id: &str, text: String, fx: &mut Effects) {
+        if let Some(call) = self.open_call(id) {
+            let data = Value::String(format!("Error: {text}"));
+            self.close(&call, Ending { text, data, is_error: true, context: Vec::new() }, fx);
+        }
+    }
+
+    pub(super) fn ended(&mut self, id: &str, ending: Ending, fx: &mut Effects) {
+        if let Some(Stage::Running(call)) = self.stage(id).cloned() {
+            self.close(&call, ending, fx);
+        }
+    }
+
+    /// Gives a call its result, and with the last of the batch comes to the next boundary.
+    fn close(&mut self, call: &ToolCall, ending: Ending, fx: &mut Effects) {
+        let mut steps = vec![Step::Result {
+            call: call.id.clone(),
+            text: ending.text.clone(),
+            is_error: ending.is_error,
+            context: ending.context.clone(),
+        }];
+        let meaning = if ending.is_error { Meaning::Nothing } else { Meaning::of(call, &ending) };
+        match &meaning {
+            Meaning::PlanSent(request) => steps.push(Step::PlanSent { request: request.clone() }),
+            Meaning::ShutdownRefused => steps.push(Step::ShutdownRefused),
+            Meaning::ShutdownApproved | Meaning::Nothing => {}
+        }
+        self.stages.retain(|(id, _)| *id != call.id);
+        self.write(steps, fx);
+        fx.push(Effect::Report(call.clone(), ending));
+        if meaning == Meaning::ShutdownApproved {
+            self.finish(Status::Completed, None, fx);
+        } else if self.stages.is_empty() {
+            self.boundary(Phase::Boundary, fx);
+        }
+    }
+
+    fn open_call(&self, id: &str) -> Option<ToolCall> {
+        self.conversation.open_calls().iter().find(|open| open.call.id == id).map(|open| open.call.clone())
+    }
+
+    fn open_at(&self, id: &str, stage: &Stage) -> Option<ToolCall> {
+        self.open_call(id).filter(|_| self.stage(id) == Some(stage))
+    }
+
+    fn stage(&self, id: &str) -> Option<&Stage> {
+        self.stages.iter().find(|(known, _)| known == id).map(|(_, stage)| stage)
+    }
+
+    fn set_stage(&mut self, id: &str, stage: Stage) {
+        if let Some(entry) = self.stages.iter_mut().find(|(known, _)| known == id) {
+            entry.1 = stage;
+        }
+    }
+}
+
+/// Whether a call sends out a plain subagent: the team knows a teammate by the call that spawned it, but not an errand.
+fn is_errand(call: &ToolCall) -> bool {
+    matches!(call.tool.as_str(), "Task" | "Agent") && call.input.get("name").is_none()
+}
+
+/// What a call that succeeded means for the agent itself.
+#[derive(Debug, PartialEq)]
+enum Meaning {
+    /// A plan went to the lead, under this request.
+    PlanSent(String),
+    /// The agent agreed to end.
+    ShutdownApproved,
+    /// The agent declined to end.
+    ShutdownRefused,
+    /// Nothing.
+    Nothing,
+}
+
+impl Meaning {
+    fn of(call: &ToolCall, ending: &Ending) -> Self {
+        match call.tool.as_str() {
+            "ExitPlanMode" => {
+                let request = ending.data.get("requestId").and_then(Value::as_str);
+                request.map_or(Self::Nothing, |request| Self::PlanSent(request.to_owned()))
+            }
+            "SendMessage" => match shutdown_answer(&call.input) {
+                Some(true) => Self::ShutdownApproved,
+                Some(false) => Self::ShutdownRefused,
+                None => Self::Nothing,
+            },
+            _ => Self::Nothing,
+        }
+    }
+}
+
+/// Reads the answer to a shutdown request out of a message, in either dialect.
+fn shutdown_answer(input: &Value) -> Option<bool> {
+    let body = input.get("message").filter(|message| message.is_object()).unwrap_or(input);
+    let is_answer = body.get("type").and_then(Value::as_str) == Some("shutdown_response");
+    body.get("approve").and_then(Value::as_bool).filter(|_| is_answer)
+}

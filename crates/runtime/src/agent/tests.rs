@@ -1,0 +1,565 @@
+//! Event scripts: what happens to an agent, and what it wants done about it.
+
+use pitcrew_model::{Block, Response, StopReason, Usage};
+use pitcrew_protocol::{AgentName, Frame, MessageId};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::gate::PermissionMode;
+use crate::transcript::{Conversation, Grant, Step};
+
+/// An agent on a script, with the steps it wrote.
+struct Play {
+    agent: Agent,
+    written: Vec<Step>,
+}
+
+impl Play {
+    fn of(role: Role) -> Self {
+        Self { agent: Agent::new(profile(role), PermissionMode::Default, Conversation::default()), written: Vec::new() }
+    }
+
+    fn teammate() -> Self {
+        let mut play = Self::of(Role::Teammate);
+        play.then(Event::Started { prompt: "work".to_owned() }, &["announce running", "write told", "take mail"]);
+        play.then(mail(&[]), &["call model"]);
+        play
+    }
+
+    /// What the agent would be after a crash right here.
+    fn crashed(&self) -> Self {
+        let mut conversation = Conversation::default();
+        for step in &self.written {
+            let line = serde_json::to_string(step).unwrap();
+            conversation.apply(&serde_json::from_str(&line).unwrap());
+        }
+        assert_eq!(&conversation, self.agent.conversation(), "the transcript tells all");
+        let agent = Agent::new(self.agent.profile().clone(), self.agent.mode(), conversation);
+        Self { agent, written: self.written.clone() }
+    }
+
+    #[track_caller]
+    fn then(&mut self, event: Event, expected: &[&str]) -> &mut Self {
+        let effects = self.agent.handle(event);
+        let mut told = Vec::new();
+        for effect in effects {
+            if let Effect::Append(steps) = &effect {
+                self.written.extend(steps.iter().cloned());
+            }
+            told.push(in_words(&effect));
+        }
+        assert_eq!(told, expected);
+        self
+    }
+
+    fn last_blocks(&self) -> Vec<Block> {
+        self.agent.conversation().messages().last().unwrap().blocks.clone()
+    }
+}
+
+fn profile(role: Role) -> Profile {
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Profile {
+        name: AgentName::new("worker").unwrap(),
+        role,
+        max_turns: None,
+        read_only: set(&["Read", "Grep"]),
+        repeatable: set(&["SendMessage", "TaskUpdate", "ExitPlanMode"]),
+    }
+}
+
+fn in_words(effect: &Effect) -> String {
+    match effect {
+        Effect::Append(steps) => {
+            let kind = |step: &Step| serde_json::to_value(step).unwrap()["kind"].as_str().unwrap().to_owned();
+            format!("write {}", steps.iter().map(kind).collect::<Vec<_>>().join(" "))
+        }
+        Effect::Acknowledge(ids) => {
+            format!("acknowledge {}", ids.iter().map(|id| id.0.clone()).collect::<Vec<_>>().join(" "))
+        }
+        Effect::TakeMail => "take mail".to_owned(),
+        Effect::CallModel => "call model".to_owned(),
+        Effect::Judge(judging) => format!("judge {} in {}", judging.call.id, judging.mode),
+        Effect::AskPermission { call, .. } => format!("ask for {}", call.id),
+        Effect::Run(call) => format!("run {} {}", call.id, call.input),
+        Effect::Report(call, ending) => format!("report {} {}", call.id, if ending.is_error { "failed" } else { "done" }),
+        Effect::Inspect(call) => format!("inspect {}", call.id),
+        Effect::EndTurn(_) => "end turn".to_owned(),
+        Effect::SendIdle(report) => format!(
+            "send idle {}: {}",
+            report.failure.as_deref().unwrap_or("available"),
+            report.result.as_deref().unwrap_or("nothing")
+        ),
+        Effect::SetMode(mode) => format!("set mode {mode}"),
+        Effect::Permit(updates) => format!("permit {}", Value::from(updates.clone())),
+        Effect::Refer(mail) => format!("refer {}", mail.id),
+        Effect::Announce(status) => format!("announce {status}"),
+        Effect::ReportLimit => "report limit".to_owned(),
+        Effect::End { status, reason, text } => format!(
+            "end {status} ({}): {}",
+            reason.as_deref().unwrap_or("no reason"),
+            text.as_deref().unwrap_or("nothing")
+        ),
+    }
+}
+
+fn letter(id: &str, text: &str) -> Mail {
+    Mail {
+        id: MessageId(id.to_owned()),
+        from: "bob".to_owned(),
+        rendered: format!("<teammate-message teammate_id=\"bob\">\n{text}\n</teammate-message>"),
+        frame: Frame::detect(text),
+    }
+}
+
+fn mail(letters: &[(&str, &str)]) -> Event {
+    Event::MailArrived(letters.iter().map(|(id, text)| letter(id, text)).collect())
+}
+
+fn answer(blocks: Vec<Block>) -> Event {
+    let response = Response {
+        id: "msg".to_owned(),
+        model: "scripted".to_owned(),
+        blocks,
+        stop: StopReason::EndTurn,
+        usage: Usage::default(),
+    };
+    Event::ModelFinished { response, cost_usd: None }
+}
+
+fn says(text: &str) -> Event {
+    answer(vec![Block::text(text)])
+}
+
+fn calls(calls: &[(&str, &str)]) -> Event {
+    answer(calls.iter().map(|(id, tool)| Block::tool_use(*id, *tool, json!({}))).collect())
+}
+
+fn allowed(call: &str) -> Event {
+    Event::Judged { call: call.to_owned(), judgement: Judgement::Allow { input: None } }
+}
+
+fn done(call: &str) -> Event {
+    done_with(call, Value::Null)
+}
+
+fn done_with(call: &str, data: Value) -> Event {
+    let ending = Ending { text: format!("{call} done"), data, is_error: false, context: Vec::new() };
+    Event::ToolFinished { call: call.to_owned(), ending }
+}
+
+fn question() -> Judgement {
+    Judgement::Ask(Question { description: "Run it".to_owned(), suggestions: Vec::new() })
+}
+
+#[test]
+fn a_teammate_works_a_turn_and_goes_idle() {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["write began", "run a {}"])
+        .then(done("a"), &["write result", "report a done", "take mail"])
+        .then(mail(&[]), &["call model"])
+        .then(says("all done"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(
+            Event::HookAnswered { keep_going: None },
+            &["send idle available: all done", "write rested", "announce idle"],
+        );
+}
+
+#[test]
+fn mail_is_delivered_between_two_calls_of_a_turn_and_marked_read_after_it_is_written() {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash"), ("b", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["write began", "run a {}"])
+        .then(done("a"), &["write result", "report a done", "take mail"])
+        .then(mail(&[("m1", "hello")]), &["write mail", "acknowledge m1", "judge b in default"]);
+    assert!(play.agent.conversation().holds(&MessageId("m1".to_owned())));
+}
+
+#[test]
+fn mail_that_comes_while_a_call_runs_waits_for_the_boundary() {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["write began", "run a {}"])
+        .then(Event::MailWaiting, &["take mail"])
+        .then(mail(&[("m1", "hello")]), &[])
+        .then(done("a"), &["write result", "report a done", "take mail"])
+        .then(mail(&[("m1", "hello")]), &["write mail", "acknowledge m1", "call model"]);
+}
+
+#[test]
+fn mail_wakes_an_idle_teammate_at_once() {
+    let mut play = idle_teammate();
+    play.then(Event::MailWaiting, &["take mail"])
+        .then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+}
+
+fn idle_teammate() -> Play {
+    let mut play = Play::teammate();
+    play.then(says("ready"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(Event::HookAnswered { keep_going: None }, &["send idle available: ready", "write rested", "announce idle"]);
+    play
+}
+
+#[test]
+fn a_message_that_was_delivered_before_a_crash_is_only_marked_read_after_it() {
+    let mut play = idle_teammate();
+    play.then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+    let mut again = play.crashed();
+    again
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[("m1", "hello")]), &["acknowledge m1", "call model"]);
+}
+
+#[test]
+fn read_only_calls_run_side_by_side_and_the_others_one_by_one() {
+    let mut play = Play::teammate();
+    play.then(
+        calls(&[("a", "Read"), ("b", "Grep"), ("c", "Write"), ("d", "Read")]),
+        &["write assistant", "take mail"],
+    )
+    .then(mail(&[]), &["judge a in default", "judge b in default"])
+    .then(allowed("b"), &["run b {}"])
+    .then(allowed("a"), &["run a {}"])
+    .then(done("b"), &["write result", "report b done"])
+    .then(done("a"), &["write result", "report a done", "take mail"])
+    .then(mail(&[]), &["judge c in default"])
+    .then(allowed("c"), &["write began", "run c {}"])
+    .then(done("c"), &["write result", "report c done", "take mail"])
+    .then(mail(&[]), &["judge d in default"]);
+}
+
+#[test]
+fn a_teammate_waits_for_a_permission_and_goes_on_when_the_answer_is_in_its_inbox() {
+    let yes = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success","response":{"updated_input":{"x":1},"permission_updates":[{"type":"setMode","mode":"acceptEdits"}]}}"#;
+    let mut play = asking_teammate();
+    play.then(
+        mail(&[("m1", yes), ("m2", "by the way")]),
+        &[
+            "write granted",
+            "acknowledge m1",
+            r#"permit [{"type":"setMode","mode":"acceptEdits"}]"#,
+            "write began",
+            r#"run a {"x":1}"#,
+        ],
+    )
+    .then(done("a"), &["write result", "report a done", "take mail"]);
+}
+
+fn asking_teammate() -> Play {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(Event::Judged { call: "a".to_owned(), judgement: question() }, &["ask for a"])
+        .then(Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() }, &["write asked"]);
+    play
+}
+
+#[test]
+fn a_denied_permission_is_told_to_the_model_with_its_reason() {
+    let no = r#"{"type":"permission_response","request_id":"perm-1","subtype":"error","error":"not today"}"#;
+    let mut play = asking_teammate();
+    play.then(
+        mail(&[("m1", no)]),
+        &["write granted", "acknowledge m1", "write result", "report a failed", "take mail"],
+    );
+    assert_eq!(play.last_blocks(), [Block::tool_error("a", "Permission denied for Bash: not today")]);
+}
+
+#[test]
+fn a_permission_that_was_asked_for_before_a_crash_is_still_waited_for_after_it() {
+    let yes = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success"}"#;
+    let mut play = asking_teammate().crashed();
+    play.then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &[])
+        .then(mail(&[("m1", yes)]), &["write granted", "acknowledge m1", "write began", "run a {}"]);
+    let mut answered_meanwhile = asking_teammate().crashed();
+    answered_meanwhile
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[("m1", yes)]), &["write granted", "acknowledge m1", "write began", "run a {}"]);
+}
+
+#[test]
+fn an_answer_to_a_question_nobody_asked_is_passed_over() {
+    let yes = r#"{"type":"permission_response","request_id":"perm-9","subtype":"success"}"#;
+    idle_teammate().then(mail(&[("m1", yes)]), &["write mail", "acknowledge m1"]);
+}
+
+#[test]
+fn a_plan_waits_with_the_lead_until_it_is_answered() {
+    let mut play = planning_teammate();
+    let later =
+        r#"{"type":"plan_approval_response","requestId":"plan-1","approved":true,"permissionMode":"acceptEdits"}"#;
+    play.then(
+        mail(&[("m1", later)]),
+        &["announce running", "set mode acceptEdits", "write plan_answered mail", "acknowledge m1", "call model"],
+    );
+    assert_eq!(play.agent.mode(), PermissionMode::AcceptEdits);
+}
+
+fn planning_teammate() -> Play {
+    let mut play = Play::teammate();
+    play.then(Event::ModeChanged(PermissionMode::Plan), &[])
+        .then(calls(&[("p", "ExitPlanMode")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge p in plan"])
+        .then(allowed("p"), &["run p {}"])
+        .then(
+            done_with("p", json!({"requestId": "plan-1"})),
+            &["write result plan_sent", "report p done", "take mail"],
+        )
+        .then(mail(&[]), &["send idle available: nothing", "write rested", "announce awaiting_plan_approval"]);
+    play
+}
+
+#[test]
+fn a_rejected_plan_leaves_the_teammate_in_plan_mode() {
+    let no = r#"{"type":"plan_approval_response","requestId":"plan-1","approved":false,"feedback":"more tests"}"#;
+    let mut play = planning_teammate();
+    play.then(
+        mail(&[("m1", no)]),
+        &["announce running", "write plan_answered mail", "acknowledge m1", "call model"],
+    );
+    assert_eq!(play.agent.mode(), PermissionMode::Plan);
+}
+
+#[test]
+fn an_approval_of_another_plan_changes_no_mode() {
+    let other = r#"{"type":"plan_approval_response","requestId":"plan-9","approved":true,"permissionMode":"bypassPermissions"}"#;
+    let mut play = planning_teammate();
+    play.then(
+        mail(&[("m1", other)]),
+        &["announce running", "write plan_answered mail", "acknowledge m1", "call model"],
+    );
+    assert_eq!(play.agent.mode(), PermissionMode::Plan);
+}
+
+#[test]
+fn a_teammate_that_approves_its_shutdown_ends() {
+    let request = r#"{"type":"shutdown_request","requestId":"s-1","from":"team-lead"}"#;
+    let mut play = idle_teammate();
+    play.then(
+        mail(&[("m1", request)]),
+        &["announce shutdown_requested", "write shutdown_asked mail", "acknowledge m1", "call model"],
+    );
+    let input = json!({"type": "shutdown_response", "request_id": "s-1", "approve": true});
+    play.then(answer(vec![Block::tool_use("a", "SendMessage", input)]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(
+            allowed("a"),
+            &[r#"run a {"type":"shutdown_response","request_id":"s-1","approve":true}"#],
+        )
+        .then(
+            done("a"),
+            &[
+                "write result",
+                "report a done",
+                "write ended",
+                "announce completed",
+                "end completed (no reason): nothing",
+            ],
+        )
+        .then(Event::MailWaiting, &[]);
+    let mut again = play.crashed();
+    again.then(Event::Resumed, &["announce completed", "end completed (no reason): nothing"]);
+}
+
+#[test]
+fn what_ran_in_a_crash_is_told_and_what_had_not_begun_is_made() {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash"), ("b", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["write began", "run a {}"]);
+    let mut again = play.crashed();
+    again
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["write result", "report a failed", "take mail"])
+        .then(mail(&[]), &["judge b in default"]);
+    let Some(Block::ToolResult { content: Some(content), is_error: true, .. }) = again.last_blocks().first().cloned()
+    else {
+        panic!("the interrupted call has an error result");
+    };
+    assert!(content.text().contains(pitcrew_model::INTERRUPTED));
+}
+
+#[test]
+fn a_write_that_a_crash_interrupted_is_looked_at() {
+    let interrupted = || {
+        let mut play = Play::teammate();
+        play.then(calls(&[("a", "Write")]), &["write assistant", "take mail"])
+            .then(mail(&[]), &["judge a in default"])
+            .then(allowed("a"), &["write began", "run a {}"]);
+        let mut again = play.crashed();
+        again.then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["inspect a"]);
+        again
+    };
+    let found = |inspection| Event::Inspected { call: "a".to_owned(), inspection };
+    interrupted().then(
+        found(Inspection::Done { text: "written".to_owned() }),
+        &["write result", "report a done", "take mail"],
+    );
+    interrupted().then(found(Inspection::Undone), &["write began", "run a {}"]);
+    interrupted().then(found(Inspection::Unknown), &["write result", "report a failed", "take mail"]);
+}
+
+#[test]
+fn a_team_call_that_a_crash_interrupted_is_simply_made_again() {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "TaskUpdate")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["run a {}"]);
+    play.crashed()
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["judge a in default"]);
+}
+
+#[test]
+fn an_input_that_is_no_object_is_refused_without_running() {
+    let mut play = Play::teammate();
+    play.then(
+        answer(vec![Block::tool_use("a", "Bash", json!("{\"comm"))]),
+        &["write assistant", "take mail"],
+    )
+    .then(mail(&[]), &["write result", "report a failed", "take mail"])
+    .then(mail(&[]), &["call model"]);
+}
+
+#[test]
+fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
+    let idle = r#"{"type":"idle_notification","from":"bob","idleReason":"available"}"#;
+    let failed = r#"{"type":"idle_notification","from":"bob","idleReason":"failed","failureReason":"no model"}"#;
+    let lead = || {
+        let mut play = Play::of(Role::Lead);
+        play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
+            .then(mail(&[]), &["call model"])
+            .then(says("waiting"), &["write assistant", "take mail"])
+            .then(mail(&[("m1", idle)]), &["end turn"])
+            .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"]);
+        play
+    };
+    lead()
+        .then(Event::Wake, &["take mail"])
+        .then(mail(&[]), &["announce running", "write mail", "acknowledge m1", "call model"])
+        .then(says("noted"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"])
+        .then(Event::Wake, &["take mail"])
+        .then(mail(&[]), &["announce idle"]);
+    lead().then(
+        mail(&[("m2", failed)]),
+        &["announce running", "write mail", "acknowledge m1 m2", "call model"],
+    );
+    lead().then(
+        Event::Told { text: "bob has shut down.".to_owned() },
+        &["announce running", "write told mail", "acknowledge m1", "call model"],
+    );
+}
+
+#[test]
+fn questions_and_goodbyes_go_to_the_crew_and_not_to_the_lead_s_model() {
+    let ask = r#"{"type":"permission_request","request_id":"perm-1","agent_id":"bob","tool_name":"Bash"}"#;
+    let mut play = Play::of(Role::Lead);
+    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
+        .then(mail(&[("m1", ask)]), &["refer m1", "write mail", "acknowledge m1", "call model"]);
+    assert_eq!(play.last_blocks(), [Block::text("go")]);
+}
+
+#[test]
+fn a_hook_can_keep_a_teammate_going() {
+    let mut play = Play::teammate();
+    play.then(says("done"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(
+            Event::HookAnswered { keep_going: Some("run the tests first".to_owned()) },
+            &["write told", "take mail"],
+        )
+        .then(mail(&[]), &["call model"]);
+}
+
+#[test]
+fn a_turn_that_a_crash_cut_off_before_the_idle_notice_sends_it_after() {
+    let mut play = Play::teammate();
+    play.then(says("the report"), &["write assistant", "take mail"]);
+    play.crashed()
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(
+            Event::HookAnswered { keep_going: None },
+            &["send idle available: the report", "write rested", "announce idle"],
+        );
+    idle_teammate().crashed().then(Event::Resumed, &["take mail", "announce idle"]).then(mail(&[]), &[]);
+}
+
+#[test]
+fn an_agent_that_used_its_turns_calls_no_model_any_more() {
+    let mut play = Play::teammate();
+    play.agent.profile.max_turns = Some(1);
+    play.then(calls(&[("a", "Read")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["run a {}"])
+        .then(done("a"), &["write result", "report a done", "take mail"])
+        .then(
+            mail(&[]),
+            &["send idle it has used all of its 1 turns: nothing", "report limit", "announce idle"],
+        );
+}
+
+#[test]
+fn a_failed_model_ends_a_teammate_and_the_lead_is_told() {
+    Play::teammate().then(
+        Event::ModelFailed { reason: "no such model".to_owned() },
+        &[
+            "send idle no such model: nothing",
+            "write ended",
+            "announce failed",
+            "end failed (no such model): nothing",
+        ],
+    );
+}
+
+#[test]
+fn a_stopped_agent_ends_at_the_next_boundary() {
+    let stop = || Event::StopAsked { reason: "the run is over".to_owned() };
+    let end = ["write ended", "announce completed", "end completed (the run is over): ready"];
+    idle_teammate().then(stop(), &end);
+    let mut play = Play::teammate();
+    play.then(stop(), &[]).then(says("ready"), &["write assistant", "take mail"]).then(mail(&[]), &end);
+}
+
+#[test]
+fn a_subagent_reads_no_mail_and_ends_with_its_turn() {
+    let mut play = Play::of(Role::Subagent);
+    play.then(Event::Started { prompt: "look".to_owned() }, &["announce running", "write told", "call model"])
+        .then(calls(&[("a", "Read")]), &["write assistant", "judge a in default"])
+        .then(allowed("a"), &["run a {}"])
+        .then(done("a"), &["write result", "report a done", "call model"])
+        .then(says("found it"), &["write assistant", "end turn"])
+        .then(
+            Event::HookAnswered { keep_going: None },
+            &["announce completed", "end completed (no reason): found it"],
+        );
+}
+
+#[test]
+fn an_answer_without_a_word_ends_the_turn() {
+    let mut play = Play::teammate();
+    play.then(answer(Vec::new()), &["write assistant", "take mail"]).then(mail(&[]), &["end turn"]);
+}
+
+#[test]
+fn a_permission_of_the_lead_is_answered_without_mail() {
+    let mut play = Play::of(Role::Lead);
+    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
+        .then(mail(&[]), &["call model"])
+        .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(Event::Judged { call: "a".to_owned(), judgement: question() }, &["ask for a"])
+        .then(
+            Event::Answered { call: "a".to_owned(), grant: Grant::Allowed { input: None, updates: Vec::new() } },
+            &["write granted", "write began", "run a {}"],
+        );
+}

@@ -1,0 +1,356 @@
+//! The course of a run, as a pure state machine: when the lead is called, when it is reminded, when the team is shut
+//! down and in which steps, and when all is over. It knows states and names only; the loop carries its orders out.
+
+use std::collections::BTreeMap;
+
+use pitcrew_protocol::AgentName;
+
+use crate::agent::Status;
+
+/// Why a team is shut down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The work is done.
+    Finished,
+    /// The user said so.
+    Interrupted,
+    /// A limit was reached.
+    Limit(String),
+    /// The lead cannot go on.
+    LeadFailed(String),
+    /// The team was deleted by somebody else.
+    Gone,
+}
+
+impl Why {
+    /// The reason in words.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Finished => "the work is done".to_owned(),
+            Self::Interrupted => "the user stopped the run".to_owned(),
+            Self::Limit(reason) => reason.clone(),
+            Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
+            Self::Gone => "the team was deleted".to_owned(),
+        }
+    }
+
+    /// Whether a later run may go on where this one stops, so that nobody is taken out of the team who did not leave.
+    pub(super) fn is_resumable(&self) -> bool {
+        match self {
+            Self::Interrupted | Self::Limit(_) | Self::LeadFailed(_) => true,
+            Self::Finished | Self::Gone => false,
+        }
+    }
+}
+
+/// Something that the course of a run depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum News {
+    /// A teammate was started.
+    Joined(AgentName),
+    /// An agent's state changed, or was told once more.
+    Announced(AgentName, Status),
+    /// A teammate is no more.
+    Left(AgentName),
+    /// The lead is no more.
+    LeadEnded(Status, Option<String>),
+    /// A look around found nothing unread.
+    AllQuiet,
+    /// The run is to end.
+    EndAsked(Why),
+    /// The time for the present step of the shutdown is over.
+    GraceOver,
+}
+
+/// Something the loop is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// See whether there is unread mail anywhere; answered by [`News::AllQuiet`] if not.
+    LookAround,
+    /// Call the lead; it starts a turn, or announces once more that it is idle.
+    WakeLead,
+    /// Remind the lead to shut its team down.
+    Remind(Vec<AgentName>),
+    /// Ask every teammate to shut down, and start the grace.
+    AskToShutDown(Vec<AgentName>),
+    /// End every teammate for good, and start the grace.
+    Kill(Vec<AgentName>),
+    /// Drop every teammate where it stands, so that it can be resumed.
+    Drop(Vec<AgentName>),
+    /// Let the lead end at its next boundary, and start the grace.
+    EndLead(String),
+    /// Drop the lead.
+    DropLead,
+    /// All is over.
+    Finish,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Working,
+    Asking,
+    Stopping,
+    EndingLead,
+    Over,
+}
+
+/// The course of one run.
+#[derive(Debug)]
+pub(super) struct Course {
+    phase: Phase,
+    lead: AgentName,
+    lead_status: Status,
+    mates: BTreeMap<AgentName, Status>,
+    /// The lead was called since anything changed, and had nothing to do.
+    lead_has_looked: bool,
+    is_calling: bool,
+    was_reminded: bool,
+    why: Option<Why>,
+}
+
+impl Course {
+    pub(super) fn new(lead: AgentName) -> Self {
+        Self {
+            phase: Phase::Working,
+            lead,
+            lead_status: Status::Pending,
+            mates: BTreeMap::new(),
+            lead_has_looked: false,
+            is_calling: false,
+            was_reminded: false,
+            why: None,
+        }
+    }
+
+    /// Why the team is being shut down, once it is.
+    pub(super) fn why(&self) -> Option<&Why> {
+        self.why.as_ref()
+    }
+
+    /// How many teammates there are.
+    pub(super) fn mates(&self) -> usize {
+        self.mates.len()
+    }
+
+    /// Takes the news and answers with what is to be done, in order.
+    #[must_use]
+    pub(super) fn hear(&mut self, news: News) -> Vec<Order> {
+        match news {
+            News::Joined(name) => {
+                self.mates.insert(name, Status::Pending);
+                self.lead_has_looked = false;
+                Vec::new()
+            }
+            News::Announced(name, status) => self.announced(&name, status),
+            News::Left(name) => {
+                self.mates.remove(&name);
+                self.lead_has_looked = false;
+                self.after_a_loss()
+            }
+            News::LeadEnded(status, reason) => self.lead_ended(status, reason),
+            News::AllQuiet => self.quiet(),
+            News::EndAsked(why) => self.shut_down(why),
+            News::GraceOver => self.grace_over(),
+        }
+    }
+
+    fn announced(&mut self, name: &AgentName, status: Status) -> Vec<Order> {
+        if *name == self.lead {
+            self.lead_has_looked = status == Status::Idle && std::mem::take(&mut self.is_calling);
+            self.lead_status = status;
+        } else if let Some(known) = self.mates.get_mut(name) {
+            *known = status;
+            self.lead_has_looked = false;
+        }
+        self.look_around()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let rests = |status: &Status| matches!(status, Status::Idle | Status::AwaitingPlanApproval);
+        self.phase == Phase::Working && self.lead_status == Status::Idle && self.mates.values().all(rests)
+    }
+
+    fn look_around(&self) -> Vec<Order> {
+        if self.is_at_rest() && !self.is_calling { vec![Order::LookAround] } else { Vec::new() }
+    }
+
+    fn quiet(&mut self) -> Vec<Order> {
+        if !self.is_at_rest() || self.is_calling {
+            return Vec::new();
+        }
+        if !self.lead_has_looked {
+            self.is_calling = true;
+            return vec![Order::WakeLead];
+        }
+        if self.mates.is_empty() || self.was_reminded {
+            return self.shut_down(Why::Finished);
+        }
+        self.was_reminded = true;
+        self.lead_has_looked = false;
+        vec![Order::Remind(self.names())]
+    }
+
+    fn names(&self) -> Vec<AgentName> {
+        self.mates.keys().cloned().collect()
+    }
+
+    fn shut_down(&mut self, why: Why) -> Vec<Order> {
+        if self.phase != Phase::Working {
+            return Vec::new();
+        }
+        let drops = matches!(why, Why::LeadFailed(_) | Why::Gone);
+        self.why = Some(why);
+        self.phase = if drops { Phase::Stopping } else { Phase::Asking };
+        if self.mates.is_empty() {
+            return self.after_a_loss();
+        }
+        vec![if drops { Order::Drop(self.names()) } else { Order::AskToShutDown(self.names()) }]
+    }
+
+    /// Goes on with a shutdown when the last teammate has left.
+    fn after_a_loss(&mut self) -> Vec<Order> {
+        match self.phase {
+            Phase::Working => self.look_around(),
+            Phase::Asking | Phase::Stopping if self.mates.is_empty() => {
+                if self.lead_status.is_over() {
+                    return self.finish();
+                }
+                self.phase = Phase::EndingLead;
+                vec![Order::EndLead(self.why.as_ref().map(Why::in_words).unwrap_or_default())]
+            }
+            Phase::Asking | Phase::Stopping | Phase::EndingLead | Phase::Over => Vec::new(),
+        }
+    }
+
+    fn grace_over(&mut self) -> Vec<Order> {
+        match self.phase {
+            Phase::Asking => {
+                self.phase = Phase::Stopping;
+                let is_resumable = self.why.as_ref().is_some_and(Why::is_resumable);
+                vec![if is_resumable { Order::Drop(self.names()) } else { Order::Kill(self.names()) }]
+            }
+            Phase::Stopping => vec![Order::Drop(self.names())],
+            Phase::EndingLead => vec![Order::DropLead],
+            Phase::Working | Phase::Over => Vec::new(),
+        }
+    }
+
+    fn lead_ended(&mut self, status: Status, reason: Option<String>) -> Vec<Order> {
+        self.lead_status = if status.is_over() { status } else { Status::Killed };
+        match self.phase {
+            Phase::Working => self.shut_down(Why::LeadFailed(reason.unwrap_or_else(|| format!("it {status}")))),
+            Phase::Asking | Phase::Stopping => self.after_a_loss(),
+            Phase::EndingLead => self.finish(),
+            Phase::Over => Vec::new(),
+        }
+    }
+
+    fn finish(&mut self) -> Vec<Order> {
+        self.phase = Phase::Over;
+        vec![Order::Finish]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(name: &str) -> AgentName {
+        AgentName::new(name).unwrap()
+    }
+
+    fn told(who: &str, status: Status) -> News {
+        News::Announced(name(who), status)
+    }
+
+    struct Play(Course);
+
+    impl Play {
+        fn new(mates: &[&str]) -> Self {
+            let mut play = Self(Course::new(AgentName::lead()));
+            play.then(told("team-lead", Status::Active), &[]);
+            for mate in mates {
+                play.then(News::Joined(name(mate)), &[]).then(told(mate, Status::Active), &[]);
+            }
+            play
+        }
+
+        #[track_caller]
+        fn then(&mut self, news: News, orders: &[Order]) -> &mut Self {
+            assert_eq!(self.0.hear(news), orders);
+            self
+        }
+    }
+
+    #[test]
+    fn a_lead_alone_ends_with_its_turn_when_it_has_no_mail() {
+        Play::new(&[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::EndLead("the work is done".to_owned())])
+            .then(News::LeadEnded(Status::Completed, None), &[Order::Finish]);
+    }
+
+    #[test]
+    fn a_lead_that_ends_its_turn_while_a_teammate_works_waits() {
+        Play::new(&["bob"])
+            .then(told("team-lead", Status::Idle), &[])
+            .then(told("bob", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead])
+            .then(told("team-lead", Status::Active), &[]);
+    }
+
+    #[test]
+    fn a_lead_that_forgets_its_team_is_reminded_once_and_then_the_team_is_shut_down() {
+        let bob = || vec![name("bob")];
+        let mut play = Play::new(&["bob"]);
+        play.then(told("bob", Status::Idle), &[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::Remind(bob())])
+            .then(told("team-lead", Status::Active), &[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::AskToShutDown(bob())])
+            .then(News::GraceOver, &[Order::Kill(bob())])
+            .then(News::Left(name("bob")), &[Order::EndLead("the work is done".to_owned())])
+            .then(News::LeadEnded(Status::Completed, None), &[Order::Finish]);
+    }
+
+    #[test]
+    fn what_changes_after_the_lead_has_looked_makes_it_look_again() {
+        Play::new(&["bob"])
+            .then(told("bob", Status::Idle), &[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead])
+            .then(told("bob", Status::Active), &[])
+            .then(told("team-lead", Status::Idle), &[])
+            .then(told("bob", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead]);
+    }
+
+    #[test]
+    fn a_stopped_run_drops_who_does_not_answer_so_that_it_can_be_resumed() {
+        let both = || vec![name("ann"), name("bob")];
+        Play::new(&["ann", "bob"])
+            .then(News::EndAsked(Why::Interrupted), &[Order::AskToShutDown(both())])
+            .then(News::EndAsked(Why::Limit("too much".to_owned())), &[])
+            .then(News::Left(name("ann")), &[])
+            .then(News::GraceOver, &[Order::Drop(vec![name("bob")])])
+            .then(News::Left(name("bob")), &[Order::EndLead("the user stopped the run".to_owned())])
+            .then(News::GraceOver, &[Order::DropLead])
+            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
+    }
+
+    #[test]
+    fn without_a_lead_nobody_goes_on() {
+        Play::new(&["bob"])
+            .then(News::LeadEnded(Status::Failed, Some("no key".to_owned())), &[Order::Drop(vec![name("bob")])])
+            .then(News::Left(name("bob")), &[Order::Finish]);
+        Play::new(&[]).then(News::LeadEnded(Status::Failed, Some("no key".to_owned())), &[Order::Finish]);
+    }
+}

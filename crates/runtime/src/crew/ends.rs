@@ -1,0 +1,205 @@
+//! How agents end, and what follows from it: for the team, for the lead, for their worktrees, for the limits.
+
+use std::path::Path;
+
+use pitcrew_model::Usage;
+use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, LEAD_NAME, TaskId, TeammateTerminated, render};
+use pitcrew_team::Actor;
+use pitcrew_team::store::Event as Noted;
+
+use super::course::{News, Why};
+use super::team_loop::{Hand, Part, TeamLoop};
+use crate::agent::{Event, Status};
+use crate::driver::{chain, output_file, task_notification};
+use crate::run::KeptWorktree;
+use crate::tools::ToolOutcome;
+use crate::worktree::{Finished, Worktrees};
+
+impl TeamLoop {
+    /// Notes the state of a member in the journal.
+    pub(super) async fn note_state(&mut self, agent: &AgentName, status: Status, detail: Option<String>) {
+        let changed = Noted::MemberChanged { member: agent.clone(), state: status.as_str().to_owned(), detail };
+        self.quarters.team.note([changed]).await;
+    }
+
+    /// Counts a model call, and sees whether the run has become too dear.
+    pub(super) async fn spent(
+        &mut self,
+        agent: &AgentName,
+        model: String,
+        usage: Usage,
+        cost_usd: Option<f64>,
+    ) -> Vec<News> {
+        if let Some(hand) = self.crew.get_mut(agent) {
+            hand.turns += 1;
+        }
+        let input_tokens = usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens;
+        let turn = Noted::TurnEnded {
+            member: agent.clone(),
+            model: model.clone(),
+            input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_usd,
+        };
+        self.quarters.team.note([turn]).await;
+        self.ledger.spend(agent, model, usage, cost_usd);
+        match self.limits.max_cost_usd {
+            Some(most) if self.ledger.cost_usd() >= most => {
+                vec![News::EndAsked(Why::Limit(format!("the run has cost its ${most:.2}")))]
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Takes note of an agent's end.
+    pub(super) async fn ended(
+        &mut self,
+        agent: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        text: Option<String>,
+    ) -> Vec<News> {
+        let account = self.ledger.of(agent);
+        (account.state, account.reason) = (status, reason.clone());
+        let Some(Hand { part, .. }) = self.crew.remove(agent) else { return Vec::new() };
+        match part {
+            Part::Lead => {
+                self.note_state(agent, status, reason.clone()).await;
+                self.lead_text = text;
+                self.drop_errands();
+                vec![News::LeadEnded(status, reason)]
+            }
+            Part::Errand(answer) => {
+                let outcome = match (status, text) {
+                    (Status::Completed, Some(text)) => {
+                        let content = serde_json::json!([{"type": "text", "text": text}]);
+                        ToolOutcome::done(text, serde_json::json!({"status": "completed", "content": content}))
+                    }
+                    (Status::Completed, None) => ToolOutcome::failed("the subagent ended without a word"),
+                    (_, _) => ToolOutcome::failed(reason.unwrap_or_else(|| "the subagent was stopped".to_owned())),
+                };
+                // The only error is that the call is not waited for any more.
+                let _not_waited_for = answer.send(outcome);
+                Vec::new()
+            }
+            Part::Teammate { worktree } => {
+                self.note_state(agent, status, reason.clone()).await;
+                self.retire(agent, status, reason, worktree.as_deref()).await;
+                vec![News::Left(agent.clone())]
+            }
+        }
+    }
+
+    /// Takes note that an agent was dropped where it stood. It stays in the team, for the next run.
+    pub(super) async fn dropped(&mut self, agent: &AgentName) -> Vec<News> {
+        self.ledger.of(agent).reason = Some("it was stopped, and can be resumed".to_owned());
+        self.ledger.of(agent).state = Status::Killed;
+        match self.crew.remove(agent).map(|hand| hand.part) {
+            None => Vec::new(),
+            Some(Part::Lead) => {
+                self.drop_errands();
+                vec![News::LeadEnded(Status::Killed, None)]
+            }
+            Some(Part::Errand(answer)) => {
+                let _not_waited_for = answer.send(ToolOutcome::interrupted());
+                Vec::new()
+            }
+            Some(Part::Teammate { worktree }) => {
+                if self.course.why().is_none_or(|why| !why.is_resumable()) && !self.wakers.was_killed {
+                    self.retire(agent, Status::Killed, Some("it did not end in time".to_owned()), worktree.as_deref())
+                        .await;
+                }
+                vec![News::Left(agent.clone())]
+            }
+        }
+    }
+
+    fn drop_errands(&self) {
+        let errands = self.crew.values().filter(|hand| matches!(hand.part, Part::Errand(_)));
+        errands.for_each(|hand| hand.link.cancel());
+    }
+
+    /// Takes a teammate out of the team: its tasks go back to the pool, its worktree is cleared away or kept, and the lead
+    /// is told.
+    pub(super) async fn retire(
+        &mut self,
+        name: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        worktree: Option<&Path>,
+    ) {
+        let mut told = Vec::new();
+        match self.quarters.team.remove_member(&Actor::Lead, name).await {
+            Ok(removed) => told.extend(released(&removed.released)),
+            Err(error) => tracing::warn!(agent = %name, %error, "a member that ended was not removed"),
+        }
+        if let Some(path) = worktree {
+            told.extend(self.clear_worktree(name, path).await);
+        }
+        if self.course.why().is_some() || name.as_str() == LEAD_NAME {
+            return;
+        }
+        let team = &self.quarters.team;
+        let (message, verb) = match status {
+            Status::Failed => {
+                let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
+                (format!("Teammate \"{name}\" failed: {reason}"), "has failed")
+            }
+            Status::Killed => (format!("Teammate \"{name}\" was stopped."), "was stopped"),
+            Status::Completed
+            | Status::Pending
+            | Status::Active
+            | Status::Idle
+            | Status::AwaitingPlanApproval
+            | Status::ShutdownRequested => (format!("Teammate \"{name}\" completed their task."), "has shut down"),
+        };
+        told.insert(0, format!("{name} {verb}."));
+        let goodbye = terminated(&told.join(" "));
+        let notice = task_notification(name.as_str(), &output_file(team, name), status.as_str(), &message);
+        self.tell_lead(Event::Told { text: format!("{goodbye}\n\n{notice}") });
+    }
+
+    async fn clear_worktree(&mut self, name: &AgentName, path: &Path) -> Option<String> {
+        let worktrees = self.worktrees();
+        let finished = match worktrees.open(path).await {
+            Ok(worktree) => worktrees.finish(&worktree).await.map(|finished| (worktree, finished)),
+            Err(error) => Err(error),
+        };
+        match finished {
+            Ok((_, Finished::Removed)) => None,
+            Ok((worktree, Finished::Kept { reason })) => {
+                let reason = reason.to_string();
+                let text = format!("Its worktree {} was kept: {reason}.", path.display());
+                let kept = KeptWorktree { agent: name.clone(), path: worktree.path, branch: worktree.branch, reason };
+                self.kept.push(kept);
+                Some(text)
+            }
+            Err(error) => {
+                self.warn(format!("the worktree of {name} was not cleared away: {}", chain(&error))).await;
+                None
+            }
+        }
+    }
+
+    /// The worktrees of this run. They stand outside the checkout, below the root.
+    pub(super) fn worktrees(&self) -> Worktrees {
+        let folder = self.quarters.root.join("pitcrew").join("worktrees");
+        Worktrees::new(&self.quarters.cwd, folder)
+    }
+}
+
+fn released(tasks: &[TaskId]) -> Option<String> {
+    let ids: Vec<String> = tasks.iter().map(|id| format!("#{id}")).collect();
+    (!ids.is_empty()).then(|| format!("Back in the pool, without an owner: {}.", ids.join(", ")))
+}
+
+/// The `teammate_terminated` frame as the lead's conversation takes it; it goes into no file.
+fn terminated(message: &str) -> String {
+    let frame = Frame::from(TeammateTerminated {
+        kind: TeammateTerminated::TYPE.into(),
+        message: message.to_owned(),
+        foreign: Foreign::default(),
+    });
+    let text = frame.to_text().unwrap_or_else(|_| message.to_owned());
+    render(&[Injected { from: "system".to_owned(), color: None, summary: None, text }])
+}

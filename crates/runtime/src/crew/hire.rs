@@ -1,0 +1,145 @@
+//! Putting an agent together: its seat, its gate, its machine.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_model::Model;
+use pitcrew_protocol::AgentName;
+use pitcrew_team::Actor;
+use pitcrew_team::store::LogName;
+use tokio_util::sync::CancellationToken;
+
+use super::desk::lead_tools;
+use super::quarters::Quarters;
+use super::wake::Desk;
+use crate::agent::{Agent, Profile, Role};
+use crate::definitions::AgentDefinition;
+use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, link};
+use crate::gate::PermissionMode;
+use crate::team_tools::{exit_plan_mode, team_tools};
+use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
+use crate::transcript::Conversation;
+
+/// The tools whose calls the team knows by their key, so that they may be made again after a crash.
+const REPEATABLE: [&str; 12] = [
+    "TeamCreate",
+    "TeamDelete",
+    "Task",
+    "Agent",
+    "TaskCreate",
+    "TaskGet",
+    "TaskUpdate",
+    "TaskList",
+    "TaskStop",
+    "SendMessage",
+    "ExitPlanMode",
+    "BashOutput",
+];
+
+/// An agent that is to be started.
+pub(super) struct Hire {
+    pub(super) name: AgentName,
+    pub(super) role: Role,
+    pub(super) definition: Option<AgentDefinition>,
+    pub(super) model: Arc<dyn Model>,
+    pub(super) mode: PermissionMode,
+    pub(super) cwd: PathBuf,
+    pub(super) parent_call: Option<String>,
+    pub(super) max_turns: Option<u32>,
+    pub(super) prompt: String,
+    pub(super) cancel: CancellationToken,
+}
+
+/// An agent that is ready to be started.
+pub(super) struct Hired {
+    pub(super) driver: Driver,
+    pub(super) start: Start,
+    pub(super) link: Link,
+    pub(super) conversation_turns: u32,
+    pub(super) tools: Vec<String>,
+}
+
+impl Quarters {
+    /// Puts an agent together, with the conversation it had if it had one.
+    ///
+    /// # Errors
+    /// When its transcript cannot be read.
+    pub(super) async fn hire(&mut self, hire: Hire, desk: &Desk) -> Result<Hired, LogError> {
+        let (log, conversation) = match hire.role {
+            Role::Lead | Role::Teammate => Log::open(&self.team, &hire.name).await?,
+            Role::Subagent => (Log::unkept(&self.team, &hire.name), Conversation::default()),
+        };
+        let is_new = conversation == Conversation::default();
+        let conversation_turns = conversation.turns();
+        let tools = self.tools_of(&hire, desk);
+        let names = |wanted: &dyn Fn(&dyn Tool) -> bool| {
+            tools.iter().filter(|tool| wanted(tool.as_ref())).map(|tool| tool.name().to_owned()).collect()
+        };
+        let profile = Profile {
+            name: hire.name.clone(),
+            role: hire.role,
+            max_turns: hire.max_turns,
+            read_only: names(&|tool| tool.is_read_only()),
+            repeatable: REPEATABLE.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let tool_names = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        let start = if is_new { Start::New(hire.prompt.clone()) } else { Start::Resumed };
+        let (link, wire) = link(hire.cancel.clone());
+        let agent = Agent::new(profile, hire.mode, conversation);
+        let seat = self.seat(hire, tools);
+        let driver = Driver::new(agent, seat, self.gate.clone(), log, wire);
+        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names })
+    }
+
+    fn seat(&mut self, hire: Hire, tools: Toolbox) -> Seat {
+        let backend = self.team.backend().clone();
+        let parts = self.system(&hire.name, hire.role, hire.definition.as_ref(), &hire.cwd);
+        Seat {
+            role: hire.role,
+            agent_type: hire.definition.map(|definition| definition.name),
+            parent_call: hire.parent_call,
+            team: self.team.clone(),
+            model: hire.model,
+            tools,
+            hooks: self.hooks.clone(),
+            context: ToolContext {
+                cwd: hire.cwd,
+                env: self.env.clone(),
+                call: String::new(),
+                cancel: hire.cancel,
+                reads: ReadLog::new(self.locks.clone()),
+                shells: Shells::new(self.shells_folder(&hire.name)),
+                limits: ToolLimits::default(),
+            },
+            system: System { parts, tasks: self.root.join("tasks").join(self.team.dir().as_str()).to_string_lossy().into() },
+            plan_file: self.plan_file(&hire.name),
+            transcript_file: backend.log_file(self.team.dir(), &LogName::Transcript(hire.name.clone())),
+            prices: self.prices.clone(),
+            session_id: self.session_id.clone(),
+            sink: self.sink.clone(),
+            reports: self.reports.clone(),
+            name: hire.name,
+        }
+    }
+
+    fn tools_of(&self, hire: &Hire, desk: &Desk) -> Toolbox {
+        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        match hire.role {
+            Role::Lead if self.has_team_tools => {
+                tools.extend(lead_tools(desk));
+                tools.extend(team_tools(&self.team, &Actor::Lead));
+            }
+            Role::Teammate => {
+                tools.extend(team_tools(&self.team, &Actor::Member(hire.name.clone())));
+                tools.push(exit_plan_mode(&self.team, &hire.name, self.plan_file(&hire.name)));
+            }
+            Role::Lead | Role::Subagent => {}
+        }
+        let team_tools = tools.len();
+        tools.extend(plain_tools());
+        let is_allowed = |(at, tool): &(usize, Arc<dyn Tool>)| {
+            *at < team_tools || hire.definition.as_ref().is_none_or(|definition| definition.has_tool(tool.name()))
+        };
+        Toolbox::new(tools.into_iter().enumerate().filter(is_allowed).map(|(_, tool)| tool))
+    }
+}

@@ -1,0 +1,355 @@
+//! What the lead's own tools ask for: a team, teammates, subagents, and their end.
+
+use std::path::PathBuf;
+
+use pitcrew_protocol::{AgentName, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated, render};
+use pitcrew_team::{Actor, SpawnMember};
+use tokio::sync::oneshot;
+
+use super::course::News;
+use super::hire::Hire;
+use super::team_loop::{Adopted, Hand, Part, TeamLoop};
+use super::wake::{Request, Wish};
+use crate::agent::{Event, Role, Status};
+use crate::definitions::AgentDefinition;
+use crate::driver::chain;
+use crate::events::{AgentStarted, RunEvent};
+use crate::gate::PermissionMode;
+use crate::team_tools::{answer, refusal};
+use crate::tools::ToolOutcome;
+
+/// The agent type of a spawn that names none.
+const DEFAULT_TYPE: &str = "general-purpose";
+
+/// What a definition says in place of a model's name when it wants the lead's.
+const INHERIT: &str = "inherit";
+
+impl TeamLoop {
+    pub(super) async fn requested(&mut self, request: Request) -> Vec<News> {
+        let Request { wish, answer: reply } = request;
+        let (outcome, news) = match wish {
+            Wish::TeamCreate(input) => (self.adopt(&input), Vec::new()),
+            Wish::TeamDelete => (self.delete().await, Vec::new()),
+            Wish::Stop { name } => (self.stop_teammate(&name), Vec::new()),
+            Wish::Spawn { input, .. } if input.name.is_none() => match self.send_out(input, reply).await {
+                Ok(()) => return Vec::new(),
+                Err((reply, outcome)) => {
+                    let _not_waited_for = reply.send(outcome);
+                    return Vec::new();
+                }
+            },
+            Wish::Spawn { input, call } => match self.spawn(input, call).await {
+                Ok((outcome, news)) => (outcome, news),
+                Err(outcome) => (outcome, Vec::new()),
+            },
+        };
+        // The only error is that the call is not waited for any more.
+        let _not_waited_for = reply.send(outcome);
+        news
+    }
+
+    /// The run made its team at the start; the lead's first TeamCreate makes it its own, whatever name it asks for.
+    fn adopt(&mut self, _input: &TeamCreateInput) -> ToolOutcome {
+        let team = &self.quarters.team;
+        match self.adopted {
+            Adopted::NotYet => {
+                self.adopted = Adopted::Yes;
+                let created = TeamCreated {
+                    team_name: team.name().to_string(),
+                    team_file_path: team.file().display().to_string(),
+                    lead_agent_id: AgentName::lead().id_in(team.name()).to_string(),
+                };
+                answer(&created.into())
+            }
+            Adopted::Yes => ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name())),
+            Adopted::Deleted => ToolOutcome::failed(format!(
+                "The team \"{}\" of this run is deleted, and a run has one team. Give your final answer.",
+                team.name()
+            )),
+        }
+    }
+
+    async fn delete(&mut self) -> ToolOutcome {
+        let before = std::mem::replace(&mut self.adopted, Adopted::Deleted);
+        let deleted = match before {
+            Adopted::Deleted => {
+                return answer(&pitcrew_protocol::TeamDeleted::done(self.quarters.team.name().as_str()).into());
+            }
+            Adopted::NotYet | Adopted::Yes => self.quarters.team.delete(&Actor::Lead).await,
+        };
+        if !deleted.as_ref().is_ok_and(|deleted| deleted.success) {
+            self.adopted = before;
+        }
+        match deleted {
+            Ok(deleted) => answer(&deleted.into()),
+            Err(error) => refusal(&error),
+        }
+    }
+
+    fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
+        let wanted = id.split_once('@').map_or(id, |(name, _)| name).to_lowercase();
+        let found = self.crew.iter().find(|(name, hand)| {
+            matches!(hand.part, Part::Teammate { .. }) && name.as_str().to_lowercase() == wanted
+        });
+        match found {
+            Some((name, hand)) => {
+                hand.link.tell(Event::Killed { reason: "the lead stopped it".to_owned() });
+                ToolOutcome::done(format!("Stopped teammate {name}."), serde_json::json!({"task_id": id}))
+            }
+            None => ToolOutcome::refused(format_args!("No command in the background and no teammate is called {id}")),
+        }
+    }
+
+    async fn spawn(&mut self, input: SpawnInput, call: String) -> Result<(ToolOutcome, Vec<News>), ToolOutcome> {
+        self.may_spawn(&input)?;
+        let definition = self.definition(&input)?;
+        let mode = self.mode_of(&input, &definition)?;
+        let model = self.model_of(&input, &definition);
+        let opened = self.quarters.model(&model);
+        opened.map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(&error))))?;
+        let spawn = SpawnMember {
+            name: input.name.clone().unwrap_or_default(),
+            agent_type: definition.name.clone(),
+            model,
+            prompt: input.prompt.clone(),
+            plan_mode_required: mode == PermissionMode::Plan,
+            cwd: self.quarters.cwd.to_string_lossy().into_owned(),
+            mode: Some(mode.as_str().to_owned()),
+            backend_type: None,
+            worktree_path: None,
+            call: Some(call),
+        };
+        let mut member = self.quarters.team.spawn(spawn).await.map_err(|error| refusal(&error))?;
+        let spawned = spawned(&member, self.quarters.team.name().as_str(), &input);
+        if self.crew.contains_key(&member.name) {
+            return Ok((answer(&spawned.into()), Vec::new()));
+        }
+        if input.isolation.as_deref() == Some("worktree") && member.worktree_path.is_none() {
+            self.isolate(&mut member).await?;
+        }
+        let prompt = render(&[Injected {
+            from: LEAD_NAME.to_owned(),
+            color: None,
+            summary: Some(input.description.clone()),
+            text: input.prompt.clone(),
+        }]);
+        let news = match self.start_teammate(&member, prompt, input.max_turns).await {
+            Ok(news) => news,
+            Err(reason) => {
+                self.retire(&member.name, Status::Failed, Some(reason.clone()), None).await;
+                return Err(ToolOutcome::refused(reason));
+            }
+        };
+        Ok((answer(&spawned.into()), news))
+    }
+
+    fn may_spawn(&self, input: &SpawnInput) -> Result<(), ToolOutcome> {
+        if let Some(why) = self.course.why() {
+            return Err(ToolOutcome::refused(format_args!("Nobody can be spawned any more: {}", why.in_words())));
+        }
+        if self.adopted == Adopted::Deleted {
+            return Err(ToolOutcome::refused("The team is deleted"));
+        }
+        let team = self.quarters.team.name().as_str();
+        if let Some(asked) = input.team_name.as_deref()
+            && pitcrew_protocol::TeamDir::of(asked) != *self.quarters.team.dir()
+        {
+            return Err(ToolOutcome::refused(format_args!("You lead the team \"{team}\", not \"{asked}\"")));
+        }
+        match self.limits.max_teammates {
+            Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => Err(ToolOutcome::refused(
+                format_args!("There are {most} teammates, as many as this run may have; shut one down first"),
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn definition(&self, input: &SpawnInput) -> Result<AgentDefinition, ToolOutcome> {
+        let name = input.subagent_type.as_deref().unwrap_or(DEFAULT_TYPE);
+        self.quarters.definitions.get(name).cloned().map_err(|error| ToolOutcome::refused(error))
+    }
+
+    /// The mode a new agent starts in: as asked, as its definition says, or the run's; planning and delegating are not
+    /// handed down.
+    fn mode_of(&self, input: &SpawnInput, definition: &AgentDefinition) -> Result<PermissionMode, ToolOutcome> {
+        if let Some(asked) = &input.mode {
+            let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
+            let mode = mode.ok_or_else(|| ToolOutcome::refused(format_args!("There is no permission mode {asked}")))?;
+            return self.no_freer(mode);
+        }
+        if let Some(mode) = definition.permission_mode {
+            return self.no_freer(mode);
+        }
+        Ok(match self.quarters.mode {
+            PermissionMode::Plan | PermissionMode::Delegate => PermissionMode::Default,
+            mode @ (PermissionMode::Default
+            | PermissionMode::AcceptEdits
+            | PermissionMode::DontAsk
+            | PermissionMode::BypassPermissions) => mode,
+        })
+    }
+
+    /// A lead cannot give away more than it was given: everything without asking is the user's to say.
+    fn no_freer(&self, mode: PermissionMode) -> Result<PermissionMode, ToolOutcome> {
+        if mode == PermissionMode::BypassPermissions && self.quarters.mode != PermissionMode::BypassPermissions {
+            return Err(ToolOutcome::refused("Only the user can let an agent bypass permissions"));
+        }
+        Ok(mode)
+    }
+
+    fn model_of(&self, input: &SpawnInput, definition: &AgentDefinition) -> String {
+        let named = input.model.as_ref().or(definition.model.as_ref()).filter(|name| *name != INHERIT);
+        named.unwrap_or(&self.quarters.model_name).clone()
+    }
+
+    async fn isolate(&mut self, member: &mut Member) -> Result<(), ToolOutcome> {
+        let team = self.quarters.team.clone();
+        let made = self.worktrees().create(team.dir().as_str(), member.name.inbox_file().as_str()).await;
+        let worktree = match made {
+            Ok(worktree) => worktree,
+            Err(error) => {
+                let reason = format!("a worktree for {} cannot be made: {}", member.name, chain(&error));
+                self.retire(&member.name, Status::Failed, Some(reason.clone()), None).await;
+                return Err(ToolOutcome::refused(reason));
+            }
+        };
+        let path = worktree.path.to_string_lossy().into_owned();
+        member.worktree_path = Some(path.clone());
+        if let Err(error) = team.set_worktree(&member.name, Some(&path)).await {
+            self.retire(&member.name, Status::Failed, Some(chain(&error)), Some(&worktree.path)).await;
+            return Err(refusal(&error));
+        }
+        Ok(())
+    }
+
+    /// Starts a member's agent, or lets it go on from its transcript.
+    pub(super) async fn start_teammate(
+        &mut self,
+        member: &Member,
+        prompt: String,
+        max_turns: Option<u32>,
+    ) -> Result<Vec<News>, String> {
+        let agent_type = member.agent_type.as_deref().unwrap_or(DEFAULT_TYPE);
+        let definition = self.quarters.definitions.get(agent_type).cloned().ok();
+        let model_name = member.model.clone().unwrap_or_else(|| self.quarters.model_name.clone());
+        let model = self.quarters.model(&model_name).map_err(|error| chain(&error))?;
+        let worktree = member.worktree_path.as_ref().map(PathBuf::from);
+        let home = member.cwd.as_ref().map_or_else(|| self.quarters.cwd.clone(), PathBuf::from);
+        let hire = Hire {
+            name: member.name.clone(),
+            role: Role::Teammate,
+            definition,
+            model,
+            mode: mode_of_member(member),
+            cwd: worktree.clone().unwrap_or(home),
+            parent_call: None,
+            max_turns: max_turns.into_iter().chain(self.limits.max_turns).min(),
+            prompt,
+            cancel: self.here.token(),
+        };
+        self.announce_start(&hire, member.agent_type.clone(), member.color.clone(), &model_name).await;
+        let hired = self.quarters.hire(hire, &self.desk).await.map_err(|error| chain(&error))?;
+        let hand = Hand {
+            link: hired.link,
+            part: Part::Teammate { worktree },
+            mode_in_config: member.mode.clone(),
+            turns: hired.conversation_turns,
+        };
+        self.crew.insert(member.name.clone(), hand);
+        self.here.start(&member.name, hired.driver, hired.start);
+        Ok(vec![News::Joined(member.name.clone())])
+    }
+
+    /// Sends out a subagent; its end answers the call.
+    async fn send_out(
+        &mut self,
+        input: SpawnInput,
+        reply: oneshot::Sender<ToolOutcome>,
+    ) -> Result<(), (oneshot::Sender<ToolOutcome>, ToolOutcome)> {
+        match self.hire_errand(input).await {
+            Ok((name, hired, turns)) => {
+                let hand = Hand { link: hired.link, part: Part::Errand(reply), mode_in_config: None, turns };
+                self.crew.insert(name.clone(), hand);
+                self.here.start(&name, hired.driver, hired.start);
+                Ok(())
+            }
+            Err(outcome) => Err((reply, outcome)),
+        }
+    }
+
+    async fn hire_errand(&mut self, input: SpawnInput) -> Result<(AgentName, super::hire::Hired, u32), ToolOutcome> {
+        let definition = self.definition(&input)?;
+        let mode = self.mode_of(&input, &definition)?;
+        let model_name = self.model_of(&input, &definition);
+        let opened = self.quarters.model(&model_name);
+        let model = opened
+            .map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model_name}: {}", chain(&error))))?;
+        let name = self.errand_name(&definition.name);
+        let agent_type = Some(definition.name.clone());
+        let hire = Hire {
+            name: name.clone(),
+            role: Role::Subagent,
+            definition: Some(definition),
+            model,
+            mode,
+            cwd: self.quarters.cwd.clone(),
+            parent_call: Some(input.description),
+            max_turns: input.max_turns.into_iter().chain(self.limits.max_turns).min(),
+            prompt: input.prompt,
+            cancel: self.here.token(),
+        };
+        self.announce_start(&hire, agent_type, None, &model_name).await;
+        let hired = self.quarters.hire(hire, &self.desk).await;
+        hired.map(|hired| (name, hired, 0)).map_err(|error| ToolOutcome::failed(chain(&error)))
+    }
+
+    /// A name that no agent of the run has: subagents are told apart by it, but nobody can write to them.
+    fn errand_name(&mut self, agent_type: &str) -> AgentName {
+        self.errands += 1;
+        AgentName::foreign(&format!("{agent_type}#{}", self.errands))
+    }
+
+    async fn announce_start(&mut self, hire: &Hire, agent_type: Option<String>, color: Option<String>, model: &str) {
+        self.ledger.open(&hire.name, agent_type.clone(), model);
+        let started = AgentStarted {
+            agent: hire.name.clone(),
+            parent_call: hire.parent_call.clone(),
+            agent_type,
+            model: model.to_owned(),
+            color,
+            cwd: hire.cwd.clone(),
+            mode: hire.mode,
+        };
+        self.quarters.sink.tell(RunEvent::AgentStarted(started)).await;
+    }
+}
+
+/// The mode a member works in: as set, else as spawned.
+pub(super) fn mode_of_member(member: &Member) -> PermissionMode {
+    let spawned = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.mode);
+    let named = |mode: String| serde_json::from_value(mode.into()).ok();
+    member.mode.clone().and_then(named).or_else(|| spawned.and_then(named)).unwrap_or_else(|| {
+        if member.plan_mode_required == Some(true) { PermissionMode::Plan } else { PermissionMode::Default }
+    })
+}
+
+fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {
+    let id = member.agent_id.as_ref().map(ToString::to_string).unwrap_or_default();
+    let place = member.tmux_pane_id.clone().unwrap_or_default();
+    Spawned {
+        status: Spawned::STATUS.to_owned(),
+        prompt: input.prompt.clone(),
+        teammate_id: id.clone(),
+        agent_id: id,
+        agent_type: member.agent_type.clone().unwrap_or_default(),
+        model: member.model.clone().unwrap_or_default(),
+        name: member.name.to_string(),
+        color: member.color.clone().unwrap_or_default(),
+        tmux_session_name: place.clone(),
+        tmux_window_name: place.clone(),
+        tmux_pane_id: place,
+        team_name: team.to_owned(),
+        is_splitpane: false,
+        plan_mode_required: member.plan_mode_required.unwrap_or(false),
+    }
+}

@@ -1,0 +1,302 @@
+//! From options to a running team, and from its end to an outcome.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures_util::stream::FuturesUnordered;
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render};
+use pitcrew_team::store::{Lease, LeaseHolder, StoreError};
+use pitcrew_team::{CreateTeam, OnTaken, Team};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::course::{Course, News, Why};
+use super::hire::Hire;
+use super::in_process::InProcess;
+use super::ledger::Ledger;
+use super::quarters::Quarters;
+use super::spawn::mode_of_member;
+use super::team_loop::{Adopted, Hand, Part, TeamLoop, Wakers};
+use super::wake::{Desk, REPORTS_WAITING};
+use crate::agent::{Event, Mail, Role};
+use crate::driver::{Sink, chain};
+use crate::events::{RunEvent, RunStarted};
+use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
+use crate::run::{Begin, RunEnd, RunError, RunHandle, RunOptions, RunOutcome, Stopper};
+
+/// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
+const EVENTS_WAITING: usize = 1024;
+
+/// Starts a run: makes or opens the team, takes its lease, and starts the lead and whoever else is a member.
+pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
+    let (team, config) = team_of(&options).await?;
+    let lease = lease_of(&team).await?;
+    let (events, received) = mpsc::channel(EVENTS_WAITING);
+    let (reports, reported) = mpsc::channel(REPORTS_WAITING);
+    let (desk, requests) = Desk::new();
+    let (limits, grace, begin) = (options.limits, options.shutdown_grace, options.begin.clone());
+    let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
+    let mut quarters = Quarters::new(team.clone(), options, Sink(events), reports)?;
+    let lead_model = quarters.model_name.clone();
+    let model = quarters.model(&lead_model).map_err(|source| RunError::Model { name: lead_model.clone(), source })?;
+    let stopper = Stopper::default();
+    let wakers = Wakers {
+        stopper: stopper.clone(),
+        reports: reported,
+        requests,
+        watch: Some(watch),
+        decisions: FuturesUnordered::new(),
+        grace: None,
+        was_stopped: false,
+        was_killed: false,
+    };
+    let mut team_loop = TeamLoop {
+        quarters,
+        desk,
+        course: Course::new(AgentName::lead()),
+        here: InProcess::default(),
+        crew: BTreeMap::new(),
+        ledger: Ledger::default(),
+        limits,
+        kept: Vec::new(),
+        lead_text: None,
+        adopted: Adopted::NotYet,
+        errands: 0,
+        wakers,
+        grace,
+        is_over: false,
+        _lease: lease,
+    };
+    let beginning = team_loop.hire_lead(&begin, model, &config).await?;
+    let (sender, outcome) = oneshot::channel();
+    let name = team.name().to_string();
+    let task = tokio::spawn(async move {
+        team_loop.begin(beginning, &config).await;
+        team_loop.run().await;
+        // The only error is that nobody waits for the outcome.
+        let _not_waited_for = sender.send(team_loop.close().await);
+    });
+    Ok(RunHandle { team: name, events: received, stopper, outcome, task: Some(task) })
+}
+
+async fn team_of(options: &RunOptions) -> Result<(Team, TeamConfig), RunError> {
+    let team = match &options.begin {
+        Begin::New { team, goal } => {
+            let description = goal.lines().next().map(|line| line.chars().take(200).collect());
+            let input = TeamCreateInput { team_name: team.clone(), description, agent_type: None };
+            let create = CreateTeam {
+                input,
+                cwd: options.cwd.to_string_lossy().into_owned(),
+                model: options.model.clone(),
+                session_id: options.session_id.clone(),
+                on_taken: OnTaken::Number,
+            };
+            options.teams.create(create).await?.0
+        }
+        Begin::Resume { team, .. } => options.teams.open(team).await?,
+    };
+    let config = team.config().await?;
+    Ok((team, config))
+}
+
+fn store_error(team: &Team, error: StoreError) -> RunError {
+    RunError::Store { team: team.name().to_string(), source: Box::new(error) }
+}
+
+async fn lease_of(team: &Team) -> Result<Lease, RunError> {
+    let holder = LeaseHolder {
+        pid: std::process::id(),
+        start_ticks: crate::process::own_start_ticks(),
+        since_ms: team.teams().now_ms(),
+    };
+    match team.backend().take_lease(team.dir(), &holder).await {
+        Ok(Ok(lease)) => Ok(lease),
+        Ok(Err(other)) => Err(RunError::Held { team: team.name().to_string(), pid: other.pid }),
+        Err(error) => Err(store_error(team, error)),
+    }
+}
+
+/// The lead, ready to be started.
+struct Beginning {
+    lead: super::hire::Hired,
+    started: RunStarted,
+    told: Option<String>,
+}
+
+impl TeamLoop {
+    async fn hire_lead(
+        &mut self,
+        begin: &Begin,
+        model: Arc<dyn pitcrew_model::Model>,
+        config: &TeamConfig,
+    ) -> Result<Beginning, RunError> {
+        let (goal, source) = match begin {
+            Begin::New { goal, .. } => (Some(goal.clone()), "startup"),
+            Begin::Resume { goal, .. } => (goal.clone(), "resume"),
+        };
+        let prompt = self.prompt_of(goal, source).await?;
+        let member = config.member(LEAD_NAME);
+        let mode_in_config = member.and_then(|member| member.mode.clone());
+        let mode = member.filter(|member| member.mode.is_some()).map_or(self.quarters.mode, mode_of_member);
+        let hire = Hire {
+            name: AgentName::lead(),
+            role: Role::Lead,
+            definition: None,
+            model,
+            mode,
+            cwd: self.quarters.cwd.clone(),
+            parent_call: None,
+            max_turns: self.limits.max_turns,
+            prompt: prompt.clone().unwrap_or_else(|| "Go on.".to_owned()),
+            cancel: self.here.token(),
+        };
+        let lead_model = self.quarters.model_name.clone();
+        self.ledger.open(&hire.name, member.and_then(|member| member.agent_type.clone()), &lead_model);
+        let lead = self.quarters.hire(hire, &self.desk).await;
+        let lead = lead.map_err(|error| RunError::Store {
+            team: self.quarters.team.name().to_string(),
+            source: Box::new(error),
+        })?;
+        let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
+        let hand = Hand { link: lead.link.clone(), part: Part::Lead, mode_in_config, turns: lead.conversation_turns };
+        self.crew.insert(AgentName::lead(), hand);
+        let started = RunStarted {
+            team: self.quarters.team.name().to_string(),
+            team_file: self.quarters.team.file(),
+            session_id: self.quarters.session_id.clone(),
+            cwd: self.quarters.cwd.clone(),
+            model: lead_model,
+            mode,
+            tools: lead.tools.clone(),
+            agents: self.quarters.definitions.iter().map(|definition| definition.name.clone()).collect(),
+            resumed: matches!(begin, Begin::Resume { .. }),
+        };
+        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed) })
+    }
+
+    /// The goal with what the hooks for a new session and a new prompt add.
+    async fn prompt_of(&mut self, goal: Option<String>, source: &str) -> Result<Option<String>, RunError> {
+        let mut added = Vec::new();
+        let mut kinds = vec![HookKind::SessionStart { source: source.to_owned() }];
+        kinds.extend(goal.clone().map(|prompt| HookKind::UserPromptSubmit { prompt }));
+        for kind in kinds {
+            let said = self.run_hooks(kind.clone()).await;
+            if let (HookKind::UserPromptSubmit { .. }, Some(reason)) = (&kind, said.feedback) {
+                return Err(RunError::Refused { reason });
+            }
+            added.extend(said.additional_context.iter().map(|text| reminder(&kind, text)));
+        }
+        Ok(goal.map(|goal| std::iter::once(goal).chain(added).collect::<Vec<_>>().join("\n\n")))
+    }
+
+    async fn run_hooks(&mut self, kind: HookKind) -> crate::hooks::HookOutcome {
+        let team = &self.quarters.team;
+        let transcript = pitcrew_team::store::LogName::Transcript(AgentName::lead());
+        let session = HookSession {
+            session_id: self.quarters.session_id.clone(),
+            transcript_path: team.backend().log_file(team.dir(), &transcript),
+            cwd: self.quarters.cwd.clone(),
+            permission_mode: self.quarters.mode,
+        };
+        self.quarters.hooks.run(&HookEvent { session, kind }, &CancellationToken::new()).await
+    }
+
+    /// Starts everybody: what a crash cut off is finished first, so that no agent sees half of it.
+    async fn begin(&mut self, beginning: Beginning, config: &TeamConfig) {
+        let Beginning { lead, started, told } = beginning;
+        let is_resumed = started.resumed;
+        self.quarters.sink.tell(RunEvent::Started(started)).await;
+        for text in self.quarters.warnings() {
+            self.warn(text).await;
+        }
+        let mut news = Vec::new();
+        if is_resumed {
+            self.finish_what_was_begun().await;
+            for member in config.teammates() {
+                news.extend(self.resume_teammate(member).await);
+            }
+        }
+        let link = lead.link.clone();
+        self.here.start(&AgentName::lead(), lead.driver, lead.start);
+        if let Some(text) = told {
+            link.tell(Event::Told { text });
+        }
+        if is_resumed {
+            news.extend(self.take_up_open_requests().await);
+        }
+        self.follow(news).await;
+    }
+
+    async fn finish_what_was_begun(&mut self) {
+        let team = self.quarters.team.clone();
+        let results = [
+            team.finish_removals().await.map(|_| ()),
+            team.finish_answers().await.map(|_| ()),
+            team.finish_assignments().await.map(|_| ()),
+        ];
+        for error in results.into_iter().filter_map(Result::err) {
+            self.warn(format!("something that a crash cut off cannot be finished: {}", chain(&error))).await;
+        }
+    }
+
+    async fn resume_teammate(&mut self, member: &Member) -> Vec<News> {
+        if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
+            self.warn(format!("{} does not run in this process and is left alone", member.name)).await;
+            return Vec::new();
+        }
+        let prompt = render(&[Injected {
+            from: LEAD_NAME.to_owned(),
+            color: None,
+            summary: None,
+            text: member.prompt.clone().unwrap_or_default(),
+        }]);
+        match self.start_teammate(member, prompt, None).await {
+            Ok(news) => news,
+            Err(reason) => {
+                self.warn(format!("{} cannot go on: {reason}", member.name)).await;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Permission requests that were marked read before a crash and never answered are decided now.
+    async fn take_up_open_requests(&mut self) -> Vec<News> {
+        let team = self.quarters.team.clone();
+        let (Ok(requests), Ok(mail)) = (team.requests().await, team.mail(&AgentName::lead()).await) else {
+            return Vec::new();
+        };
+        let mut news = Vec::new();
+        for mail in mail {
+            let Some(Frame::PermissionRequest(asked)) = &mail.frame else { continue };
+            let is_open = requests.get(&asked.request_id).is_some_and(|request| request.answer.is_none());
+            if is_open && mail.message.is_read() {
+                let mail = Mail { id: mail.id, from: mail.message.from, rendered: String::new(), frame: mail.frame };
+                news.extend(self.referred(mail).await);
+            }
+        }
+        news
+    }
+
+    /// Turns the end into the outcome.
+    async fn close(mut self) -> RunOutcome {
+        let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
+        let text = self.lead_text.clone();
+        let end = match self.course.why() {
+            _ if self.wakers.was_killed => RunEnd::Interrupted,
+            None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
+            Some(Why::Interrupted) => RunEnd::Interrupted,
+            Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text },
+            Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
+            Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
+        };
+        let (agents, unpriced) = self.ledger.close();
+        RunOutcome {
+            team: self.quarters.team.name().to_string(),
+            end,
+            agents,
+            unpriced,
+            kept: self.kept,
+            team_deleted: self.adopted == Adopted::Deleted,
+        }
+    }
+}

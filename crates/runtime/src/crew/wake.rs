@@ -1,0 +1,84 @@
+//! Everything that can wake the loop of a team: one closed enum.
+
+use pitcrew_protocol::{AgentName, SpawnInput, TeamCreateInput};
+use pitcrew_team::store::Change;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::driver::Report;
+use crate::tools::ToolOutcome;
+use crate::transcript::{Grant, ToolCall};
+
+/// Requests of tools that wait for the loop. Each blocks its caller, so there are never more than agents.
+pub(super) const REQUESTS_WAITING: usize = 64;
+
+/// Reports of agents that wait for the loop; an agent that finds it full waits, and the loop never waits for an agent.
+pub(super) const REPORTS_WAITING: usize = 1024;
+
+/// What woke the loop.
+#[derive(Debug)]
+pub(super) enum Wake {
+    /// Something changed in the team's files.
+    Changed(Change),
+    /// An agent reports.
+    Reported(Report),
+    /// A tool of the lead asks for something.
+    Requested(Request),
+    /// A permission was decided.
+    Decided(Decision),
+    /// The user wants an orderly end.
+    StopAsked,
+    /// The user wants an end.
+    Killed,
+    /// The time for a step of the shutdown is over.
+    GraceOver,
+}
+
+/// What a tool of the lead asks the loop for; each is answered with the tool's outcome.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) wish: Wish,
+    pub(super) answer: oneshot::Sender<ToolOutcome>,
+}
+
+/// What it asks for.
+#[derive(Debug)]
+pub(super) enum Wish {
+    /// A teammate, or a subagent when it has no name.
+    Spawn { input: SpawnInput, call: String },
+    /// To lead a team.
+    TeamCreate(TeamCreateInput),
+    /// To end the team.
+    TeamDelete,
+    /// To end a teammate.
+    Stop { name: String },
+}
+
+/// Where tools send their requests.
+#[derive(Clone, Debug)]
+pub(super) struct Desk(mpsc::Sender<Request>);
+
+impl Desk {
+    pub(super) fn new() -> (Self, mpsc::Receiver<Request>) {
+        let (sender, requests) = mpsc::channel(REQUESTS_WAITING);
+        (Self(sender), requests)
+    }
+
+    /// Asks, and waits for the answer.
+    pub(super) async fn ask(&self, wish: Wish) -> ToolOutcome {
+        let (answer, outcome) = oneshot::channel();
+        if self.0.send(Request { wish, answer }).await.is_err() {
+            return ToolOutcome::interrupted();
+        }
+        outcome.await.unwrap_or_else(|_| ToolOutcome::interrupted())
+    }
+}
+
+/// A decision on a call, and to whom it goes.
+#[derive(Debug)]
+pub(super) enum Decision {
+    /// To a teammate, by mail.
+    ByMail { agent: AgentName, request: String, call: String, input: Value, grant: Grant },
+    /// To the lead or a subagent, at once.
+    AtOnce { agent: AgentName, call: ToolCall, grant: Grant },
+}

@@ -1,0 +1,144 @@
+//! One call of a tool: hooks and gate before, the tool, hooks after.
+
+use std::sync::Arc;
+
+use pitcrew_protocol::{StatusChange, TaskStatus, TeamCall};
+use serde_json::Value;
+
+use super::seat::Seat;
+use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
+use crate::events::RunEvent;
+use crate::gate::{Call, Gate, PermissionMode, Verdict};
+use crate::hooks::{Decision, HookKind, TaskFields, reminder};
+use crate::tools::{ToolContext, ToolOutcome};
+use crate::transcript::ToolCall;
+
+/// Asks the hooks, then the gate.
+pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) -> Event {
+    let Judging { call, mode } = judging;
+    let kind = HookKind::PreToolUse {
+        tool_name: call.tool.clone(),
+        tool_input: call.input.clone(),
+        tool_use_id: call.id.clone(),
+    };
+    let said = seat.hooks.run(&seat.hook_event(mode, kind), &seat.context.cancel).await;
+    for text in said.warnings {
+        seat.sink.tell(RunEvent::Warning { text }).await;
+    }
+    let judgement = match said.decision {
+        Some(Decision::Deny { reason }) => Judgement::Deny { reason },
+        decision => {
+            let to_judge = Call {
+                tool: &call.tool,
+                input: &call.input,
+                cwd: &seat.context.cwd,
+                plan_file: Some(&seat.plan_file),
+            };
+            with_decision(decision, gate.judge(mode, &to_judge))
+        }
+    };
+    Event::Judged { call: call.id, judgement }
+}
+
+/// A hook may spare an ask or demand one; what the gate denies stays denied.
+fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
+    match (verdict, decision) {
+        (Verdict::Deny { reason }, _) | (_, Some(Decision::Deny { reason })) => Judgement::Deny { reason },
+        (Verdict::Allow, None | Some(Decision::Allow { .. })) | (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => {
+            Judgement::Allow { input: None }
+        }
+        (Verdict::Ask { description, suggestions }, _) => Judgement::Ask(Question { description, suggestions }),
+        (Verdict::Allow, Some(Decision::Ask { reason })) => {
+            Judgement::Ask(Question { description: reason, suggestions: Vec::new() })
+        }
+    }
+}
+
+/// Runs a call that may run.
+pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -> Event {
+    let started = RunEvent::ToolStarted {
+        agent: seat.name.clone(),
+        call: call.id.clone(),
+        tool: call.tool.clone(),
+        input: call.input.clone(),
+    };
+    seat.sink.tell(started).await;
+    let refusal = task_hooks(&seat, mode, &call).await;
+    let outcome = match refusal {
+        Some(reason) => ToolOutcome::refused(reason),
+        None => {
+            let context = ToolContext { call: format!("{}:{}", seat.name, call.key), ..seat.context.clone() };
+            seat.tools.call(&call.tool, call.input.clone(), &context).await
+        }
+    };
+    let kind = HookKind::PostToolUse {
+        tool_name: call.tool.clone(),
+        tool_input: call.input,
+        tool_response: outcome.data.clone(),
+        tool_use_id: call.id.clone(),
+    };
+    let said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
+    let context = said.feedback.iter().chain(&said.additional_context).map(|text| reminder(&kind, text)).collect();
+    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context };
+    Event::ToolFinished { call: call.id, ending }
+}
+
+/// Runs the hooks for a task that is about to be made or completed; what they object to does not happen.
+async fn task_hooks(seat: &Seat, mode: PermissionMode, call: &ToolCall) -> Option<String> {
+    let teammate = (seat.role == Role::Teammate).then(|| seat.name.to_string());
+    let fields = |task_id, task_subject, task_description| TaskFields {
+        task_id,
+        task_subject,
+        task_description,
+        teammate_name: teammate.clone(),
+        team_name: Some(seat.team.name().to_string()),
+    };
+    let kind = match TeamCall::parse(&call.tool, call.input.clone())? {
+        Ok(TeamCall::TaskCreate(input)) => {
+            HookKind::TaskCreated(fields(String::new(), input.subject, input.description))
+        }
+        Ok(TeamCall::TaskUpdate(input)) if input.status == Some(StatusChange::To(TaskStatus::Completed)) => {
+            let task = seat.team.task(&input.task_id).await.ok()?;
+            HookKind::TaskCompleted(fields(task.id.to_string(), task.subject, task.description))
+        }
+        Ok(_) | Err(_) => return None,
+    };
+    seat.hooks.run(&seat.hook_event(mode, kind), &seat.context.cancel).await.feedback
+}
+
+/// Runs the hooks for the end of a turn.
+pub(super) async fn end_turn(seat: Arc<Seat>, mode: PermissionMode, end: TurnEnd, was_kept_going: bool) -> Event {
+    let stop_hook_active = was_kept_going;
+    let kind = match seat.role {
+        Role::Lead => HookKind::Stop { stop_hook_active },
+        Role::Teammate => HookKind::TeammateIdle {
+            teammate_name: seat.name.to_string(),
+            team_name: seat.team.name().to_string(),
+        },
+        Role::Subagent => HookKind::SubagentStop {
+            stop_hook_active,
+            agent_id: seat.name.to_string(),
+            agent_transcript_path: seat.transcript_file.clone(),
+            agent_type: seat.agent_type.clone().unwrap_or_default(),
+        },
+    };
+    let said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
+    tracing::debug!(agent = %seat.name, text = end.text.as_deref().unwrap_or_default(), "a turn ends");
+    Event::HookAnswered { keep_going: said.feedback.map(|text| reminder(&kind, &text)) }
+}
+
+/// What people read of a call in the output file.
+pub(super) fn in_words(call: &ToolCall, ending: &Ending) -> String {
+    const SHOWN_CHARS: usize = 2_000;
+    let input = match &call.input {
+        Value::Object(fields) => fields
+            .get("command")
+            .or_else(|| fields.get("file_path"))
+            .and_then(Value::as_str)
+            .map_or_else(|| call.input.to_string(), str::to_owned),
+        other => other.to_string(),
+    };
+    let shown: String = ending.text.chars().take(SHOWN_CHARS).collect();
+    let mark = if ending.is_error { "failed: " } else { "" };
+    format!("> {}: {input}\n{mark}{shown}\n", call.tool)
+}

@@ -1,0 +1,66 @@
+//! An agent's inbox as its machine takes it: read, verified by `team`, and put into the words a model reads.
+
+use pitcrew_protocol::{AgentName, ApiError, Frame, IdleNotification, Injected, render};
+
+use super::log::output_file;
+use super::seat::Seat;
+use crate::agent::{Mail, Role};
+
+impl Seat {
+    /// Reads what is not marked read. An agent without an inbox has none.
+    pub(super) async fn take_mail(&self) -> Result<Vec<Mail>, ApiError> {
+        if self.role == Role::Subagent {
+            return Ok(Vec::new());
+        }
+        let unread = self.team.unread(&self.name).await?;
+        let mail = unread.into_iter().map(|mail| {
+            let mut rendered = render(&[Injected::from(&mail.message)]);
+            if let (Some(Frame::IdleNotification(idle)), Role::Lead) = (&mail.frame, self.role) {
+                rendered.push_str("\n\n");
+                rendered.push_str(&self.notification(idle));
+            }
+            Mail { id: mail.id, from: mail.message.from, rendered, frame: mail.frame }
+        });
+        Ok(mail.collect())
+    }
+
+    /// What stands behind an idle notice, so that the lead knows where to read on (founding guide section 10).
+    fn notification(&self, idle: &IdleNotification) -> String {
+        let name = AgentName::foreign(&idle.from);
+        let (status, message) = match &idle.failure_reason {
+            Some(reason) => ("failed", format!("Teammate \"{name}\" failed: {reason}")),
+            None => ("idle", format!("Teammate \"{name}\" is idle and ready for new work.")),
+        };
+        task_notification(name.as_str(), &output_file(&self.team, &name), status, &message)
+    }
+}
+
+/// The notification of founding guide section 10. Names and reasons come from outside, so the tags are guarded.
+pub(crate) fn task_notification(id: &str, output_file: &str, status: &str, message: &str) -> String {
+    let guard = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
+    let (id, output_file, message) = (guard(id), guard(output_file), guard(message));
+    format!(
+        "<task_notification>\n<task_id>{id}</task_id>\n<output_file>{output_file}</output_file>\n\
+         <status>{status}</status>\n<message>{message}</message>\n</task_notification>\n\
+         Read the output file to retrieve the result: {output_file}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notification_has_the_founding_form_and_nothing_closes_its_tags() {
+        let text = task_notification("bob", "/out/bob.log", "failed", "Teammate \"bob\" failed: </message> hm");
+        insta::assert_snapshot!(text, @r#"
+        <task_notification>
+        <task_id>bob</task_id>
+        <output_file>/out/bob.log</output_file>
+        <status>failed</status>
+        <message>Teammate "bob" failed: &lt;/message&gt; hm</message>
+        </task_notification>
+        Read the output file to retrieve the result: /out/bob.log
+        "#);
+    }
+}

@@ -1,0 +1,85 @@
+//! What a Write or an Edit left behind that a crash interrupted.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::agent::{Event, Inspection};
+use crate::transcript::ToolCall;
+
+/// Looks at the file of an interrupted call.
+///
+/// Both tools replace a file whole, by renaming, so a file is either as it was or as it was to be. That an Edit was done
+/// shows in its new text standing there and its old text being gone; where the file does not tell, the model is to look.
+pub(super) async fn inspect(cwd: PathBuf, call: ToolCall) -> Event {
+    let id = call.id.clone();
+    let looked = tokio::task::spawn_blocking(move || look(&cwd, &call)).await;
+    Event::Inspected { call: id, inspection: looked.unwrap_or(Inspection::Unknown) }
+}
+
+fn look(cwd: &Path, call: &ToolCall) -> Inspection {
+    let field = |name: &str| call.input.get(name).and_then(Value::as_str);
+    let Some(path) = field("file_path") else { return Inspection::Undone };
+    let found = std::fs::read_to_string(cwd.join(path)).ok();
+    match call.tool.as_str() {
+        "Write" => match (found, field("content")) {
+            (Some(found), Some(content)) if found == content => {
+                Inspection::Done { text: format!("The file {path} has been written, before a crash interrupted you.") }
+            }
+            (None, _) => Inspection::Undone,
+            (Some(_), _) => Inspection::Unknown,
+        },
+        "Edit" => {
+            let (Some(found), Some(old), Some(new)) = (found, field("old_string"), field("new_string")) else {
+                return Inspection::Undone;
+            };
+            match (found.contains(old), !new.is_empty() && found.contains(new)) {
+                (false, true) => {
+                    Inspection::Done { text: format!("The file {path} has been edited, before a crash interrupted you.") }
+                }
+                (true, false) => Inspection::Undone,
+                (true, true) | (false, false) => Inspection::Unknown,
+            }
+        }
+        _ => Inspection::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(file: Option<&str>, tool: &str, input: Value, done: Option<bool>) {
+        let folder = tempfile::tempdir().unwrap();
+        if let Some(text) = file {
+            std::fs::write(folder.path().join("f"), text).unwrap();
+        }
+        let call = ToolCall { id: "a".to_owned(), tool: tool.to_owned(), input, key: "a".to_owned() };
+        let found = match look(folder.path(), &call) {
+            Inspection::Done { .. } => Some(true),
+            Inspection::Undone => Some(false),
+            Inspection::Unknown => None,
+        };
+        assert_eq!(found, done);
+    }
+
+    #[test]
+    fn a_write_is_done_when_the_file_holds_its_content() {
+        let input = || json!({"file_path": "f", "content": "new"});
+        check(Some("new"), "Write", input(), Some(true));
+        check(None, "Write", input(), Some(false));
+        check(Some("old"), "Write", input(), None);
+    }
+
+    #[test]
+    fn an_edit_is_done_when_its_new_text_stands_there_and_its_old_text_is_gone() {
+        let input = || json!({"file_path": "f", "old_string": "old", "new_string": "new"});
+        check(Some("a new b"), "Edit", input(), Some(true));
+        check(Some("a old b"), "Edit", input(), Some(false));
+        check(Some("a new old b"), "Edit", input(), None);
+        check(Some("a b"), "Edit", input(), None);
+    }
+}

@@ -1,0 +1,18 @@
+//! The loop of one agent: it feeds its state machine with events and carries out the effects, in order.
+//!
+//! Short effects (write, mark read, read the inbox) are awaited one after the other; long ones (the model, tools, hooks)
+//! are futures that this loop polls beside its events, so that an agent is one task and dropping it drops all it does.
+//! Nothing is decided here: that is `agent`'s. Who lives, and who is told what, is `crew`'s.
+
+mod calls;
+mod inspect;
+mod inbox;
+mod log;
+mod model_call;
+mod run;
+mod seat;
+
+pub(crate) use inbox::task_notification;
+pub(crate) use log::{Log, LogError, chain, output_file};
+pub(crate) use run::{Driver, Link, Start, link};
+pub(crate) use seat::{Report, ReportKind, Seat, Sink, System};

@@ -1,0 +1,353 @@
+//! The loop itself, and the short effects.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
+use pitcrew_team::store::StoreError;
+use pitcrew_team::{Actor, IdleNotice, IdleReason, PermissionAsk};
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc};
+use tokio_util::sync::CancellationToken;
+
+use super::log::{Log, LogError, chain};
+use super::seat::{ReportKind, Seat};
+use super::{calls, inspect, model_call};
+use crate::agent::{Agent, Effect, Ending, Event, IdleReport, Question, Role, Status};
+use crate::events::{RunEvent, ToolEnded};
+use crate::gate::{Gate, PermissionMode};
+use crate::transcript::{Step, ToolCall};
+
+/// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop.
+const EVENTS_WAITING: usize = 64;
+
+/// How an agent begins.
+pub(crate) enum Start {
+    /// With a prompt.
+    New(String),
+    /// With its transcript.
+    Resumed,
+}
+
+/// The crew's end of an agent.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    events: mpsc::Sender<Event>,
+    mail: Arc<Notify>,
+    cancel: CancellationToken,
+}
+
+/// The agent's end.
+pub(crate) struct Wire {
+    events: mpsc::Receiver<Event>,
+    mail: Arc<Notify>,
+    cancel: CancellationToken,
+}
+
+/// Makes both ends.
+pub(crate) fn link(cancel: CancellationToken) -> (Link, Wire) {
+    let (sender, events) = mpsc::channel(EVENTS_WAITING);
+    let mail = Arc::new(Notify::new());
+    let link = Link { events: sender, mail: mail.clone(), cancel: cancel.clone() };
+    (link, Wire { events, mail, cancel })
+}
+
+impl Link {
+    /// Tells the agent something, without waiting: the crew must never wait for an agent. An agent that does not take its
+    /// events any more is stopped.
+    pub(crate) fn tell(&self, event: Event) {
+        match self.events.try_send(event) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => self.cancel.cancel(),
+        }
+    }
+
+    /// Tells the agent that there may be mail. Many times is as good as once.
+    pub(crate) fn ring(&self) {
+        self.mail.notify_one();
+    }
+
+    /// Drops the agent and all it does.
+    pub(crate) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// The loop of one agent.
+pub(crate) struct Driver {
+    agent: Agent,
+    seat: Arc<Seat>,
+    gate: Arc<Gate>,
+    log: Log,
+    wire: Wire,
+    running: FuturesUnordered<BoxFuture<'static, Event>>,
+    /// Who sent the mail that was read and not delivered yet, for the face.
+    senders: HashMap<MessageId, String>,
+    /// The task completed last in this turn, for the idle notice.
+    completed: Option<String>,
+    was_kept_going: bool,
+}
+
+/// What an effect came to.
+enum Outcome {
+    Done,
+    Happened(Event),
+    Ended(ReportKind),
+}
+
+impl Driver {
+    pub(crate) fn new(agent: Agent, seat: Seat, mut gate: Gate, log: Log, wire: Wire) -> Self {
+        for update in agent.conversation().updates() {
+            // What was granted before a crash stays granted; a mode is in the config.
+            if let Err(error) = gate.apply(update) {
+                tracing::warn!(agent = %seat.name, %error, "a granted permission cannot be applied again");
+            }
+        }
+        Self {
+            agent,
+            seat: Arc::new(seat),
+            gate: Arc::new(gate),
+            log,
+            wire,
+            running: FuturesUnordered::new(),
+            senders: HashMap::new(),
+            completed: None,
+            was_kept_going: false,
+        }
+    }
+
+    /// Lives until the agent ends or is cancelled; the crew is told of the end in either case.
+    pub(crate) async fn run(mut self, start: Start) {
+        let first = match start {
+            Start::New(prompt) => Event::Started { prompt },
+            Start::Resumed => Event::Resumed,
+        };
+        let cancel = self.wire.cancel.clone();
+        let end = tokio::select! {
+            biased;
+            () = cancel.cancelled() => ReportKind::Dropped,
+            end = self.live(first) => end,
+        };
+        self.running.clear();
+        self.seat.context.shells.stop_all(&self.seat.context.limits).await;
+        if let Err(error) = self.log.flush().await {
+            tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the output file is not complete");
+        }
+        // The crew reads reports until its last agent ended.
+        let _closed = self.seat.reports.send(self.seat.report(end)).await;
+    }
+
+    async fn live(&mut self, first: Event) -> ReportKind {
+        let mut happened = VecDeque::from([first]);
+        loop {
+            while let Some(event) = happened.pop_front() {
+                for effect in self.agent.handle(event) {
+                    match self.carry_out(effect).await {
+                        Ok(Outcome::Done) => {}
+                        Ok(Outcome::Happened(event)) => happened.push_back(event),
+                        Ok(Outcome::Ended(end)) => return end,
+                        Err(reason) => {
+                            happened.push_front(Event::Broken { reason });
+                            break;
+                        }
+                    }
+                }
+            }
+            happened.push_back(self.next().await);
+        }
+    }
+
+    async fn next(&mut self) -> Event {
+        tokio::select! {
+            // What the crew said before it answered a call is heard before the answer.
+            biased;
+            Some(event) = self.wire.events.recv() => event,
+            () = self.wire.mail.notified() => Event::MailWaiting,
+            Some(event) = self.running.next() => event,
+        }
+    }
+
+    fn begin(&mut self, work: impl Future<Output = Event> + Send + 'static) -> Outcome {
+        self.running.push(Box::pin(work));
+        Outcome::Done
+    }
+
+    async fn carry_out(&mut self, effect: Effect) -> Result<Outcome, String> {
+        let (seat, mode) = (self.seat.clone(), self.agent.mode());
+        Ok(match effect {
+            Effect::Append(steps) => self.append(steps).await?,
+            Effect::Acknowledge(ids) => self.acknowledge(ids).await?,
+            Effect::TakeMail => Outcome::Happened(self.take_mail().await),
+            Effect::CallModel => {
+                let messages = self.agent.conversation().messages().to_vec();
+                self.begin(model_call::call(seat, mode, messages))
+            }
+            Effect::Judge(judging) => {
+                let gate = self.gate.clone();
+                self.begin(calls::judge(seat, gate, judging))
+            }
+            Effect::AskPermission { call, question } => self.ask(call, question).await,
+            Effect::Run(call) => self.begin(calls::run(seat, mode, call)),
+            Effect::Report(call, ending) => self.report_call(&call, ending).await,
+            Effect::Inspect(call) => self.begin(inspect::inspect(seat.context.cwd.clone(), call)),
+            Effect::EndTurn(end) => {
+                let was_kept_going = std::mem::replace(&mut self.was_kept_going, true);
+                self.begin(calls::end_turn(seat, mode, end, was_kept_going))
+            }
+            Effect::SendIdle(report) => self.send_idle(report).await?,
+            Effect::SetMode(mode) => {
+                let set = seat.team.set_mode(&Actor::Lead, &seat.name, mode.as_str()).await;
+                set.map_err(|error| chain(&error))?;
+                seat.sink.tell(RunEvent::ModeChanged { agent: seat.name.clone(), mode }).await;
+                Outcome::Done
+            }
+            Effect::Permit(updates) => self.permit(&updates).await,
+            Effect::Refer(mail) => self.tell_crew(ReportKind::Referred(mail)).await,
+            Effect::Announce(status) => self.announce(status).await,
+            Effect::ReportLimit => self.tell_crew(ReportKind::UsedUp).await,
+            Effect::End { status, reason, text } => Outcome::Ended(ReportKind::Ended { status, reason, text }),
+        })
+    }
+
+    async fn tell_crew(&mut self, kind: ReportKind) -> Outcome {
+        let _closed = self.seat.reports.send(self.seat.report(kind)).await;
+        Outcome::Done
+    }
+
+    async fn announce(&mut self, status: Status) -> Outcome {
+        if status == Status::Idle {
+            self.was_kept_going = false;
+        }
+        let changed = RunEvent::AgentChanged { agent: self.seat.name.clone(), status, detail: None };
+        self.seat.sink.tell(changed).await;
+        self.tell_crew(ReportKind::Announced(status)).await
+    }
+
+    async fn append(&mut self, steps: Vec<Step>) -> Result<Outcome, String> {
+        let mut has_answer = false;
+        for step in &steps {
+            if let Step::Assistant { blocks, .. } = step {
+                has_answer = true;
+                blocks.iter().filter_map(pitcrew_model::Block::as_text).for_each(|text| self.log.note(text));
+            }
+        }
+        match self.log.append(steps).await {
+            Ok(()) => {}
+            Err(error) if self.outlived_its_team(&error) => self.log = Log::unkept(&self.seat.team, &self.seat.name),
+            Err(error) => return Err(chain(&error)),
+        }
+        if has_answer {
+            self.log.flush().await.map_err(|error| chain(&error))?;
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// A lead that deleted its team still has its last words to say; there is nothing to resume any more.
+    fn outlived_its_team(&self, error: &LogError) -> bool {
+        self.seat.role == Role::Lead && matches!(error, LogError::Store { source: StoreError::NoTeam { .. }, .. })
+    }
+
+    async fn acknowledge(&mut self, ids: Vec<MessageId>) -> Result<Outcome, String> {
+        let seat = &self.seat;
+        seat.team.injected(&seat.name, &ids).await;
+        seat.team.acknowledge(&seat.name, &ids).await.map_err(|error| chain(&error))?;
+        let from = ids.iter().map(|id| self.senders.remove(id).unwrap_or_default()).collect();
+        seat.sink.tell(RunEvent::MailDelivered { agent: seat.name.clone(), from, ids }).await;
+        Ok(Outcome::Done)
+    }
+
+    /// Reads the inbox. One that cannot be read now is read at the next boundary, or when it changes.
+    async fn take_mail(&mut self) -> Event {
+        let mail = match self.seat.take_mail().await {
+            Ok(mail) => mail,
+            Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Vec::new(),
+            Err(error) => {
+                let text = format!("the inbox of {} cannot be read: {}", self.seat.name, chain(&error));
+                self.seat.sink.tell(RunEvent::Warning { text }).await;
+                Vec::new()
+            }
+        };
+        self.senders.extend(mail.iter().map(|mail| (mail.id.clone(), mail.from.clone())));
+        Event::MailArrived(mail)
+    }
+
+    async fn ask(&mut self, call: ToolCall, question: Question) -> Outcome {
+        let seat = self.seat.clone();
+        let (agent, tool) = (seat.name.clone(), call.tool.clone());
+        seat.sink.tell(RunEvent::PermissionAsked { agent, call: call.id.clone(), tool }).await;
+        if seat.role != Role::Teammate {
+            return self.tell_crew(ReportKind::Asks { call, question }).await;
+        }
+        let ask = PermissionAsk {
+            tool_name: call.tool.clone(),
+            tool_use_id: call.key.clone(),
+            description: question.description,
+            input: call.input.clone(),
+            suggestions: question.suggestions,
+        };
+        Outcome::Happened(match seat.team.request_permission(&seat.name, ask).await {
+            Ok(asked) => Event::PermissionAsked { call: call.id, request: asked.request_id },
+            Err(error) => {
+                let reason = format!("the lead cannot be asked: {}", chain(&error));
+                Event::Answered { call: call.id, grant: crate::transcript::Grant::Denied { reason } }
+            }
+        })
+    }
+
+    async fn permit(&mut self, updates: &[Value]) -> Outcome {
+        let mut mode = None;
+        for update in updates {
+            match Arc::make_mut(&mut self.gate).apply(update) {
+                Ok(new) => mode = new.or(mode),
+                Err(error) => {
+                    let text = format!("a permission for {} was not applied: {}", self.seat.name, chain(&error));
+                    self.seat.sink.tell(RunEvent::Warning { text }).await;
+                }
+            }
+        }
+        match mode {
+            Some(mode) => self.switch(mode).await,
+            None => Outcome::Done,
+        }
+    }
+
+    async fn switch(&mut self, mode: PermissionMode) -> Outcome {
+        self.seat.sink.tell(RunEvent::ModeChanged { agent: self.seat.name.clone(), mode }).await;
+        Outcome::Happened(Event::ModeChanged(mode))
+    }
+
+    async fn report_call(&mut self, call: &ToolCall, ending: Ending) -> Outcome {
+        self.log.note(&calls::in_words(call, &ending));
+        if call.tool == "TaskUpdate" && !ending.is_error && call.input.get("status") == Some(&"completed".into()) {
+            self.completed = call.input.get("taskId").and_then(Value::as_str).map(str::to_owned);
+        }
+        let ended = ToolEnded {
+            agent: self.seat.name.clone(),
+            parent_call: self.seat.parent_call.clone(),
+            call: call.id.clone(),
+            tool: call.tool.clone(),
+            text: ending.text,
+            data: ending.data,
+            is_error: ending.is_error,
+        };
+        self.seat.sink.tell(RunEvent::ToolEnded(ended)).await;
+        self.tell_crew(ReportKind::Called).await
+    }
+
+    async fn send_idle(&mut self, report: IdleReport) -> Result<Outcome, String> {
+        self.log.flush().await.map_err(|error| chain(&error))?;
+        let reason = if report.failure.is_some() { IdleReason::Failed } else { IdleReason::Available };
+        let notice = IdleNotice {
+            reason,
+            summary: None,
+            completed: self.completed.take().map(|id| (id, "completed".to_owned())),
+            failure: report.failure,
+            result: report.result,
+        };
+        let sent = self.seat.team.notify_idle(&self.seat.name, notice).await;
+        sent.map(|_receipt| Outcome::Done).map_err(|error| chain(&error))
+    }
+}

@@ -1,0 +1,134 @@
+//! What one agent works with, and how it reports.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_model::{Model, PriceTable, ToolSpec, Usage};
+use pitcrew_protocol::AgentName;
+use pitcrew_team::Team;
+use tokio::sync::mpsc;
+
+use crate::agent::{Mail, Question, Role, Status};
+use crate::events::RunEvent;
+use crate::gate::PermissionMode;
+use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
+use crate::prompts::Prompt;
+use crate::tools::{Toolbox, ToolContext};
+use crate::transcript::ToolCall;
+
+/// Everything an agent works with that does not change while it lives.
+pub(crate) struct Seat {
+    pub(crate) name: AgentName,
+    pub(crate) role: Role,
+    pub(crate) agent_type: Option<String>,
+    /// The call a subagent works for.
+    pub(crate) parent_call: Option<String>,
+    pub(crate) team: Team,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) tools: Toolbox,
+    pub(crate) hooks: Arc<Hooks>,
+    pub(crate) context: ToolContext,
+    pub(crate) system: System,
+    pub(crate) plan_file: PathBuf,
+    pub(crate) transcript_file: PathBuf,
+    pub(crate) prices: Arc<PriceTable>,
+    pub(crate) session_id: String,
+    pub(crate) sink: Sink,
+    pub(crate) reports: mpsc::Sender<Report>,
+}
+
+/// The system prompt, in parts that agents share.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct System {
+    /// Who the agent is, its definition, the instructions of project and user, and where it works.
+    pub(crate) parts: Vec<Arc<str>>,
+    /// Where the team's tasks are kept, for delegate mode.
+    pub(crate) tasks: Arc<str>,
+}
+
+/// Something the crew is told by an agent.
+#[derive(Debug)]
+pub(crate) struct Report {
+    pub(crate) agent: AgentName,
+    pub(crate) kind: ReportKind,
+}
+
+/// What it is told.
+#[derive(Debug)]
+pub(crate) enum ReportKind {
+    /// The agent's state changed.
+    Announced(Status),
+    /// A model call ended.
+    Spent { model: String, usage: Usage, cost_usd: Option<f64> },
+    /// A tool call ended.
+    Called,
+    /// Mail that the crew acts on.
+    Referred(Mail),
+    /// Somebody has to decide on a call, and the team cannot be asked by mail.
+    Asks { call: ToolCall, question: Question },
+    /// The agent has used all its turns.
+    UsedUp,
+    /// The agent was dropped where it stood; it can be resumed.
+    Dropped,
+    /// The agent is no more.
+    Ended { status: Status, reason: Option<String>, text: Option<String> },
+}
+
+/// Where events for the face go. A face that hung up is no reason to stop.
+#[derive(Clone, Debug)]
+pub(crate) struct Sink(pub(crate) mpsc::Sender<RunEvent>);
+
+impl Sink {
+    pub(crate) async fn tell(&self, event: RunEvent) {
+        // The only error is that nobody listens.
+        let _closed = self.0.send(event).await;
+    }
+}
+
+impl Seat {
+    /// The system prompt for a mode.
+    pub(crate) fn system(&self, mode: PermissionMode) -> Vec<String> {
+        let mut blocks: Vec<String> = self.system.parts.iter().map(|part| part.to_string()).collect();
+        let plan_file = self.plan_file.to_string_lossy();
+        let addition = match mode {
+            PermissionMode::Plan => Prompt::PlanMode.render(&[("plan_file", plan_file.as_ref())]),
+            PermissionMode::Delegate => {
+                Prompt::Delegate.render(&[("team", self.team.name().as_str()), ("tasks", &self.system.tasks)])
+            }
+            PermissionMode::Default
+            | PermissionMode::AcceptEdits
+            | PermissionMode::DontAsk
+            | PermissionMode::BypassPermissions => return blocks,
+        };
+        match addition {
+            Ok(text) => blocks.push(text),
+            Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
+        }
+        blocks
+    }
+
+    /// The tools as the model is told of them.
+    pub(crate) fn tool_specs(&self) -> Vec<ToolSpec> {
+        let spec = |tool: &Arc<dyn crate::tools::Tool>| ToolSpec {
+            name: tool.name().to_owned(),
+            description: tool.description().to_owned(),
+            input_schema: tool.input_schema(),
+        };
+        self.tools.iter().map(spec).collect()
+    }
+
+    /// An event for the hooks.
+    pub(crate) fn hook_event(&self, mode: PermissionMode, kind: HookKind) -> HookEvent {
+        let session = HookSession {
+            session_id: self.session_id.clone(),
+            transcript_path: self.transcript_file.clone(),
+            cwd: self.context.cwd.clone(),
+            permission_mode: mode,
+        };
+        HookEvent { session, kind }
+    }
+
+    pub(crate) fn report(&self, kind: ReportKind) -> Report {
+        Report { agent: self.name.clone(), kind }
+    }
+}

@@ -1,0 +1,191 @@
+//! What a run tells its face while it goes on: enough for a progress line a teammate, and for the recorded stream-json.
+//!
+//! Source of the shapes that `assistant` and `tool_result` lines need: `fixtures/claude-2.1.39/stream-json`. How they are
+//! printed is the face's; what happened durably is in the team's journal, not here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pitcrew_model::{Block, StopReason, Usage};
+use pitcrew_protocol::{AgentName, MessageId};
+use serde_json::Value;
+
+use crate::agent::Status;
+use crate::gate::PermissionMode;
+
+/// Something that happened in a run.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RunEvent {
+    /// The team is there and the lead starts; the first event.
+    Started(RunStarted),
+    /// An agent was started: a teammate, or a subagent of a call.
+    AgentStarted(AgentStarted),
+    /// An agent's state changed.
+    AgentChanged {
+        /// The agent.
+        agent: AgentName,
+        /// Its state now.
+        status: Status,
+        /// More, in words: why it failed, what it waits for.
+        detail: Option<String>,
+    },
+    /// More text of an answer that is being written. Void when [`RunEvent::ModelWaits`] follows.
+    TextDelta {
+        /// The agent.
+        agent: AgentName,
+        /// The text.
+        text: String,
+    },
+    /// A model call waits, for a rate limit or a retry.
+    ModelWaits {
+        /// The agent.
+        agent: AgentName,
+        /// Why.
+        reason: String,
+        /// How long, about.
+        delay: Duration,
+    },
+    /// A model answered.
+    Answered(Answered),
+    /// A tool call passed the gate and runs.
+    ToolStarted {
+        /// The agent.
+        agent: AgentName,
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+        /// Its input.
+        input: Value,
+    },
+    /// A tool call has its result.
+    ToolEnded(ToolEnded),
+    /// Mail entered a conversation.
+    MailDelivered {
+        /// Whose.
+        agent: AgentName,
+        /// From whom, in order, one for each message.
+        from: Vec<String>,
+        /// The messages.
+        ids: Vec<MessageId>,
+    },
+    /// A permission is asked for.
+    PermissionAsked {
+        /// The agent.
+        agent: AgentName,
+        /// The call's id.
+        call: String,
+        /// The tool.
+        tool: String,
+    },
+    /// A permission was given or refused.
+    PermissionAnswered {
+        /// The agent.
+        agent: AgentName,
+        /// The call's id.
+        call: String,
+        /// The reason of a refusal.
+        refused: Option<String>,
+    },
+    /// An agent's permission mode changed.
+    ModeChanged {
+        /// The agent.
+        agent: AgentName,
+        /// The mode now.
+        mode: PermissionMode,
+    },
+    /// The team is being shut down.
+    ShuttingDown {
+        /// Why.
+        reason: String,
+    },
+    /// Something went wrong that the run survives.
+    Warning {
+        /// What, in words.
+        text: String,
+    },
+}
+
+/// The start of a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunStarted {
+    /// The team.
+    pub team: String,
+    /// Where its config is.
+    pub team_file: PathBuf,
+    /// The session.
+    pub session_id: String,
+    /// The lead's folder.
+    pub cwd: PathBuf,
+    /// The lead's model.
+    pub model: String,
+    /// The lead's mode.
+    pub mode: PermissionMode,
+    /// The lead's tools, by name.
+    pub tools: Vec<String>,
+    /// The agent types there are.
+    pub agents: Vec<String>,
+    /// Whether the team goes on from an earlier run.
+    pub resumed: bool,
+}
+
+/// The start of an agent other than the lead.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentStarted {
+    /// Its name; of a subagent, one made up for this run.
+    pub agent: AgentName,
+    /// The call it works for, when it is a subagent.
+    pub parent_call: Option<String>,
+    /// Its type.
+    pub agent_type: Option<String>,
+    /// Its model.
+    pub model: String,
+    /// Its color.
+    pub color: Option<String>,
+    /// Its folder.
+    pub cwd: PathBuf,
+    /// Its mode.
+    pub mode: PermissionMode,
+}
+
+/// A whole answer of a model.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answered {
+    /// The agent.
+    pub agent: AgentName,
+    /// The call the agent works for, when it is a subagent.
+    pub parent_call: Option<String>,
+    /// The vendor's id of the message.
+    pub message_id: String,
+    /// The model, as the vendor names it.
+    pub model: String,
+    /// The blocks, in order.
+    pub blocks: Vec<Block>,
+    /// Why it stopped.
+    pub stop: StopReason,
+    /// Tokens of this call.
+    pub usage: Usage,
+    /// Cost of this call, unless the model has no price.
+    pub cost_usd: Option<f64>,
+    /// How long the call took.
+    pub took: Duration,
+}
+
+/// The result of a tool call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolEnded {
+    /// The agent.
+    pub agent: AgentName,
+    /// The call the agent works for, when it is a subagent.
+    pub parent_call: Option<String>,
+    /// The call's id.
+    pub call: String,
+    /// The tool.
+    pub tool: String,
+    /// What the model reads.
+    pub text: String,
+    /// What programs read: `tool_use_result`.
+    pub data: Value,
+    /// Whether it failed.
+    pub is_error: bool,
+}

@@ -1,0 +1,366 @@
+//! One run of a team, as its face sees it: what it is started with, the handle it is steered by, and how it ended.
+//!
+//! The work is done elsewhere: the loop of the team is in `crew`, the loop of one agent in `driver`. Nothing here reads
+//! the environment, the home folder or the command line; the face hands everything in as [`RunOptions`].
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitcrew_model::{Model, ModelError, PriceTable, Usage};
+use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_team::Teams;
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+use crate::crew;
+use crate::events::RunEvent;
+use crate::gate::PermissionMode;
+use crate::settings::Settings;
+
+/// Opens a model by the name that a flag, the settings, a definition or a spawn gave it.
+///
+/// The face decides what a bare name such as `opus` means, and keeps one `Pace` for all models of a run.
+pub type OpenModel = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
+
+/// What a run is started with.
+pub struct RunOptions {
+    /// The team room, with its backend, limits and clock.
+    pub teams: Teams,
+    /// Whether a new team is made or an old one goes on.
+    pub begin: Begin,
+    /// The folder the lead works in; absolute.
+    pub cwd: PathBuf,
+    /// The root: plans are kept below it, and the user's agent definitions.
+    pub root: PathBuf,
+    /// The user's home, for `~` in rules and for the user's instructions.
+    pub home: Option<PathBuf>,
+    /// The id of this session, as `lead_session_id` and in the stream.
+    pub session_id: String,
+    /// How models are opened.
+    pub open_model: OpenModel,
+    /// The model of the lead, and of every teammate that names none.
+    pub model: String,
+    /// What tokens cost.
+    pub prices: PriceTable,
+    /// The merged settings.
+    pub settings: Settings,
+    /// The permission mode of the lead; teammates start in it too, `plan` and `delegate` excepted.
+    pub mode: PermissionMode,
+    /// Who answers when a call needs a permission.
+    pub asks: Asks,
+    /// Where the run ends by itself.
+    pub limits: RunLimits,
+    /// How long agents have to end when they are asked to, before they are stopped.
+    pub shutdown_grace: Duration,
+}
+
+impl fmt::Debug for RunOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("begin", &self.begin)
+            .field("cwd", &self.cwd)
+            .field("model", &self.model)
+            .field("mode", &self.mode)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How a run begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begin {
+    /// A new team; a taken name gets the next number.
+    New {
+        /// The team's name.
+        team: String,
+        /// What it is to do.
+        goal: String,
+    },
+    /// A team that a crash or a stop left behind goes on where it was.
+    Resume {
+        /// The team's name or folder.
+        team: String,
+        /// A new instruction for the lead.
+        goal: Option<String>,
+    },
+}
+
+/// Who answers when a call needs a permission.
+#[derive(Debug, Clone)]
+pub enum Asks {
+    /// A person, through the face. Dropping an [`Ask`] unanswered, or the channel, denies.
+    Person(mpsc::Sender<Ask>),
+    /// Nobody: denied, and the model is told why.
+    Deny,
+    /// Nobody: allowed.
+    Allow,
+}
+
+/// A permission that a person is asked for.
+#[derive(Debug)]
+pub struct Ask {
+    /// Who wants to make the call.
+    pub agent: AgentName,
+    /// The tool.
+    pub tool: String,
+    /// Its input.
+    pub input: Value,
+    /// Why it is asked, in words.
+    pub reason: String,
+    /// Where the answer goes.
+    pub answer: oneshot::Sender<Answer>,
+}
+
+/// What a person answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// Go ahead, this once.
+    Allow,
+    /// Go ahead, and from now on the agent works in this mode.
+    AllowAndSwitch(PermissionMode),
+    /// No; the model is told the reason.
+    Deny {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Where a run ends by itself, in an orderly shutdown.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct RunLimits {
+    /// Model calls of any one agent.
+    pub max_turns: Option<u32>,
+    /// Cost of the whole team.
+    pub max_cost_usd: Option<f64>,
+    /// Teammates at one time; a spawn beyond it is refused, and the run goes on.
+    pub max_teammates: Option<u32>,
+}
+
+/// Steers a run and hears of it.
+///
+/// Dropping it kills the run.
+#[derive(Debug)]
+pub struct RunHandle {
+    /// The team's name.
+    pub team: String,
+    /// What happens, in order. The channel is bounded: who does not read slows the team down; who drops it hears no more.
+    pub events: mpsc::Receiver<RunEvent>,
+    pub(crate) stopper: Stopper,
+    pub(crate) outcome: oneshot::Receiver<RunOutcome>,
+    pub(crate) task: Option<JoinHandle<()>>,
+}
+
+/// Where teams are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Runtime;
+
+impl Runtime {
+    /// Starts a run. It goes on by itself, in tasks of this process, until its outcome.
+    ///
+    /// # Errors
+    /// When the team, the model or the settings cannot be used, another process runs the team, or a hook refuses the goal.
+    pub async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
+        crew::start(options).await
+    }
+}
+
+impl RunHandle {
+    /// Returns the switch that ends the run, to be kept where signals arrive.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Waits for the end, passing over the events that nobody read.
+    pub async fn outcome(mut self) -> RunOutcome {
+        while self.events.recv().await.is_some() {}
+        if let Some(task) = self.task.take() {
+            // A panic in it shows as a missing outcome.
+            let _panicked = task.await;
+        }
+        (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {
+            team: self.team.clone(),
+            end: RunEnd::Failed { reason: "the team's loop ended without an outcome".to_owned() },
+            agents: Vec::new(),
+            unpriced: Vec::new(),
+            kept: Vec::new(),
+            team_deleted: false,
+        })
+    }
+}
+
+impl Drop for RunHandle {
+    fn drop(&mut self) {
+        self.stopper.kill();
+    }
+}
+
+/// How a run ended, and what it took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RunOutcome {
+    /// The team's name.
+    pub team: String,
+    /// How it ended.
+    pub end: RunEnd,
+    /// The lead first, then every agent there ever was, subagents included, in order of their start.
+    pub agents: Vec<AgentSummary>,
+    /// Models without a price: their cost is not in any sum.
+    pub unpriced: Vec<String>,
+    /// Worktrees that were kept because they hold something.
+    pub kept: Vec<KeptWorktree>,
+    /// Whether the team is gone from disk; otherwise it can be resumed.
+    pub team_deleted: bool,
+}
+
+impl RunOutcome {
+    /// Sums up the cost of all agents, in US dollars.
+    #[must_use]
+    pub fn cost_usd(&self) -> f64 {
+        self.agents.iter().map(|agent| agent.cost_usd).sum()
+    }
+
+    /// Sums up the tokens of all agents.
+    #[must_use]
+    pub fn usage(&self) -> Usage {
+        self.agents.iter().map(|agent| agent.usage).sum()
+    }
+}
+
+/// The ways a run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The lead said its last word.
+    Success {
+        /// That word.
+        text: String,
+    },
+    /// The lead could not go on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// The user stopped it; `pitcrew run --resume` goes on from here.
+    Interrupted,
+    /// A limit was reached.
+    LimitReached {
+        /// Which, in words.
+        reason: String,
+        /// What the lead said last.
+        text: Option<String>,
+    },
+}
+
+/// What one agent did.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentSummary {
+    /// Its name.
+    pub name: AgentName,
+    /// Its type.
+    pub agent_type: Option<String>,
+    /// The model it ran on.
+    pub model: String,
+    /// How it stands at the end.
+    pub state: crate::agent::Status,
+    /// Why it ended, where that is not plain.
+    pub reason: Option<String>,
+    /// Model calls.
+    pub turns: u32,
+    /// Tool calls.
+    pub tool_calls: u32,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in US dollars; 0 for a model without a price.
+    pub cost_usd: f64,
+}
+
+/// A worktree that outlived its teammate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptWorktree {
+    /// Whose it was.
+    pub agent: AgentName,
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its branch.
+    pub branch: String,
+    /// Why it was kept.
+    pub reason: String,
+}
+
+/// Why a run could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The team could not be made or opened.
+    #[error(transparent)]
+    Team(#[from] ApiError),
+    /// The model could not be opened.
+    #[error("cannot open the model {name:?}")]
+    Model {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: ModelError,
+    },
+    /// Another process runs the team.
+    #[error("the team {team:?} is run by process {pid}")]
+    Held {
+        /// The team.
+        team: String,
+        /// The process.
+        pid: u32,
+    },
+    /// The team's files could not be read or written.
+    #[error("cannot open the team {team:?}")]
+    Store {
+        /// The team.
+        team: String,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A hook refused the goal.
+    #[error("a hook refused the goal: {reason}")]
+    Refused {
+        /// What it said.
+        reason: String,
+    },
+    /// An agent definition, a hook or a rule in the settings is not usable.
+    #[error("the settings cannot be used")]
+    Settings {
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Ends a run: the first call asks, the second does not. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Stopper {
+    stop: tokio_util::sync::CancellationToken,
+    kill: tokio_util::sync::CancellationToken,
+}
+
+impl Stopper {
+    /// Asks every agent to shut down, and stops those that do not within the grace.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Cancels everything the run owns, at once.
+    pub fn kill(&self) {
+        self.kill.cancel();
+    }
+
+    /// Completes when a stop was asked for.
+    pub(crate) async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
+    /// Completes when the run is to be killed.
+    pub(crate) async fn killed(&self) {
+        self.kill.cancelled().await;
+    }
+}

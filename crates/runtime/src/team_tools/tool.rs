@@ -1,0 +1,119 @@
+//! TaskCreate, TaskGet, TaskUpdate, TaskList and SendMessage.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use pitcrew_protocol::{ApiError, InputError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, tool_schema};
+use pitcrew_team::{Actor, Team};
+use serde_json::{Value, json};
+
+use crate::tools::{Tool, ToolContext, ToolOutcome};
+
+/// The tools by which a member works with its team.
+pub(crate) fn team_tools(team: &Team, actor: &Actor) -> Vec<Arc<dyn Tool>> {
+    let tool = |name, description| -> Arc<dyn Tool> {
+        Arc::new(TeamTool { name, description, team: team.clone(), actor: actor.clone() })
+    };
+    vec![
+        tool("TaskCreate", "Adds a task to the team's list. It has no owner at first, and nothing it waits for."),
+        tool("TaskGet", "Shows one task: what is to be done, how it stands, what it waits for and what waits for it."),
+        tool(
+            "TaskUpdate",
+            "Changes a task: its texts, its owner, what it waits for, or its status. Set `owner` to your name and `status` to \
+             `in_progress` to take one; of several takers one wins, and the others are told who.",
+        ),
+        tool("TaskList", "Lists the team's tasks with their status, owners, and what they still wait for."),
+        tool(
+            "SendMessage",
+            "Writes to a member of the team, or to all; asks a teammate to shut down; answers a request to shut down or to \
+             approve a plan. Text that you do not send this way is read by nobody.",
+        ),
+    ]
+}
+
+struct TeamTool {
+    name: &'static str,
+    description: &'static str,
+    team: Team,
+    actor: Actor,
+}
+
+#[async_trait]
+impl Tool for TeamTool {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn description(&self) -> &'static str {
+        self.description
+    }
+
+    fn input_schema(&self) -> Value {
+        tool_schema(self.name).unwrap_or_else(|| json!({"type": "object"}))
+    }
+
+    fn is_read_only(&self) -> bool {
+        matches!(self.name, "TaskGet" | "TaskList")
+    }
+
+    async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
+        match TeamCall::parse(self.name, input) {
+            Some(Ok(call)) => match self.perform(call, &context.call).await {
+                Ok(done) => answer(&done),
+                Err(error) => refusal(&error),
+            },
+            Some(Err(error)) => malformed(&error),
+            None => ToolOutcome::refused(format_args!("{} is no tool of the team", self.name)),
+        }
+    }
+}
+
+impl TeamTool {
+    async fn perform(&self, call: TeamCall, key: &str) -> Result<ToolAnswer, ApiError> {
+        let (team, actor) = (&self.team, &self.actor);
+        Ok(match call {
+            TeamCall::TaskCreate(input) => TaskCreated::of(&team.create_task(actor, input, Some(key)).await?).into(),
+            TeamCall::TaskGet(input) => {
+                let task = team.task(&input.task_id).await?;
+                TaskShown::of(&task).into()
+            }
+            TeamCall::TaskUpdate(input) => team.update_task(actor, input).await?.into(),
+            TeamCall::TaskList => TaskListed::of(&team.tasks().await?).into(),
+            TeamCall::SendMessage(input) => team.send(actor, input, Some(key)).await?.answer,
+            TeamCall::TeamCreate(_)
+            | TeamCall::TeamDelete
+            | TeamCall::Spawn(_)
+            | TeamCall::ExitPlanMode(_)
+            | TeamCall::TaskStop(_) => {
+                return Err(ApiError::new(
+                    pitcrew_protocol::ErrorCode::InvalidRequest,
+                    format!("{} takes no such call", self.name),
+                ));
+            }
+        })
+    }
+}
+
+/// An answer of the team as the outcome of a tool.
+pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
+    match serde_json::to_value(answer) {
+        Ok(data) => ToolOutcome::done(answer.text(), data),
+        Err(error) => ToolOutcome::failed(format!("the answer cannot be written: {error}")),
+    }
+}
+
+/// A refusal of the team as the outcome of a tool: what is wrong, and what would be right.
+pub(crate) fn refusal(error: &ApiError) -> ToolOutcome {
+    let mut text = error.message.clone();
+    for (name, value) in &error.details {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        text.push_str(&format!("\n{name}: {value}"));
+    }
+    let data = serde_json::to_value(error).unwrap_or(Value::Null);
+    ToolOutcome { text: format!("<tool_use_error>{text}</tool_use_error>"), data, is_error: true }
+}
+
+/// A malformed input as the outcome of a tool, in the recorded words.
+pub(crate) fn malformed(error: &InputError) -> ToolOutcome {
+    ToolOutcome { text: error.text(), data: Value::String(error.data()), is_error: true }
+}

@@ -1,0 +1,471 @@
+//! An agent's conversation as it is kept: one JSON line a step, and the fold that makes a conversation of the steps.
+//!
+//! The living agent and the resumed one build their conversation by the same [`Conversation::apply`], so what a model is
+//! sent after a crash is what it would have been sent without. A message is delivered when its id stands in a step;
+//! the fold refuses an id it already holds. When steps are written and where they are kept is left to the driver.
+
+use std::collections::HashSet;
+
+use pitcrew_model::{Block, Message, Role, Usage};
+use pitcrew_protocol::MessageId;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent::Status;
+
+/// One line of a transcript.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its place, from 1 up.
+    pub seq: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub step: Step,
+}
+
+/// What can happen in a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Step {
+    /// The agent was told something that is no mail: its prompt, a reminder, what a hook said.
+    Told {
+        /// The text.
+        text: String,
+    },
+    /// Mail was delivered.
+    Mail {
+        /// The messages.
+        ids: Vec<MessageId>,
+        /// What the model reads; empty when there is nothing for it to read.
+        text: String,
+    },
+    /// The model answered.
+    Assistant {
+        /// Its blocks.
+        blocks: Vec<Block>,
+        /// What the call used.
+        usage: Usage,
+        /// What the call cost, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    },
+    /// A call was started that must not blindly be made a second time.
+    Began {
+        /// The call.
+        call: String,
+    },
+    /// A permission was asked for.
+    Asked {
+        /// The call.
+        call: String,
+        /// The id of the request.
+        request: String,
+    },
+    /// A permission was given or refused.
+    Granted {
+        /// The messages that brought the answer.
+        ids: Vec<MessageId>,
+        /// The call.
+        call: String,
+        /// The answer.
+        grant: Grant,
+    },
+    /// A call has its result.
+    Result {
+        /// The call.
+        call: String,
+        /// What the model reads.
+        text: String,
+        /// Whether the call failed.
+        is_error: bool,
+        /// What hooks add, one text each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        context: Vec<String>,
+    },
+    /// A plan went to the lead.
+    PlanSent {
+        /// The id of the request.
+        request: String,
+    },
+    /// The lead answered the plan.
+    PlanAnswered {
+        /// The id of the request.
+        request: String,
+    },
+    /// The agent was asked to shut down.
+    ShutdownAsked {
+        /// The id of the request.
+        request: String,
+    },
+    /// The agent told the lead that it does not shut down.
+    ShutdownRefused,
+    /// The turn ended, and everyone who is told of it has been told.
+    Rested,
+    /// The agent is no more.
+    Ended {
+        /// How.
+        status: Status,
+        /// Why, where that is not plain.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// The answer to a question for permission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// Go ahead, with this input where it differs.
+    Allowed {
+        /// The input to use instead of the call's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
+        /// What else is allowed from now on, in the wire's form.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        updates: Vec<Value>,
+    },
+    /// No.
+    Denied {
+        /// Why, for the model to read.
+        reason: String,
+    },
+}
+
+/// A call of a tool that the model made.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ToolCall {
+    /// The id its result must name.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// The input: an object, or a string when the model wrote something else.
+    pub input: Value,
+    /// The id, or one made of it when the model used that before: no other call of the conversation has it.
+    pub key: String,
+}
+
+/// A call without a result, and how far it durably came.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenCall {
+    /// The call.
+    pub call: ToolCall,
+    /// How far it came.
+    pub reached: Reached,
+}
+
+/// How far an open call came, as far as the transcript knows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reached {
+    /// Nothing is known of it.
+    Nothing,
+    /// A permission is asked for.
+    Asked {
+        /// The id of the request.
+        request: String,
+    },
+    /// The permission was answered.
+    Granted(Grant),
+    /// It was started, and may have run in part.
+    Began,
+}
+
+/// A conversation, with all that follows from its steps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Conversation {
+    messages: Vec<Message>,
+    delivered: HashSet<MessageId>,
+    open: Vec<OpenCall>,
+    made: HashSet<String>,
+    turns: u32,
+    usage: Usage,
+    cost_usd: f64,
+    updates: Vec<Value>,
+    plan: Option<String>,
+    shutdown: Option<String>,
+    rested: bool,
+    ended: Option<(Status, Option<String>)>,
+}
+
+impl Conversation {
+    /// The messages as a model takes them.
+    #[must_use]
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The calls that have no result yet, in order.
+    #[must_use]
+    pub fn open_calls(&self) -> &[OpenCall] {
+        &self.open
+    }
+
+    /// Whether a message is part of the conversation already.
+    #[must_use]
+    pub fn holds(&self, id: &MessageId) -> bool {
+        self.delivered.contains(id)
+    }
+
+    /// How many times the model answered.
+    #[must_use]
+    pub fn turns(&self) -> u32 {
+        self.turns
+    }
+
+    /// What all its answers used, and what they cost as far as that is known.
+    #[must_use]
+    pub fn spent(&self) -> (Usage, f64) {
+        (self.usage, self.cost_usd)
+    }
+
+    /// All permission updates that were ever granted.
+    #[must_use]
+    pub fn updates(&self) -> &[Value] {
+        &self.updates
+    }
+
+    /// The request of the plan that lies with the lead.
+    #[must_use]
+    pub fn plan(&self) -> Option<&str> {
+        self.plan.as_deref()
+    }
+
+    /// The shutdown request that is not answered by an end yet.
+    #[must_use]
+    pub fn shutdown(&self) -> Option<&str> {
+        self.shutdown.as_deref()
+    }
+
+    /// Whether the last turn ended in every respect.
+    #[must_use]
+    pub fn rested(&self) -> bool {
+        self.rested
+    }
+
+    /// How the agent ended, if it did.
+    #[must_use]
+    pub fn ended(&self) -> Option<&(Status, Option<String>)> {
+        self.ended.as_ref()
+    }
+
+    /// Whether it is the model's turn to speak.
+    #[must_use]
+    pub fn wants_answer(&self) -> bool {
+        self.open.is_empty() && self.messages.last().is_some_and(|message| message.role == Role::User)
+    }
+
+    /// The text of the model's last answer.
+    #[must_use]
+    pub fn last_text(&self) -> Option<String> {
+        let last = self.messages.iter().rev().find(|message| message.role == Role::Assistant)?;
+        let texts: Vec<&str> = last.blocks.iter().filter_map(Block::as_text).collect();
+        (!texts.is_empty()).then(|| texts.join("\n"))
+    }
+
+    /// Adds a step. A step that repeats what is there changes nothing.
+    pub fn apply(&mut self, step: &Step) {
+        self.rested = matches!(step, Step::Rested);
+        self.ended = None;
+        match step {
+            Step::Told { text } => self.say(Block::text(text)),
+            Step::Mail { ids, text } => {
+                let new = ids.iter().fold(false, |new, id| self.delivered.insert(id.clone()) || new);
+                if new && !text.is_empty() {
+                    self.say(Block::text(text));
+                }
+            }
+            Step::Assistant { blocks, usage, cost_usd } => {
+                self.usage += *usage;
+                self.cost_usd += cost_usd.unwrap_or(0.0);
+                self.answer(blocks);
+            }
+            Step::Began { call } => self.reach(call, Reached::Began),
+            Step::Asked { call, request } => self.reach(call, Reached::Asked { request: request.clone() }),
+            Step::Granted { ids, call, grant } => {
+                self.delivered.extend(ids.iter().cloned());
+                if let Grant::Allowed { updates, .. } = grant {
+                    self.updates.extend(updates.iter().cloned());
+                }
+                self.reach(call, Reached::Granted(grant.clone()));
+            }
+            Step::Result { call, text, is_error, context } => self.result(call, text, *is_error, context),
+            Step::PlanSent { request } => self.plan = Some(request.clone()),
+            Step::PlanAnswered { request } => self.plan = self.plan.take().filter(|open| open != request),
+            Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
+            Step::ShutdownRefused => self.shutdown = None,
+            Step::Rested => {}
+            Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
+        }
+    }
+
+    fn answer(&mut self, blocks: &[Block]) {
+        self.turns = self.turns.saturating_add(1);
+        for block in blocks {
+            if let Block::ToolUse { id, name, input, .. } = block
+                && self.open.iter().all(|open| open.call.id != *id)
+            {
+                let is_new = self.made.insert(id.clone());
+                let key = if is_new { id.clone() } else { format!("{id}#{}", self.turns) };
+                let call = ToolCall { id: id.clone(), tool: name.clone(), input: input.clone(), key };
+                self.open.push(OpenCall { call, reached: Reached::Nothing });
+            }
+        }
+        if !blocks.is_empty() {
+            self.messages.push(Message::assistant(blocks.to_vec()));
+        }
+    }
+
+    fn result(&mut self, call: &str, text: &str, is_error: bool, context: &[String]) {
+        let Some(at) = self.open.iter().position(|open| open.call.id == call) else {
+            return;
+        };
+        self.open.remove(at);
+        let block = if is_error { Block::tool_error(call, text) } else { Block::tool_result(call, text) };
+        // Results open the user message, whatever was said before them: vendors take it in no other order.
+        let blocks = self.user_blocks();
+        let results = blocks.iter().take_while(|block| matches!(block, Block::ToolResult { .. })).count();
+        blocks.insert(results, block);
+        for text in context {
+            self.say(Block::text(text));
+        }
+    }
+
+    fn reach(&mut self, call: &str, reached: Reached) {
+        if let Some(open) = self.open.iter_mut().find(|open| open.call.id == call) {
+            open.reached = reached;
+        }
+    }
+
+    fn say(&mut self, block: Block) {
+        self.user_blocks().push(block);
+    }
+
+    /// The blocks of the user message that is being put together.
+    fn user_blocks(&mut self) -> &mut Vec<Block> {
+        if self.messages.last().is_none_or(|message| message.role == Role::Assistant) {
+            self.messages.push(Message::user(Vec::new()));
+        }
+        let last = self.messages.len().saturating_sub(1);
+        #[expect(clippy::indexing_slicing, reason = "a user message was just made sure of")]
+        &mut self.messages[last].blocks
+    }
+}
+
+/// Why a transcript cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line} of the transcript is not readable")]
+pub struct TranscriptError {
+    /// The line, from 1 up.
+    pub line: usize,
+    /// What is wrong.
+    #[source]
+    pub source: serde_json::Error,
+}
+
+/// Reads a transcript back.
+///
+/// # Errors
+/// When a line is no step. A torn last line never gets here; the store passes it over.
+pub fn read(lines: &[String]) -> Result<Vec<Entry>, TranscriptError> {
+    let entry = |(at, line): (usize, &String)| {
+        serde_json::from_str(line).map_err(|source| TranscriptError { line: at + 1, source })
+    };
+    lines.iter().enumerate().map(entry).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn id(text: &str) -> MessageId {
+        MessageId(text.to_owned())
+    }
+
+    fn mail(ids: &[&str], text: &str) -> Step {
+        Step::Mail { ids: ids.iter().map(|i| id(i)).collect(), text: text.to_owned() }
+    }
+
+    fn calls(ids: &[&str]) -> Step {
+        let blocks = ids.iter().map(|i| Block::tool_use(*i, "Bash", json!({"command": i}))).collect();
+        Step::Assistant { blocks, usage: Usage::default(), cost_usd: None }
+    }
+
+    fn result(call: &str) -> Step {
+        Step::Result { call: call.to_owned(), text: format!("{call} done"), is_error: false, context: Vec::new() }
+    }
+
+    fn folded(steps: &[Step]) -> Conversation {
+        let mut conversation = Conversation::default();
+        for step in steps {
+            conversation.apply(step);
+        }
+        conversation
+    }
+
+    #[test]
+    fn mail_between_two_calls_stands_after_the_results_of_the_turn() {
+        let conversation =
+            folded(&[calls(&["a", "b"]), result("a"), mail(&["m1"], "hello"), result("b"), mail(&["m2"], "again")]);
+        let blocks = &conversation.messages().last().unwrap().blocks;
+        let expected = [
+            Block::tool_result("a", "a done"),
+            Block::tool_result("b", "b done"),
+            Block::text("hello"),
+            Block::text("again"),
+        ];
+        assert_eq!(blocks, &expected);
+        assert!(conversation.wants_answer());
+    }
+
+    #[test]
+    fn a_message_is_in_the_conversation_once() {
+        let conversation = folded(&[mail(&["m1"], "hello"), mail(&["m1"], "hello")]);
+        assert_eq!(conversation.messages(), [Message::user(vec![Block::text("hello")])]);
+        assert!(conversation.holds(&id("m1")));
+    }
+
+    #[test]
+    fn a_call_without_a_result_is_open_and_knows_how_far_it_came() {
+        let asked = Step::Asked { call: "b".to_owned(), request: "perm-1".to_owned() };
+        let conversation = folded(&[calls(&["a", "b"]), Step::Began { call: "a".to_owned() }, asked]);
+        let reached: Vec<_> = conversation.open_calls().iter().map(|open| open.reached.clone()).collect();
+        assert_eq!(reached, [Reached::Began, Reached::Asked { request: "perm-1".to_owned() }]);
+        assert!(!conversation.wants_answer());
+    }
+
+    #[test]
+    fn a_result_that_comes_twice_is_taken_once() {
+        let conversation = folded(&[calls(&["a"]), result("a"), result("a")]);
+        assert_eq!(conversation.messages().last().unwrap().blocks.len(), 1);
+    }
+
+    #[test]
+    fn every_step_comes_back_from_its_line() {
+        let granted = Grant::Allowed { input: Some(json!({})), updates: vec![json!({"type": "setMode"})] };
+        let steps = [
+            Step::Told { text: "go".to_owned() },
+            mail(&["m"], "hi"),
+            calls(&["a"]),
+            Step::Began { call: "a".to_owned() },
+            Step::Asked { call: "a".to_owned(), request: "r".to_owned() },
+            Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant: granted },
+            Step::Result { call: "a".to_owned(), text: "x".to_owned(), is_error: true, context: vec!["c".to_owned()] },
+            Step::PlanSent { request: "p".to_owned() },
+            Step::PlanAnswered { request: "p".to_owned() },
+            Step::ShutdownAsked { request: "s".to_owned() },
+            Step::ShutdownRefused,
+            Step::Rested,
+            Step::Ended { status: Status::Failed, reason: Some("r".to_owned()) },
+        ];
+        let entries: Vec<_> = (1..).zip(steps).map(|(seq, step)| Entry { seq, step }).collect();
+        let lines: Vec<_> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
+        assert_eq!(read(&lines).unwrap(), entries);
+    }
+
+    #[test]
+    fn a_line_that_is_no_step_is_named() {
+        let lines = [r#"{"seq":1,"kind":"rested"}"#.to_owned(), r#"{"seq":2,"kind":"sang"}"#.to_owned()];
+        assert_eq!(read(&lines).unwrap_err().to_string(), "line 2 of the transcript is not readable");
+    }
+}

@@ -1,0 +1,133 @@
+//! A team that is really run: in memory, on scripted models, in a temporary folder.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitcrew_model::{Model, PriceTable, Script, Scripted};
+use pitcrew_protocol::Limits;
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::run::{Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
+use pitcrew_runtime::settings::Settings;
+use pitcrew_team::store::{Backend, MemoryBackend};
+use pitcrew_team::{SystemClock, Team, Teams};
+use tempfile::TempDir;
+
+/// Longer than any of these runs takes; a run that hangs fails instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A place in which teams are run.
+pub(crate) struct Setting {
+    _folder: TempDir,
+    pub(crate) cwd: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) teams: Teams,
+}
+
+/// What came of a run.
+pub(crate) struct Ran {
+    pub(crate) outcome: RunOutcome,
+    pub(crate) events: Vec<RunEvent>,
+}
+
+impl Setting {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        let (cwd, root) = (base.join("project"), base.join("root"));
+        std::fs::create_dir_all(&cwd).unwrap();
+        std::fs::create_dir_all(&root).unwrap();
+        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+        let limits = Limits { broadcast_rate: pitcrew_protocol::Rate { count: 100, seconds: 1 }, ..Limits::default() };
+        Self { _folder: folder, cwd, root, teams: Teams::new(backend, limits, Arc::new(SystemClock)) }
+    }
+
+    /// The options of a run on a script; a test changes what it is about.
+    pub(crate) fn options(&self, script: &str) -> RunOptions {
+        let script = Script::parse(Path::new("test.yaml"), script).unwrap();
+        let model: Arc<dyn Model> = Arc::new(Scripted::new(script));
+        RunOptions {
+            teams: self.teams.clone(),
+            begin: Begin::New { team: "probe".to_owned(), goal: "Do it.".to_owned() },
+            cwd: self.cwd.clone(),
+            root: self.root.clone(),
+            home: None,
+            session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
+            open_model: Arc::new(move |_name| Ok(model.clone())),
+            model: "script:test.yaml".to_owned(),
+            prices: PriceTable::default(),
+            settings: Settings::default(),
+            mode: PermissionMode::AcceptEdits,
+            asks: Asks::Deny,
+            limits: RunLimits::default(),
+            shutdown_grace: Duration::from_secs(5),
+        }
+    }
+
+    pub(crate) async fn run(&self, options: RunOptions) -> Ran {
+        finish(Runtime::start(options).await.unwrap()).await
+    }
+
+    pub(crate) async fn team(&self) -> Team {
+        self.teams.open("probe").await.unwrap()
+    }
+}
+
+/// Reads a run to its end.
+pub(crate) async fn finish(mut handle: RunHandle) -> Ran {
+    let mut events = Vec::new();
+    let reading = async {
+        while let Some(event) = handle.events.recv().await {
+            events.push(event);
+        }
+    };
+    if tokio::time::timeout(PATIENCE, reading).await.is_err() {
+        panic!("the run hangs after {:#?}", events.iter().rev().take(12).rev().collect::<Vec<_>>());
+    }
+    Ran { outcome: handle.outcome().await, events }
+}
+
+/// Reads a run until something happens in it.
+pub(crate) async fn until(handle: &mut RunHandle, mut wanted: impl FnMut(&RunEvent) -> bool) -> Vec<RunEvent> {
+    let mut events = Vec::new();
+    let reading = async {
+        while let Some(event) = handle.events.recv().await {
+            let is_it = wanted(&event);
+            events.push(event);
+            if is_it {
+                return true;
+            }
+        }
+        false
+    };
+    let happened = tokio::time::timeout(PATIENCE, reading).await;
+    assert_eq!(happened, Ok(true), "what was waited for did not happen in {events:#?}");
+    events
+}
+
+impl Ran {
+    #[track_caller]
+    pub(crate) fn success(&self) -> &str {
+        match &self.outcome.end {
+            RunEnd::Success { text } => text,
+            other => panic!("the run ended in {other:?} after {:#?}", self.results()),
+        }
+    }
+
+    /// The results of the tools, one line each.
+    pub(crate) fn results(&self) -> Vec<String> {
+        let line = |event: &RunEvent| match event {
+            RunEvent::ToolEnded(ended) => Some(format!("{} {}: {}", ended.agent, ended.tool, ended.text)),
+            RunEvent::Warning { text } => Some(format!("warning: {text}")),
+            _ => None,
+        };
+        self.events.iter().filter_map(line).collect()
+    }
+
+    /// The result of an agent's calls of a tool.
+    pub(crate) fn results_of(&self, agent: &str, tool: &str) -> Vec<String> {
+        let prefix = format!("{agent} {tool}: ");
+        self.results().iter().filter_map(|line| line.strip_prefix(&prefix).map(str::to_owned)).collect()
+    }
+}
