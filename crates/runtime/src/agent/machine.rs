@@ -357,7 +357,10 @@ impl Agent {
     pub(super) fn finish(&mut self, status: Status, reason: Option<String>, fx: &mut Effects) {
         if self.profile.role == Role::Teammate {
             if status == Status::Failed {
-                fx.push(Effect::SendIdle(IdleReport { failure: reason.clone(), result: self.conversation.last_text() }));
+                fx.push(Effect::SendIdle(IdleReport {
+                    failure: reason.clone(),
+                    result: self.conversation.last_text(),
+                }));
             }
             self.write(vec![Step::Ended { status, reason: reason.clone() }], fx);
         }

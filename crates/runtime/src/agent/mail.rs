@@ -73,9 +73,7 @@ impl Mail {
                 let mode = response.permission_mode.as_deref().and_then(mode_named).unwrap_or_default();
                 Kind::Plan { request: response.request_id.clone(), mode: response.approved.then_some(mode) }
             }
-            (Role::Teammate, Frame::ShutdownRequest(request)) => {
-                Kind::Shutdown { request: request.request_id.clone() }
-            }
+            (Role::Teammate, Frame::ShutdownRequest(request)) => Kind::Shutdown { request: request.request_id.clone() },
             (
                 Role::Lead | Role::Teammate | Role::Subagent,
                 Frame::IdleNotification(_)

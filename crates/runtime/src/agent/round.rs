@@ -69,7 +69,9 @@ impl Agent {
                 fx.push(Effect::Inspect(call));
             }
             tool => {
-                let text = format!("{INTERRUPTED} A crash interrupted {tool}. It may have run in part: look before you run it again.");
+                let text = format!(
+                    "{INTERRUPTED} A crash interrupted {tool}. It may have run in part: look before you run it again."
+                );
                 self.refuse(&call.id, text, fx);
             }
         }

@@ -82,7 +82,9 @@ fn in_words(effect: &Effect) -> String {
         Effect::Judge(judging) => format!("judge {} in {}", judging.call.id, judging.mode),
         Effect::AskPermission { call, .. } => format!("ask for {}", call.id),
         Effect::Run(call) => format!("run {} {}", call.id, call.input),
-        Effect::Report(call, ending) => format!("report {} {}", call.id, if ending.is_error { "failed" } else { "done" }),
+        Effect::Report(call, ending) => {
+            format!("report {} {}", call.id, if ending.is_error { "failed" } else { "done" })
+        }
         Effect::Inspect(call) => format!("inspect {}", call.id),
         Effect::EndTurn(_) => "end turn".to_owned(),
         Effect::SendIdle(report) => format!(
@@ -200,9 +202,10 @@ fn mail_wakes_an_idle_teammate_at_once() {
 
 fn idle_teammate() -> Play {
     let mut play = Play::teammate();
-    play.then(says("ready"), &["write assistant", "take mail"])
-        .then(mail(&[]), &["end turn"])
-        .then(Event::HookAnswered { keep_going: None }, &["send idle available: ready", "write rested", "announce idle"]);
+    play.then(says("ready"), &["write assistant", "take mail"]).then(mail(&[]), &["end turn"]).then(
+        Event::HookAnswered { keep_going: None },
+        &["send idle available: ready", "write rested", "announce idle"],
+    );
     play
 }
 
@@ -219,19 +222,16 @@ fn a_message_that_was_delivered_before_a_crash_is_only_marked_read_after_it() {
 #[test]
 fn read_only_calls_run_side_by_side_and_the_others_one_by_one() {
     let mut play = Play::teammate();
-    play.then(
-        calls(&[("a", "Read"), ("b", "Grep"), ("c", "Write"), ("d", "Read")]),
-        &["write assistant", "take mail"],
-    )
-    .then(mail(&[]), &["judge a in default", "judge b in default"])
-    .then(allowed("b"), &["run b {}"])
-    .then(allowed("a"), &["run a {}"])
-    .then(done("b"), &["write result", "report b done"])
-    .then(done("a"), &["write result", "report a done", "take mail"])
-    .then(mail(&[]), &["judge c in default"])
-    .then(allowed("c"), &["write began", "run c {}"])
-    .then(done("c"), &["write result", "report c done", "take mail"])
-    .then(mail(&[]), &["judge d in default"]);
+    play.then(calls(&[("a", "Read"), ("b", "Grep"), ("c", "Write"), ("d", "Read")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default", "judge b in default"])
+        .then(allowed("b"), &["run b {}"])
+        .then(allowed("a"), &["run a {}"])
+        .then(done("b"), &["write result", "report b done"])
+        .then(done("a"), &["write result", "report a done", "take mail"])
+        .then(mail(&[]), &["judge c in default"])
+        .then(allowed("c"), &["write began", "run c {}"])
+        .then(done("c"), &["write result", "report c done", "take mail"])
+        .then(mail(&[]), &["judge d in default"]);
 }
 
 #[test]
@@ -308,10 +308,7 @@ fn planning_teammate() -> Play {
         .then(calls(&[("p", "ExitPlanMode")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge p in plan"])
         .then(allowed("p"), &["run p {}"])
-        .then(
-            done_with("p", json!({"requestId": "plan-1"})),
-            &["write result plan_sent", "report p done", "take mail"],
-        )
+        .then(done_with("p", json!({"requestId": "plan-1"})), &["write result plan_sent", "report p done", "take mail"])
         .then(mail(&[]), &["send idle available: nothing", "write rested", "announce awaiting_plan_approval"]);
     play
 }
@@ -320,10 +317,7 @@ fn planning_teammate() -> Play {
 fn a_rejected_plan_leaves_the_teammate_in_plan_mode() {
     let no = r#"{"type":"plan_approval_response","requestId":"plan-1","approved":false,"feedback":"more tests"}"#;
     let mut play = planning_teammate();
-    play.then(
-        mail(&[("m1", no)]),
-        &["announce running", "write plan_answered mail", "acknowledge m1", "call model"],
-    );
+    play.then(mail(&[("m1", no)]), &["announce running", "write plan_answered mail", "acknowledge m1", "call model"]);
     assert_eq!(play.agent.mode(), PermissionMode::Plan);
 }
 
@@ -349,10 +343,7 @@ fn a_teammate_that_approves_its_shutdown_ends() {
     let input = json!({"type": "shutdown_response", "request_id": "s-1", "approve": true});
     play.then(answer(vec![Block::tool_use("a", "SendMessage", input)]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
-        .then(
-            allowed("a"),
-            &[r#"run a {"type":"shutdown_response","request_id":"s-1","approve":true}"#],
-        )
+        .then(allowed("a"), &[r#"run a {"type":"shutdown_response","request_id":"s-1","approve":true}"#])
         .then(
             done("a"),
             &[
@@ -398,10 +389,8 @@ fn a_write_that_a_crash_interrupted_is_looked_at() {
         again
     };
     let found = |inspection| Event::Inspected { call: "a".to_owned(), inspection };
-    interrupted().then(
-        found(Inspection::Done { text: "written".to_owned() }),
-        &["write result", "report a done", "take mail"],
-    );
+    interrupted()
+        .then(found(Inspection::Done { text: "written".to_owned() }), &["write result", "report a done", "take mail"]);
     interrupted().then(found(Inspection::Undone), &["write began", "run a {}"]);
     interrupted().then(found(Inspection::Unknown), &["write result", "report a failed", "take mail"]);
 }
@@ -412,20 +401,15 @@ fn a_team_call_that_a_crash_interrupted_is_simply_made_again() {
     play.then(calls(&[("a", "TaskUpdate")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
         .then(allowed("a"), &["run a {}"]);
-    play.crashed()
-        .then(Event::Resumed, &["announce running", "take mail"])
-        .then(mail(&[]), &["judge a in default"]);
+    play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["judge a in default"]);
 }
 
 #[test]
 fn an_input_that_is_no_object_is_refused_without_running() {
     let mut play = Play::teammate();
-    play.then(
-        answer(vec![Block::tool_use("a", "Bash", json!("{\"comm"))]),
-        &["write assistant", "take mail"],
-    )
-    .then(mail(&[]), &["write result", "report a failed", "take mail"])
-    .then(mail(&[]), &["call model"]);
+    play.then(answer(vec![Block::tool_use("a", "Bash", json!("{\"comm"))]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["write result", "report a failed", "take mail"])
+        .then(mail(&[]), &["call model"]);
 }
 
 #[test]
@@ -449,10 +433,7 @@ fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
         .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"])
         .then(Event::Wake, &["take mail"])
         .then(mail(&[]), &["announce idle"]);
-    lead().then(
-        mail(&[("m2", failed)]),
-        &["announce running", "write mail", "acknowledge m1 m2", "call model"],
-    );
+    lead().then(mail(&[("m2", failed)]), &["announce running", "write mail", "acknowledge m1 m2", "call model"]);
     lead().then(
         Event::Told { text: "bob has shut down.".to_owned() },
         &["announce running", "write told mail", "acknowledge m1", "call model"],
@@ -473,10 +454,7 @@ fn a_hook_can_keep_a_teammate_going() {
     let mut play = Play::teammate();
     play.then(says("done"), &["write assistant", "take mail"])
         .then(mail(&[]), &["end turn"])
-        .then(
-            Event::HookAnswered { keep_going: Some("run the tests first".to_owned()) },
-            &["write told", "take mail"],
-        )
+        .then(Event::HookAnswered { keep_going: Some("run the tests first".to_owned()) }, &["write told", "take mail"])
         .then(mail(&[]), &["call model"]);
 }
 
@@ -484,13 +462,10 @@ fn a_hook_can_keep_a_teammate_going() {
 fn a_turn_that_a_crash_cut_off_before_the_idle_notice_sends_it_after() {
     let mut play = Play::teammate();
     play.then(says("the report"), &["write assistant", "take mail"]);
-    play.crashed()
-        .then(Event::Resumed, &["announce running", "take mail"])
-        .then(mail(&[]), &["end turn"])
-        .then(
-            Event::HookAnswered { keep_going: None },
-            &["send idle available: the report", "write rested", "announce idle"],
-        );
+    play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["end turn"]).then(
+        Event::HookAnswered { keep_going: None },
+        &["send idle available: the report", "write rested", "announce idle"],
+    );
     idle_teammate().crashed().then(Event::Resumed, &["take mail", "announce idle"]).then(mail(&[]), &[]);
 }
 
@@ -502,22 +477,14 @@ fn an_agent_that_used_its_turns_calls_no_model_any_more() {
         .then(mail(&[]), &["judge a in default"])
         .then(allowed("a"), &["run a {}"])
         .then(done("a"), &["write result", "report a done", "take mail"])
-        .then(
-            mail(&[]),
-            &["send idle it has used all of its 1 turns: nothing", "report limit", "announce idle"],
-        );
+        .then(mail(&[]), &["send idle it has used all of its 1 turns: nothing", "report limit", "announce idle"]);
 }
 
 #[test]
 fn a_failed_model_ends_a_teammate_and_the_lead_is_told() {
     Play::teammate().then(
         Event::ModelFailed { reason: "no such model".to_owned() },
-        &[
-            "send idle no such model: nothing",
-            "write ended",
-            "announce failed",
-            "end failed (no such model): nothing",
-        ],
+        &["send idle no such model: nothing", "write ended", "announce failed", "end failed (no such model): nothing"],
     );
 }
 
@@ -538,10 +505,7 @@ fn a_subagent_reads_no_mail_and_ends_with_its_turn() {
         .then(allowed("a"), &["run a {}"])
         .then(done("a"), &["write result", "report a done", "call model"])
         .then(says("found it"), &["write assistant", "end turn"])
-        .then(
-            Event::HookAnswered { keep_going: None },
-            &["announce completed", "end completed (no reason): found it"],
-        );
+        .then(Event::HookAnswered { keep_going: None }, &["announce completed", "end completed (no reason): found it"]);
 }
 
 #[test]

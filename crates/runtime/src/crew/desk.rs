@@ -27,7 +27,10 @@ pub(super) fn lead_tools(desk: &Desk) -> Vec<Arc<dyn Tool>> {
              until it is shut down, and you hear of it by mail. Without, it is a subagent: it does one job, and its last \
              message is the result of this call.",
         ),
-        tool("TaskStop", "Stops a command that runs in the background, or at once and for good a teammate, by its id or name."),
+        tool(
+            "TaskStop",
+            "Stops a command that runs in the background, or at once and for good a teammate, by its id or name.",
+        ),
     ]
 }
 

@@ -111,7 +111,10 @@ impl Quarters {
                 shells: Shells::new(self.shells_folder(&hire.name)),
                 limits: ToolLimits::default(),
             },
-            system: System { parts, tasks: self.root.join("tasks").join(self.team.dir().as_str()).to_string_lossy().into() },
+            system: System {
+                parts,
+                tasks: self.root.join("tasks").join(self.team.dir().as_str()).to_string_lossy().into(),
+            },
             plan_file: self.plan_file(&hire.name),
             transcript_file: backend.log_file(self.team.dir(), &LogName::Transcript(hire.name.clone())),
             prices: self.prices.clone(),

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use pitcrew_protocol::{AgentName, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated, render};
+use pitcrew_protocol::{
+    AgentName, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated, render,
+};
 use pitcrew_team::{Actor, SpawnMember};
 use tokio::sync::oneshot;
 
@@ -61,7 +63,9 @@ impl TeamLoop {
                 };
                 answer(&created.into())
             }
-            Adopted::Yes => ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name())),
+            Adopted::Yes => {
+                ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name()))
+            }
             Adopted::Deleted => ToolOutcome::failed(format!(
                 "The team \"{}\" of this run is deleted, and a run has one team. Give your final answer.",
                 team.name()
@@ -88,9 +92,10 @@ impl TeamLoop {
 
     fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
         let wanted = id.split_once('@').map_or(id, |(name, _)| name).to_lowercase();
-        let found = self.crew.iter().find(|(name, hand)| {
-            matches!(hand.part, Part::Teammate { .. }) && name.as_str().to_lowercase() == wanted
-        });
+        let found = self
+            .crew
+            .iter()
+            .find(|(name, hand)| matches!(hand.part, Part::Teammate { .. }) && name.as_str().to_lowercase() == wanted);
         match found {
             Some((name, hand)) => {
                 hand.link.tell(Event::Killed { reason: "the lead stopped it".to_owned() });
@@ -106,7 +111,8 @@ impl TeamLoop {
         let mode = self.mode_of(&input, &definition)?;
         let model = self.model_of(&input, &definition);
         let opened = self.quarters.model(&model);
-        opened.map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(&error))))?;
+        opened
+            .map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(&error))))?;
         let spawn = SpawnMember {
             name: input.name.clone().unwrap_or_default(),
             agent_type: definition.name.clone(),
@@ -157,9 +163,11 @@ impl TeamLoop {
             return Err(ToolOutcome::refused(format_args!("You lead the team \"{team}\", not \"{asked}\"")));
         }
         match self.limits.max_teammates {
-            Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => Err(ToolOutcome::refused(
-                format_args!("There are {most} teammates, as many as this run may have; shut one down first"),
-            )),
+            Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => {
+                Err(ToolOutcome::refused(format_args!(
+                    "There are {most} teammates, as many as this run may have; shut one down first"
+                )))
+            }
             Some(_) | None => Ok(()),
         }
     }
@@ -282,8 +290,9 @@ impl TeamLoop {
         let mode = self.mode_of(&input, &definition)?;
         let model_name = self.model_of(&input, &definition);
         let opened = self.quarters.model(&model_name);
-        let model = opened
-            .map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model_name}: {}", chain(&error))))?;
+        let model = opened.map_err(|error| {
+            ToolOutcome::refused(format_args!("cannot use the model {model_name}: {}", chain(&error)))
+        })?;
         let name = self.errand_name(&definition.name);
         let agent_type = Some(definition.name.clone());
         let hire = Hire {

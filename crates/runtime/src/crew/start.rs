@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render};
+use pitcrew_protocol::{
+    AgentName, BACKEND_IN_PROCESS, Frame, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render,
+};
 use pitcrew_team::store::{Lease, LeaseHolder, StoreError};
 use pitcrew_team::{CreateTeam, OnTaken, Team};
 use tokio::sync::{mpsc, oneshot};

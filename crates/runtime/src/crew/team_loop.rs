@@ -72,7 +72,9 @@ pub(super) struct Hand {
 /// What an agent is to the loop.
 pub(super) enum Part {
     Lead,
-    Teammate { worktree: Option<std::path::PathBuf> },
+    Teammate {
+        worktree: Option<std::path::PathBuf>,
+    },
     /// Its last word goes to the call that sent it out.
     Errand(oneshot::Sender<ToolOutcome>),
 }

@@ -28,12 +28,8 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
     let judgement = match said.decision {
         Some(Decision::Deny { reason }) => Judgement::Deny { reason },
         decision => {
-            let to_judge = Call {
-                tool: &call.tool,
-                input: &call.input,
-                cwd: &seat.context.cwd,
-                plan_file: Some(&seat.plan_file),
-            };
+            let to_judge =
+                Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) };
             with_decision(decision, gate.judge(mode, &to_judge))
         }
     };
@@ -111,10 +107,9 @@ pub(super) async fn end_turn(seat: Arc<Seat>, mode: PermissionMode, end: TurnEnd
     let stop_hook_active = was_kept_going;
     let kind = match seat.role {
         Role::Lead => HookKind::Stop { stop_hook_active },
-        Role::Teammate => HookKind::TeammateIdle {
-            teammate_name: seat.name.to_string(),
-            team_name: seat.team.name().to_string(),
-        },
+        Role::Teammate => {
+            HookKind::TeammateIdle { teammate_name: seat.name.to_string(), team_name: seat.team.name().to_string() }
+        }
         Role::Subagent => HookKind::SubagentStop {
             stop_hook_active,
             agent_id: seat.name.to_string(),

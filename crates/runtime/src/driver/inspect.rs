@@ -34,9 +34,9 @@ fn look(cwd: &Path, call: &ToolCall) -> Inspection {
                 return Inspection::Undone;
             };
             match (found.contains(old), !new.is_empty() && found.contains(new)) {
-                (false, true) => {
-                    Inspection::Done { text: format!("The file {path} has been edited, before a crash interrupted you.") }
-                }
+                (false, true) => Inspection::Done {
+                    text: format!("The file {path} has been edited, before a crash interrupted you."),
+                },
                 (true, false) => Inspection::Undone,
                 (true, true) | (false, false) => Inspection::Unknown,
             }

@@ -5,8 +5,8 @@
 //! Nothing is decided here: that is `agent`'s. Who lives, and who is told what, is `crew`'s.
 
 mod calls;
-mod inspect;
 mod inbox;
+mod inspect;
 mod log;
 mod model_call;
 mod run;

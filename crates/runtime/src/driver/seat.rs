@@ -13,7 +13,7 @@ use crate::events::RunEvent;
 use crate::gate::PermissionMode;
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::Prompt;
-use crate::tools::{Toolbox, ToolContext};
+use crate::tools::{ToolContext, Toolbox};
 use crate::transcript::ToolCall;
 
 /// Everything an agent works with that does not change while it lives.

@@ -12,7 +12,7 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, Runtime};
 use pitcrew_team::Actor;
 
-mod stage;
+use crate::stage;
 
 const SENDS: usize = 400;
 const LIMIT: Duration = Duration::from_millis(5);
@@ -27,14 +27,18 @@ agents:
     - wait_for: {contains: never said}
 ";
 
-fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+pub(crate) fn run() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let mut waits = runtime.block_on(measure());
     let raw = raw_writes();
     waits.sort_unstable();
     let (p50, p99) = (stage::percentile(&waits, 50), stage::percentile(&waits, 99));
     println!("send to injection, idle in-process teammate, {SENDS} sends, files on disk");
-    println!("  p50 {p50:>10.2?}   p99 {p99:>10.2?}   limit {LIMIT:.2?}   p99/limit {:.2}", p99.as_secs_f64() / LIMIT.as_secs_f64());
+    println!(
+        "  p50 {p50:>10.2?}   p99 {p99:>10.2?}   limit {LIMIT:.2?}   p99/limit {:.2}",
+        p99.as_secs_f64() / LIMIT.as_secs_f64()
+    );
     println!("  raw append + fsync in the same run: {raw:.2?}   p50/raw {:.2}", p50.as_secs_f64() / raw.as_secs_f64());
 }
 
@@ -45,7 +49,8 @@ async fn measure() -> Vec<Duration> {
     let team = stage.teams.open("bench").await.expect("the team is there");
     let mut waits = Vec::with_capacity(SENDS);
     for n in 0..SENDS {
-        let input = SendMessageInput::Message { recipient: "bob".to_owned(), content: format!("message {n}"), summary: None };
+        let input =
+            SendMessageInput::Message { recipient: "bob".to_owned(), content: format!("message {n}"), summary: None };
         let sent = team.send(&Actor::User, input, None).await.expect("the send");
         let returned = Instant::now();
         let id = &sent.receipts.first().expect("a receipt").id;
@@ -59,9 +64,10 @@ async fn measure() -> Vec<Duration> {
 }
 
 async fn idle(handle: &mut RunHandle) {
-    until(handle, |event| {
-        matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "bob")
-    })
+    until(
+        handle,
+        |event| matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "bob"),
+    )
     .await;
 }
 

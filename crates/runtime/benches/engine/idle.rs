@@ -7,15 +7,16 @@ use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::Runtime;
 
-mod stage;
+use crate::stage;
 
 const TEAMMATES: usize = 1000;
 const LIMIT_MB: f64 = 100.0;
 /// How long the idle team is looked at.
 const LOOK: Duration = Duration::from_secs(3);
 
-fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+pub(crate) fn run() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
     let before = resident_mb();
     let stage = stage::Stage::new();
     let (mut handle, crew) = runtime.block_on(async {
@@ -23,7 +24,9 @@ fn main() {
         let mut idle = 0;
         while idle < TEAMMATES {
             match handle.events.recv().await {
-                Some(RunEvent::AgentChanged { agent, status: Status::Idle, .. }) if agent.as_str() != "team-lead" => idle += 1,
+                Some(RunEvent::AgentChanged { agent, status: Status::Idle, .. }) if agent.as_str() != "team-lead" => {
+                    idle += 1
+                }
                 Some(_) => {}
                 None => panic!("the run ended with {idle} idle teammates"),
             }
@@ -41,7 +44,11 @@ fn main() {
     }
     let resident = resident_mb();
     println!("{crew} idle in-process teammates, on files");
-    println!("  resident {resident:.1} MB ({:.1} KB a teammate)   limit {LIMIT_MB} MB   ratio {:.2}", (resident - before) * 1024.0 / TEAMMATES as f64, resident / LIMIT_MB);
+    println!(
+        "  resident {resident:.1} MB ({:.1} KB a teammate)   limit {LIMIT_MB} MB   ratio {:.2}",
+        (resident - before) * 1024.0 / TEAMMATES as f64,
+        resident / LIMIT_MB
+    );
     println!("  wake-ups of any thread in {LOOK:.0?} of idling: {woken}   limit 0");
     handle.stopper().kill();
     runtime.block_on(handle.outcome());
@@ -70,7 +77,9 @@ fn switches_in(look: Duration) -> u64 {
         let others = threads.filter(|thread| thread.file_name().to_string_lossy() != main);
         let texts = others.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
         texts
-            .filter_map(|text| text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok()))
+            .filter_map(|text| {
+                text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+            })
             .sum()
     };
     let start = count();

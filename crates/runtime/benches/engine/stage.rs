@@ -14,22 +14,22 @@ use pitcrew_team::{SystemClock, Teams};
 use tempfile::TempDir;
 
 /// A folder, a root in it, and the teams of that root.
-pub struct Stage {
+pub(crate) struct Stage {
     folder: TempDir,
-    pub teams: Teams,
+    pub(crate) teams: Teams,
 }
 
 impl Stage {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().join("root");
-        let backend: Arc<dyn Backend> = Arc::new(FileBackend::open(&root, FileOptions::default()).expect("a root"));
+        let backend: Arc<dyn Backend> = Arc::new(FileBackend::open(&root, FileOptions::default()));
         let free = Rate { count: 1_000_000, seconds: 1 };
         let limits = Limits { agents: 2000, call_rate: free, spawn_rate: free, ..Limits::default() };
         Self { teams: Teams::new(backend, limits, Arc::new(SystemClock)), folder }
     }
 
-    pub fn options(&self, script: &str) -> RunOptions {
+    pub(crate) fn options(&self, script: &str) -> RunOptions {
         let script = Script::parse(Path::new("bench.yaml"), script).expect("a script");
         let model: Arc<dyn Model> = Arc::new(Scripted::new(script));
         RunOptions {
@@ -56,7 +56,7 @@ impl Stage {
 }
 
 /// The value below which `percent` of the sorted `values` lie.
-pub fn percentile(values: &[Duration], percent: usize) -> Duration {
+pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
     let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
     values.get(at).copied().unwrap_or_default()
 }
