@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{Mode, OFlags, openat};
+
 use crate::StoreError;
 
 /// How sure a write must be before it counts.
@@ -207,26 +209,38 @@ impl Snapshot {
 
     /// Reads a file whole; `None` when it is not there.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
-        let read = || -> io::Result<Self> {
-            let mut file = File::open(path)?;
-            loop {
-                // Stamped before it is read: what changes in between shows as a change later.
-                let meta = file.metadata()?;
-                let size = usize::try_from(meta.len()).map_err(io::Error::other)?;
-                let mut bytes = vec![0; size + 1];
-                let read = read_full(&mut file, &mut bytes)?;
-                if read == size {
-                    bytes.truncate(size);
-                    let stamp = Stamp::of(&meta);
-                    return Ok(Self { bytes, stamp, mode: meta.mode(), doubtful: stamp.is_fresh() });
-                }
-                io::Seek::rewind(&mut file)?;
-            }
-        };
-        match read() {
+        Self::of(File::open(path), path)
+    }
+
+    /// Reads a file of an open folder, which spares the way there.
+    pub(crate) fn read_in(dir: &File, path: &Path) -> Result<Option<Self>, StoreError> {
+        let name = path.file_name().unwrap_or_default();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = openat(dir, name, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
+        Self::of(file, path)
+    }
+
+    fn of(file: io::Result<File>, path: &Path) -> Result<Option<Self>, StoreError> {
+        match file.and_then(Self::of_open) {
             Ok(snapshot) => Ok(Some(snapshot)),
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(failed("read", path)(error)),
+        }
+    }
+
+    fn of_open(mut file: File) -> io::Result<Self> {
+        loop {
+            // Stamped before it is read: what changes in between shows as a change later.
+            let meta = file.metadata()?;
+            let size = usize::try_from(meta.len()).map_err(io::Error::other)?;
+            let mut bytes = vec![0; size + 1];
+            let read = read_full(&mut file, &mut bytes)?;
+            if read == size {
+                bytes.truncate(size);
+                let stamp = Stamp::of(&meta);
+                return Ok(Self { bytes, stamp, mode: meta.mode(), doubtful: stamp.is_fresh() });
+            }
+            io::Seek::rewind(&mut file)?;
         }
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use pitcrew_protocol::{AgentName, TeamDir};
 use tokio::sync::broadcast;
@@ -283,6 +283,8 @@ impl Files {
 fn says_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => true,
+        // Told once for each end on Linux, and then for both.
+        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => !cfg!(target_os = "linux"),
         EventKind::Modify(ModifyKind::Name(_)) => true,
         EventKind::Modify(ModifyKind::Data(_)) | EventKind::Create(_) => !cfg!(target_os = "linux"),
         EventKind::Any | EventKind::Other | EventKind::Modify(_) | EventKind::Access(_) => false,
