@@ -29,6 +29,12 @@ pub struct FileOptions {
     /// How sure a write must be.
     pub durability: Durability,
     /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
+    ///
+    /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
+    /// of tasks `temp written` for each file, `list locked`, `high water mark raised`, `task replaced` and `task removed`
+    /// for each, `list unlocked`; a line of a journal or log `line to append`, `line appended`, `line forced`; a new team
+    /// `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`; an archived one
+    /// `team archived`, `tasks archived`. Each is traced (level `TRACE`) with its number.
     #[cfg(feature = "crash-points")]
     pub crash_at: Option<u64>,
 }

@@ -317,7 +317,8 @@ impl Files {
     }
 }
 
-const HIGH_WATER: &str = ".highwatermark";
+/// The file of the highest id ever used.
+pub(crate) const HIGH_WATER: &str = ".highwatermark";
 
 /// What an edit changed, ready to be put in place.
 struct Changes {

@@ -14,6 +14,7 @@ use pitcrew_protocol::{AgentName, TeamDir};
 use tokio::sync::broadcast;
 
 use super::backend::Files;
+use super::tasks::HIGH_WATER;
 use crate::{Change, StoreError, Watch};
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -296,7 +297,7 @@ fn change_of(folder: Folder, path: &Path) -> Option<Change> {
     let name = path.file_name()?.to_str()?;
     match folder {
         Folder::Team => (name == "config.json").then_some(Change::Config),
-        Folder::Tasks => (name.ends_with(".json") || name == ".highwatermark").then_some(Change::Tasks),
+        Folder::Tasks => (name.ends_with(".json") || name == HIGH_WATER).then_some(Change::Tasks),
         Folder::Inboxes => {
             let stem = name.strip_suffix(".json")?;
             let inbox = AgentName::foreign(stem).inbox_file();

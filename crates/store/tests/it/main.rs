@@ -7,6 +7,8 @@ mod faults;
 #[cfg(test)]
 mod foreign;
 #[cfg(test)]
+mod leavings;
+#[cfg(test)]
 mod overwritten;
 #[cfg(test)]
 mod processes;
