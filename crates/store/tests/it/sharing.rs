@@ -17,8 +17,9 @@ async fn senders_that_meet_share_an_fsync() {
     let sends = (0..32).map(|n| scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}"))));
     let sent = futures_util::future::join_all(sends).await;
     assert!(sent.iter().all(Result::is_ok));
-    // The first is written alone, all others together: a file and a folder each.
-    assert!(scene.backend.forced_writes() - before <= 4 + 2, "{}", scene.backend.forced_writes() - before);
+    // One by one they would take 64: a file and a folder each.
+    let forced = scene.backend.forced_writes() - before;
+    assert!(forced <= 16, "{forced}");
     let expected: Vec<String> = ["first".to_owned()].into_iter().chain((0..32).map(|n| format!("m{n:02}"))).collect();
     assert_eq!(scene.ids().await, expected);
 }
