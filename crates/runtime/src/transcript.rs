@@ -4,7 +4,8 @@
 //! sent after a crash is what it would have been sent without. A message is delivered when its id stands in a step;
 //! the fold refuses an id it already holds. When steps are written and where they are kept is left to the driver.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use pitcrew_model::{Block, Message, Role, Usage};
 use pitcrew_protocol::MessageId;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::Status;
+use crate::tools::Seen;
 
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -81,6 +83,9 @@ pub enum Step {
         /// What hooks add, one text each.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         context: Vec<String>,
+        /// The files the agent has seen by it, so that it may still change them after a crash.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        seen: Vec<Seen>,
     },
     /// A plan went to the lead.
     PlanSent {
@@ -180,6 +185,7 @@ pub struct Conversation {
     usage: Usage,
     cost_usd: f64,
     updates: Vec<Value>,
+    seen: BTreeMap<PathBuf, Seen>,
     plan: Option<String>,
     shutdown: Option<String>,
     rested: bool,
@@ -221,6 +227,11 @@ impl Conversation {
     #[must_use]
     pub fn updates(&self) -> &[Value] {
         &self.updates
+    }
+
+    /// The files the agent has seen, as it saw them last.
+    pub fn seen(&self) -> impl Iterator<Item = &Seen> {
+        self.seen.values()
     }
 
     /// The request of the plan that lies with the lead.
@@ -268,8 +279,9 @@ impl Conversation {
         match step {
             Step::Told { text } => self.say(Block::text(text)),
             Step::Mail { ids, text } => {
-                let new = ids.iter().fold(false, |new, id| self.delivered.insert(id.clone()) || new);
-                if new && !text.is_empty() {
+                let known = self.delivered.len();
+                self.delivered.extend(ids.iter().cloned());
+                if self.delivered.len() > known && !text.is_empty() {
                     self.say(Block::text(text));
                 }
             }
@@ -287,7 +299,10 @@ impl Conversation {
                 }
                 self.reach(call, Reached::Granted(grant.clone()));
             }
-            Step::Result { call, text, is_error, context } => self.result(call, text, *is_error, context),
+            Step::Result { call, text, is_error, context, seen } => {
+                self.seen.extend(seen.iter().map(|seen| (seen.path.clone(), seen.clone())));
+                self.result(call, text, *is_error, context);
+            }
             Step::PlanSent { request } => self.plan = Some(request.clone()),
             Step::PlanAnswered { request } => self.plan = self.plan.take().filter(|open| open != request),
             Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
@@ -392,7 +407,13 @@ mod tests {
     }
 
     fn result(call: &str) -> Step {
-        Step::Result { call: call.to_owned(), text: format!("{call} done"), is_error: false, context: Vec::new() }
+        Step::Result {
+            call: call.to_owned(),
+            text: format!("{call} done"),
+            is_error: false,
+            context: Vec::new(),
+            seen: Vec::new(),
+        }
     }
 
     fn folded(steps: &[Step]) -> Conversation {
@@ -450,7 +471,13 @@ mod tests {
             Step::Began { call: "a".to_owned() },
             Step::Asked { call: "a".to_owned(), request: "r".to_owned() },
             Step::Granted { ids: vec![id("g")], call: "a".to_owned(), grant: granted },
-            Step::Result { call: "a".to_owned(), text: "x".to_owned(), is_error: true, context: vec!["c".to_owned()] },
+            Step::Result {
+                call: "a".to_owned(),
+                text: "x".to_owned(),
+                is_error: true,
+                context: vec!["c".to_owned()],
+                seen: vec![Seen { path: "/f".into(), sha256: "00".to_owned() }],
+            },
             Step::PlanSent { request: "p".to_owned() },
             Step::PlanAnswered { request: "p".to_owned() },
             Step::ShutdownAsked { request: "s".to_owned() },

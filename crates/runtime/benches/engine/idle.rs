@@ -9,7 +9,7 @@ use pitcrew_runtime::run::Runtime;
 
 use crate::stage;
 
-const TEAMMATES: usize = 1000;
+const TEAMMATES: usize = 100;
 const LIMIT_MB: f64 = 100.0;
 /// How long the idle team is looked at.
 const LOOK: Duration = Duration::from_secs(3);

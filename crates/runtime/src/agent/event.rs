@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::{Mail, Status};
 use crate::gate::PermissionMode;
+use crate::tools::Seen;
 use crate::transcript::{Grant, Step, ToolCall};
 
 /// What an agent is, for as long as it lives.
@@ -166,6 +167,8 @@ pub struct Ending {
     pub is_error: bool,
     /// What hooks add.
     pub context: Vec<String>,
+    /// The files the agent has seen by it.
+    pub seen: Vec<Seen>,
 }
 
 /// What a call that a crash interrupted left behind.
@@ -175,6 +178,8 @@ pub enum Inspection {
     Done {
         /// What the model reads.
         text: String,
+        /// The file, as it is.
+        seen: Vec<Seen>,
     },
     /// Nothing of it was done.
     Undone,

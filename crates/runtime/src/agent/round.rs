@@ -80,8 +80,8 @@ impl Agent {
     pub(super) fn inspected(&mut self, id: &str, inspection: Inspection, fx: &mut Effects) {
         let Some(call) = self.open_at(id, &Stage::Inspecting) else { return };
         match inspection {
-            Inspection::Done { text } => {
-                let ending = Ending { text, data: Value::Null, is_error: false, context: Vec::new() };
+            Inspection::Done { text, seen } => {
+                let ending = Ending { text, data: Value::Null, is_error: false, context: Vec::new(), seen };
                 self.close(&call, ending, fx);
             }
             Inspection::Undone => self.run(call, fx),
@@ -167,7 +167,8 @@ impl Agent {
     fn refuse(&mut self, id: &str, text: String, fx: &mut Effects) {
         if let Some(call) = self.open_call(id) {
             let data = Value::String(format!("Error: {text}"));
-            self.close(&call, Ending { text, data, is_error: true, context: Vec::new() }, fx);
+            let ending = Ending { text, data, is_error: true, context: Vec::new(), seen: Vec::new() };
+            self.close(&call, ending, fx);
         }
     }
 
@@ -184,6 +185,7 @@ impl Agent {
             text: ending.text.clone(),
             is_error: ending.is_error,
             context: ending.context.clone(),
+            seen: ending.seen.clone(),
         }];
         let meaning = if ending.is_error { Meaning::Nothing } else { Meaning::of(call, &ending) };
         match &meaning {

@@ -146,7 +146,7 @@ fn done(call: &str) -> Event {
 }
 
 fn done_with(call: &str, data: Value) -> Event {
-    let ending = Ending { text: format!("{call} done"), data, is_error: false, context: Vec::new() };
+    let ending = Ending { text: format!("{call} done"), data, is_error: false, context: Vec::new(), seen: Vec::new() };
     Event::ToolFinished { call: call.to_owned(), ending }
 }
 
@@ -389,8 +389,10 @@ fn a_write_that_a_crash_interrupted_is_looked_at() {
         again
     };
     let found = |inspection| Event::Inspected { call: "a".to_owned(), inspection };
-    interrupted()
-        .then(found(Inspection::Done { text: "written".to_owned() }), &["write result", "report a done", "take mail"]);
+    interrupted().then(
+        found(Inspection::Done { text: "written".to_owned(), seen: Vec::new() }),
+        &["write result", "report a done", "take mail"],
+    );
     interrupted().then(found(Inspection::Undone), &["write began", "run a {}"]);
     interrupted().then(found(Inspection::Unknown), &["write result", "report a failed", "take mail"]);
 }

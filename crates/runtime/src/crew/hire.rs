@@ -106,7 +106,8 @@ impl Quarters {
                 cwd: hire.cwd,
                 env: self.env.clone(),
                 call: String::new(),
-                cancel: hire.cancel,
+                // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
+                cancel: CancellationToken::new(),
                 reads: ReadLog::new(self.locks.clone()),
                 shells: Shells::new(self.shells_folder(&hire.name)),
                 limits: ToolLimits::default(),

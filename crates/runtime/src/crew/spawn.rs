@@ -120,7 +120,7 @@ impl TeamLoop {
             prompt: input.prompt.clone(),
             plan_mode_required: mode == PermissionMode::Plan,
             cwd: self.quarters.cwd.to_string_lossy().into_owned(),
-            mode: Some(mode.as_str().to_owned()),
+            mode: Some(self.mode_after_plan(mode, &definition).as_str().to_owned()),
             backend_type: None,
             worktree_path: None,
             call: Some(call),
@@ -174,7 +174,7 @@ impl TeamLoop {
 
     fn definition(&self, input: &SpawnInput) -> Result<AgentDefinition, ToolOutcome> {
         let name = input.subagent_type.as_deref().unwrap_or(DEFAULT_TYPE);
-        self.quarters.definitions.get(name).cloned().map_err(|error| ToolOutcome::refused(error))
+        self.quarters.definitions.get(name).cloned().map_err(ToolOutcome::refused)
     }
 
     /// The mode a new agent starts in: as asked, as its definition says, or the run's; planning and delegating are not
@@ -188,13 +188,25 @@ impl TeamLoop {
         if let Some(mode) = definition.permission_mode {
             return self.no_freer(mode);
         }
-        Ok(match self.quarters.mode {
+        Ok(self.handed_down())
+    }
+
+    fn handed_down(&self) -> PermissionMode {
+        match self.quarters.mode {
             PermissionMode::Plan | PermissionMode::Delegate => PermissionMode::Default,
             mode @ (PermissionMode::Default
             | PermissionMode::AcceptEdits
             | PermissionMode::DontAsk
             | PermissionMode::BypassPermissions) => mode,
-        })
+        }
+    }
+
+    /// The mode an agent goes on in when its plan is approved; the record of its spawn holds it.
+    fn mode_after_plan(&self, mode: PermissionMode, definition: &AgentDefinition) -> PermissionMode {
+        if mode != PermissionMode::Plan {
+            return mode;
+        }
+        definition.permission_mode.filter(|mode| *mode != PermissionMode::Plan).unwrap_or_else(|| self.handed_down())
     }
 
     /// A lead cannot give away more than it was given: everything without asking is the user's to say.
@@ -333,13 +345,16 @@ impl TeamLoop {
     }
 }
 
-/// The mode a member works in: as set, else as spawned.
+/// The mode a member works in: as set, which the approval of its plan does too; before that it plans, if it must.
 pub(super) fn mode_of_member(member: &Member) -> PermissionMode {
-    let spawned = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.mode);
     let named = |mode: String| serde_json::from_value(mode.into()).ok();
-    member.mode.clone().and_then(named).or_else(|| spawned.and_then(named)).unwrap_or_else(|| {
-        if member.plan_mode_required == Some(true) { PermissionMode::Plan } else { PermissionMode::Default }
-    })
+    if let Some(mode) = member.mode.clone().and_then(named) {
+        return mode;
+    }
+    if member.plan_mode_required == Some(true) {
+        return PermissionMode::Plan;
+    }
+    pitcrew_team::SpawnRecord::of(member).and_then(|record| record.mode).and_then(named).unwrap_or_default()
 }
 
 fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {

@@ -120,12 +120,16 @@ impl Wakers {
 impl TeamLoop {
     /// Runs until all is over.
     pub(super) async fn run(&mut self) {
-        while !self.is_over && !(self.wakers.was_killed && self.crew.is_empty()) {
+        while !self.is_done() {
             let wake = self.wakers.next().await;
             let news = self.woken(wake).await;
             self.follow(news).await;
         }
         self.here.join().await;
+    }
+
+    fn is_done(&self) -> bool {
+        self.is_over || (self.wakers.was_killed && self.crew.is_empty())
     }
 
     async fn woken(&mut self, wake: Wake) -> Vec<News> {

@@ -75,7 +75,8 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
     };
     let said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
     let context = said.feedback.iter().chain(&said.additional_context).map(|text| reminder(&kind, text)).collect();
-    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context };
+    let seen = seat.context.reads.take_news();
+    let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
     Event::ToolFinished { call: call.id, ending }
 }
 

@@ -1,31 +1,38 @@
 //! What a Write or an Edit left behind that a crash interrupted.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::Value;
 
 use crate::agent::{Event, Inspection};
+use crate::tools::{ReadLog, ToolContext};
 use crate::transcript::ToolCall;
 
 /// Looks at the file of an interrupted call.
 ///
 /// Both tools replace a file whole, by renaming, so a file is either as it was or as it was to be. That an Edit was done
 /// shows in its new text standing there and its old text being gone; where the file does not tell, the model is to look.
-pub(super) async fn inspect(cwd: PathBuf, call: ToolCall) -> Event {
+pub(super) async fn inspect(context: ToolContext, call: ToolCall) -> Event {
     let id = call.id.clone();
-    let looked = tokio::task::spawn_blocking(move || look(&cwd, &call)).await;
+    let looked = tokio::task::spawn_blocking(move || look(&context.cwd, &context.reads, &call)).await;
     Event::Inspected { call: id, inspection: looked.unwrap_or(Inspection::Unknown) }
 }
 
-fn look(cwd: &Path, call: &ToolCall) -> Inspection {
+fn look(cwd: &Path, reads: &ReadLog, call: &ToolCall) -> Inspection {
     let field = |name: &str| call.input.get(name).and_then(Value::as_str);
     let Some(path) = field("file_path") else { return Inspection::Undone };
-    let found = std::fs::read_to_string(cwd.join(path)).ok();
+    let file = cwd.join(path);
+    let found = std::fs::read_to_string(&file).ok();
+    let done = |what: &str, found: &str| {
+        if let Ok(file) = file.canonicalize() {
+            reads.note_content(file, found.as_bytes());
+        }
+        let text = format!("The file {path} has been {what}, before a crash interrupted you.");
+        Inspection::Done { text, seen: reads.take_news() }
+    };
     match call.tool.as_str() {
         "Write" => match (found, field("content")) {
-            (Some(found), Some(content)) if found == content => {
-                Inspection::Done { text: format!("The file {path} has been written, before a crash interrupted you.") }
-            }
+            (Some(found), Some(content)) if found == content => done("written", &found),
             (None, _) => Inspection::Undone,
             (Some(_), _) => Inspection::Unknown,
         },
@@ -34,9 +41,7 @@ fn look(cwd: &Path, call: &ToolCall) -> Inspection {
                 return Inspection::Undone;
             };
             match (found.contains(old), !new.is_empty() && found.contains(new)) {
-                (false, true) => Inspection::Done {
-                    text: format!("The file {path} has been edited, before a crash interrupted you."),
-                },
+                (false, true) => done("edited", &found),
                 (true, false) => Inspection::Undone,
                 (true, true) | (false, false) => Inspection::Unknown,
             }
@@ -50,6 +55,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::tools::PathLocks;
 
     #[track_caller]
     fn check(file: Option<&str>, tool: &str, input: Value, done: Option<bool>) {
@@ -58,7 +64,8 @@ mod tests {
             std::fs::write(folder.path().join("f"), text).unwrap();
         }
         let call = ToolCall { id: "a".to_owned(), tool: tool.to_owned(), input, key: "a".to_owned() };
-        let found = match look(folder.path(), &call) {
+        let reads = ReadLog::new(PathLocks::new());
+        let found = match look(folder.path(), &reads, &call) {
             Inspection::Done { .. } => Some(true),
             Inspection::Undone => Some(false),
             Inspection::Unknown => None,

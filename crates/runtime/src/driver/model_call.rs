@@ -24,7 +24,6 @@ pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Vec<Me
         tools: seat.tool_specs(),
         max_output_tokens: MAX_OUTPUT_TOKENS,
     };
-    #[expect(clippy::disallowed_methods, reason = "measures how long a call took, for people only")]
     let started = Instant::now();
     let mut stream = seat.model.respond(request);
     while let Some(event) = stream.next().await {

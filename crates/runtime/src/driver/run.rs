@@ -106,6 +106,7 @@ impl Driver {
                 tracing::warn!(agent = %seat.name, %error, "a granted permission cannot be applied again");
             }
         }
+        agent.conversation().seen().for_each(|seen| seat.context.reads.restore(seen));
         Self {
             agent,
             seat: Arc::new(seat),
@@ -132,6 +133,7 @@ impl Driver {
             end = self.live(first) => end,
         };
         self.running.clear();
+        self.seat.context.cancel.cancel();
         self.seat.context.shells.stop_all(&self.seat.context.limits).await;
         if let Err(error) = self.log.flush().await {
             tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the output file is not complete");
@@ -192,7 +194,7 @@ impl Driver {
             Effect::AskPermission { call, question } => self.ask(call, question).await,
             Effect::Run(call) => self.begin(calls::run(seat, mode, call)),
             Effect::Report(call, ending) => self.report_call(&call, ending).await,
-            Effect::Inspect(call) => self.begin(inspect::inspect(seat.context.cwd.clone(), call)),
+            Effect::Inspect(call) => self.begin(inspect::inspect(seat.context.clone(), call)),
             Effect::EndTurn(end) => {
                 let was_kept_going = std::mem::replace(&mut self.was_kept_going, true);
                 self.begin(calls::end_turn(seat, mode, end, was_kept_going))

@@ -27,7 +27,7 @@ pub use glob::Glob;
 pub use grep::Grep;
 pub use input::check_input;
 pub use read::Read;
-pub use read_log::{PathLocks, ReadLog};
+pub use read_log::{PathLocks, ReadLog, Seen};
 pub use shells::{Shell, ShellError, ShellId, ShellState, Shells};
 pub use task_stop::TaskStop;
 pub use tool::{Tool, ToolContext, ToolLimits, ToolOutcome};

@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::files::FileError;
@@ -48,8 +49,23 @@ impl Default for PathLocks {
 #[derive(Debug, Clone)]
 pub struct ReadLog {
     /// Held for a look-up only, never while a file is touched.
-    stamps: Arc<Mutex<HashMap<PathBuf, Stamp>>>,
+    stamps: Arc<Mutex<Stamps>>,
     locks: PathLocks,
+}
+
+#[derive(Debug, Default)]
+struct Stamps {
+    by_path: HashMap<PathBuf, Stamp>,
+    news: Vec<PathBuf>,
+}
+
+/// A file as an agent saw it, to be kept with its conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// The canonical path.
+    pub path: PathBuf,
+    /// The SHA-256 of its content, in hex.
+    pub sha256: String,
 }
 
 /// A file's content at one moment. Its hash alone decides: two writes within one tick of the file
@@ -67,6 +83,16 @@ impl Stamp {
     pub(super) fn from_hasher(hasher: Sha256) -> Self {
         Self { sha256: hasher.finalize().into() }
     }
+
+    fn to_hex(self) -> String {
+        self.sha256.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    fn from_hex(hex: &str) -> Option<Self> {
+        let digits = hex.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+        let sha256 = digits.collect::<Option<Vec<u8>>>()?.try_into().ok()?;
+        Some(Self { sha256 })
+    }
 }
 
 impl ReadLog {
@@ -77,16 +103,42 @@ impl ReadLog {
 
     /// Whether this agent has seen the file at that canonical path.
     pub fn has_read(&self, path: &Path) -> bool {
-        self.stamps().contains_key(path)
+        self.stamps().by_path.contains_key(path)
     }
 
     pub(super) fn note(&self, path: PathBuf, stamp: Stamp) {
-        self.stamps().insert(path, stamp);
+        let mut stamps = self.stamps();
+        stamps.by_path.insert(path.clone(), stamp);
+        stamps.news.push(path);
+    }
+
+    /// Notes what a file holds that this agent is known to have written.
+    pub(crate) fn note_content(&self, path: PathBuf, content: &[u8]) {
+        self.note(path, Stamp::of(content));
+    }
+
+    /// The files that were noted since this was asked last, as they are known now.
+    pub fn take_news(&self) -> Vec<Seen> {
+        let mut stamps = self.stamps();
+        let news = std::mem::take(&mut stamps.news);
+        let seen = |path: PathBuf| {
+            let sha256 = stamps.by_path.get(&path)?.to_hex();
+            Some(Seen { path, sha256 })
+        };
+        news.into_iter().filter_map(seen).collect()
+    }
+
+    /// Takes over what an earlier run of this agent has seen. A hash that is none is passed over: then the file counts as
+    /// not read.
+    pub fn restore(&self, seen: &Seen) {
+        if let Some(stamp) = Stamp::from_hex(&seen.sha256) {
+            self.stamps().by_path.insert(seen.path.clone(), stamp);
+        }
     }
 
     /// Makes sure that `content`, what the file holds now, is what this agent saw last.
     pub(super) fn check(&self, path: &Path, content: &[u8]) -> Result<(), FileError> {
-        match self.stamps().get(path) {
+        match self.stamps().by_path.get(path) {
             None => Err(FileError::NotRead { path: path.to_owned() }),
             Some(seen) if *seen != Stamp::of(content) => Err(FileError::Changed { path: path.to_owned() }),
             Some(_) => Ok(()),
@@ -98,7 +150,7 @@ impl ReadLog {
         self.locks.take_turn(path)
     }
 
-    fn stamps(&self) -> MutexGuard<'_, HashMap<PathBuf, Stamp>> {
+    fn stamps(&self) -> MutexGuard<'_, Stamps> {
         self.stamps.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

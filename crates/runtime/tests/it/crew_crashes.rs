@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use pitcrew_protocol::{AgentName, Frame, MessageId, TaskStatus};
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use pitcrew_runtime::transcript::{Step, read};
 use pitcrew_team::Team;
@@ -55,7 +57,11 @@ agents:
         - {name: TaskUpdate, input: {taskId: '2', status: in_progress}}
         - {name: SendMessage, input: {type: message, recipient: planner, content: I write write.txt, summary: what I do}}
     - tools:
-        - {name: Write, input: {file_path: write.txt, content: written}}
+        - {name: Write, input: {file_path: write.txt, content: draft}}
+    - tools:
+        - {name: TaskList}
+    - tools:
+        - {name: Edit, input: {file_path: write.txt, old_string: draft, new_string: written}}
     - tools:
         - {name: TaskUpdate, input: {taskId: '2', status: completed}}
         - {name: SendMessage, input: {type: message, recipient: team-lead, content: my part is done, summary: done}}
@@ -93,7 +99,7 @@ async fn cut_off_after(events: usize) -> bool {
     let setting = Setting::new();
     let options = || {
         let mut options = setting.options(SCRIPT);
-        options.asks = Asks::Allow;
+        (options.asks, options.mode) = (Asks::Allow, PermissionMode::Default);
         options
     };
     let mut first = Runtime::start(options()).await.unwrap();
@@ -139,8 +145,12 @@ async fn a_run_that_is_cut_off_at_any_event_goes_on_to_the_same_end() {
 #[tokio::test]
 async fn two_processes_cannot_run_one_team() {
     let setting = Setting::new();
-    let mut first = Runtime::start(setting.options(SCRIPT)).await.unwrap();
-    until(&mut first, |_| true).await;
+    let (person, mut asks) = tokio::sync::mpsc::channel(1);
+    let mut options = setting.options(SCRIPT);
+    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
+    let mut first = Runtime::start(options).await.unwrap();
+    until(&mut first, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
+    let _unanswered = asks.recv().await.unwrap();
     let mut again = setting.options(SCRIPT);
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
     let error = Runtime::start(again).await.unwrap_err();

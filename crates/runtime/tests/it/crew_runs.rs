@@ -1,9 +1,19 @@
 //! Whole runs: a lead and its teammates, from the goal to the outcome.
 
-use pitcrew_runtime::agent::Status;
-use pitcrew_runtime::run::Asks;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
 
-use crate::crew_setting::Setting;
+use pitcrew_protocol::{AgentName, Member};
+use pitcrew_runtime::agent::Status;
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::run::{Answer, Asks, Begin, RunEnd, Runtime};
+use pitcrew_runtime::settings::{Layer, Settings};
+use pitcrew_team::Actor;
+use serde_json::json;
+
+use crate::crew_setting::{Setting, finish, until};
 
 /// A lead with two teammates: one makes a file, tells the other, who checks it with a command that needs a permission.
 const TWO_TEAMMATES: &str = r#"
@@ -61,7 +71,17 @@ agents:
 
 #[tokio::test]
 async fn a_lead_and_two_teammates_do_a_job_and_shut_down() {
-    let setting = Setting::new();
+    check_job(&Setting::new()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_same_job_is_done_by_a_team_that_is_kept_in_files() {
+    let setting = Setting::in_files();
+    check_job(&setting).await;
+    assert_eq!(std::fs::read_dir(setting.root.join("teams")).unwrap().count(), 0, "something of the team is left");
+}
+
+async fn check_job(setting: &Setting) {
     let mut options = setting.options(TWO_TEAMMATES);
     options.asks = Asks::Allow;
     let ran = setting.run(options).await;
@@ -72,4 +92,437 @@ async fn a_lead_and_two_teammates_do_a_job_and_shut_down() {
     assert_eq!(states, [done("team-lead"), done("writer"), done("checker")]);
     assert_eq!(std::fs::read_to_string(setting.cwd.join("count.txt")).unwrap(), "1\n");
     assert!(setting.teams.list().await.unwrap().is_empty());
+}
+
+/// A teammate that says it is there and answers every shutdown request with yes.
+const WAITER: &str = r#"
+  default:
+    - text: Here I am.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+
+fn with_waiter(lead: &str) -> String {
+    format!("agents:\n  team-lead:\n{lead}{WAITER}")
+}
+
+#[tokio::test]
+async fn a_lead_alone_ends_with_its_last_word() {
+    let setting = Setting::new();
+    let ran = setting.run(setting.options("agents: {team-lead: [{text: Nothing to do.}]}")).await;
+    assert_eq!(ran.success(), "Nothing to do.");
+    assert!(!ran.outcome.team_deleted);
+}
+
+#[tokio::test]
+async fn a_lead_that_forgets_its_team_is_reminded_and_then_the_team_is_shut_down() {
+    let setting = Setting::new();
+    let script = with_waiter(
+        "    - tools: [{name: Task, input: {name: bob, description: wait, prompt: Wait.}}]\n    - text: That is all.\n",
+    );
+    let ran = setting.run(setting.options(&script)).await;
+    ran.success();
+    let told = ran
+        .events
+        .iter()
+        .any(|event| matches!(event, RunEvent::ShuttingDown { reason } if reason == "the work is done"));
+    assert!(told, "the team was not shut down by us");
+    let config = setting.team().await.config().await.unwrap();
+    assert_eq!(config.teammates().count(), 0);
+}
+
+#[tokio::test]
+async fn a_headless_run_denies_what_would_ask_and_tells_the_model_why() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - wait_for: {contains: Permission denied, from: message}
+    - text: So be it.
+  bob:
+    - tools: [{name: Bash, input: {command: curl example.org}}]
+    - capture:
+        why: {from: tool_result, regex: '(Permission denied.*)'}
+      tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: '${why}', summary: denied}}]
+    - text: I could not.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    ran.success();
+    let answers = ran.results_of("bob", "Bash");
+    assert_eq!(answers.len(), 1);
+    assert!(answers[0].starts_with("Permission denied for Bash: nobody is there to ask"), "{answers:?}");
+    let requests = setting.team().await.requests().await.unwrap();
+    assert!(requests.values().all(|request| request.answer.is_some()));
+}
+
+#[tokio::test]
+async fn a_person_can_allow_a_call_of_a_teammate() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: touch by-lead}}]
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - text: Let us see.
+  bob:
+    - tools: [{name: Bash, input: {command: touch by-bob}}]
+    - tools: [{name: Bash, input: {command: touch by-bob-too}}]
+    - text: Done.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let (person, mut asks) = tokio::sync::mpsc::channel(1);
+    let mut options = setting.options(script);
+    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
+    let answering = async {
+        let mut asked = Vec::new();
+        while let Some(ask) = asks.recv().await {
+            asked.push(format!("{} {}", ask.agent, ask.input["command"].as_str().unwrap()));
+            let answer = match asked.len() {
+                2 => Answer::AllowAndSwitch(PermissionMode::BypassPermissions),
+                _ => Answer::Allow,
+            };
+            ask.answer.send(answer).unwrap();
+        }
+        asked
+    };
+    let (ran, asked) = tokio::join!(setting.run(options), answering);
+    ran.success();
+    assert_eq!(asked, ["team-lead touch by-lead", "bob touch by-bob"]);
+    for file in ["by-lead", "by-bob", "by-bob-too"] {
+        assert!(setting.cwd.join(file).exists(), "{file}: {:#?}", ran.results());
+    }
+}
+
+/// Tries everything that changes something.
+const VANDAL: &str = r#"
+    - tools: [{name: Write, input: {file_path: a.txt, content: x}}]
+    - tools: [{name: Edit, input: {file_path: kept.txt, old_string: kept, new_string: lost}}]
+    - tools: [{name: Bash, input: {command: touch b.txt}}]
+    - tools: [{name: Bash, input: {command: echo x > c.txt}}]
+    - tools: [{name: Bash, input: {command: git commit -am x}}]
+"#;
+
+#[tokio::test]
+async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
+    let setting = Setting::new();
+    std::fs::write(setting.cwd.join("kept.txt"), "kept").unwrap();
+    let script = format!(
+        r#"
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: planner, description: plan, prompt: Plan., mode: plan}}}}]
+    - wait_for: {{contains: plan_approval_request, from: message}}
+    - tools: [{{name: Bash, input: {{command: ls > listing}}}}]
+    - capture:
+        request: {{regex: '"requestId":\s*"(plan_approval[^"]+)"', from: message}}
+      tools:
+        - {{name: SendMessage, input: {{type: plan_approval_response, request_id: '${{request}}', recipient: planner, approve: true}}}}
+    - text: Go on.
+  planner:
+    - tools: [{{name: Read, input: {{file_path: kept.txt}}}}]
+{VANDAL}
+    - tools: [{{name: ExitPlanMode, input: {{plan: I change things.}}}}]
+    - wait_for: {{contains: plan_approval_response}}
+{VANDAL}
+    - text: Done.
+    - wait_for: {{contains: shutdown_request}}
+    - capture:
+        request: {{regex: '"requestId":\s*"(shutdown[^"]+)"'}}
+      tools:
+        - {{name: SendMessage, input: {{type: shutdown_response, request_id: '${{request}}', approve: true}}}}
+"#
+    );
+    let mut options = setting.options(&script);
+    options.mode = PermissionMode::BypassPermissions;
+    let ran = setting.run(options).await;
+    ran.success();
+    assert_eq!(std::fs::read_to_string(setting.cwd.join("listing")).unwrap(), "kept.txt\nlisting\n");
+    assert_eq!(std::fs::read_to_string(setting.cwd.join("kept.txt")).unwrap(), "lost", "{:#?}", ran.results());
+    for file in ["a.txt", "b.txt", "c.txt"] {
+        assert!(setting.cwd.join(file).exists(), "{file}: {:#?}", ran.results());
+    }
+}
+
+#[tokio::test]
+async fn a_subagent_does_one_job_and_its_last_word_is_the_result() {
+    let setting = Setting::new();
+    std::fs::write(setting.cwd.join("secret.txt"), "42").unwrap();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {subagent_type: Explore, description: look, prompt: Look into secret.txt.}}]
+    - text: I see.
+  Explore#*:
+    - tools: [{name: Read, input: {file_path: secret.txt}}, {name: Task, input: {description: x, prompt: y}}]
+    - text: It says 42.
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    ran.success();
+    assert_eq!(ran.results_of("team-lead", "Task"), ["It says 42."]);
+    assert!(ran.results_of("Explore#1", "Task")[0].contains("No such tool available: Task"));
+}
+
+#[tokio::test]
+async fn a_stopped_run_asks_everyone_and_can_be_resumed() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Task, input: {name: polite, description: wait, prompt: Wait.}}
+        - {name: Task, input: {name: deaf, description: wait, prompt: Wait.}}
+    - wait_for: {contains: Finish now, from: message}
+    - text: Finished.
+  deaf:
+    - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
+    - wait_for: {contains: shutdown_request}
+    - wait_for: {contains: shutdown_request, times: 2}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+  polite:
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let mut options = setting.options(script);
+    (options.asks, options.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    let mut handle = Runtime::start(options).await.unwrap();
+    let stopper = handle.stopper();
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "deaf")).await;
+    stopper.stop();
+    let ran = finish(handle).await;
+    assert_eq!(ran.outcome.end, RunEnd::Interrupted);
+    let config = setting.team().await.config().await.unwrap();
+    let left: Vec<_> = config.teammates().map(|member| member.name.as_str()).collect();
+    assert_eq!(left, ["deaf"]);
+
+    std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
+    let mut again = setting.options(script);
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: Some("Finish now.".to_owned()) };
+    again.asks = Asks::Allow;
+    let ran = setting.run(again).await;
+    ran.success();
+    assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0);
+}
+
+#[tokio::test]
+async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
+    let setting = Setting::new();
+    let script =
+        with_waiter("    - repeat: {until: {contains: never}, at_most: 1000, turns: [{tools: [{name: TaskList}]}]}\n");
+    let mut options = setting.options(&script);
+    options.limits.max_turns = Some(7);
+    let ran = setting.run(options).await;
+    let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
+    assert_eq!(reason, "team-lead has used all of its 7 turns");
+    assert_eq!(ran.outcome.agents[0].turns, 7);
+
+    let mut options = setting.options(&script);
+    options.limits.max_cost_usd = Some(0.0);
+    let ran = setting.run(options).await;
+    assert!(matches!(ran.outcome.end, RunEnd::LimitReached { .. }), "{:?}", ran.outcome);
+}
+
+#[tokio::test]
+async fn more_teammates_than_the_run_may_have_are_refused() {
+    let setting = Setting::new();
+    let script = with_waiter(
+        "    - tools:\n        - {name: Task, input: {name: a, description: w, prompt: w}}\n        - {name: Task, input: {name: b, description: w, prompt: w}}\n",
+    );
+    let mut options = setting.options(&script);
+    options.limits.max_teammates = Some(1);
+    let ran = setting.run(options).await;
+    let answers = ran.results_of("team-lead", "Task");
+    assert!(answers[0].starts_with("Spawned successfully."), "{answers:?}");
+    assert!(answers[1].contains("There are 1 teammates, as many as this run may have"), "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_member_s_mode_can_be_changed_while_it_runs() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - text: Let us see.
+  bob:
+    - tools: [{name: Bash, input: {command: touch a.txt}}]
+    - tools: [{name: Bash, input: {command: touch b.txt}}]
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let (person, mut asks) = tokio::sync::mpsc::channel(1);
+    let mut options = setting.options(script);
+    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
+    let ask = asks.recv().await.unwrap();
+    setting.team().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
+    ask.answer.send(Answer::Allow).unwrap();
+    finish(handle).await.success();
+    assert!(setting.cwd.join("a.txt").exists());
+    assert!(!setting.cwd.join("b.txt").exists());
+}
+
+#[tokio::test]
+async fn the_lead_can_stop_a_teammate_and_its_tasks_return_to_the_pool() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: TaskCreate, input: {subject: Sleep, description: Sleep long}}]
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - wait_for: {contains: I begin, from: message}
+    - tools: [{name: TaskStop, input: {task_id: bob}}]
+    - wait_for: {contains: 'Back in the pool, without an owner: #1', from: message}
+    - text: Enough.
+  bob:
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I begin, summary: begin}}]
+    - tools: [{name: Bash, input: {command: sleep 1000}}]
+"#;
+    let mut options = setting.options(script);
+    options.asks = Asks::Allow;
+    let ran = setting.run(options).await;
+    assert_eq!(ran.success(), "Enough.");
+    assert_eq!(ran.outcome.agents[1].state, Status::Killed);
+    let task = setting.team().await.task("1").await.unwrap();
+    assert_eq!((task.owner, task.status), (None, pitcrew_protocol::TaskStatus::Pending));
+}
+
+#[tokio::test]
+async fn a_hook_keeps_a_teammate_from_going_idle() {
+    let setting = Setting::new();
+    let script = with_waiter("    - tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]\n");
+    let mut options = setting.options(&script);
+    let command = "test -e once || { touch once; echo 'look again' >&2; exit 2; }";
+    let hooks = json!({"hooks": {"TeammateIdle": [{"hooks": [{"type": "command", "command": command}]}]}});
+    options.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
+    let ran = setting.run(options).await;
+    ran.success();
+    assert!(setting.cwd.join("once").exists());
+    let said = ran
+        .events
+        .iter()
+        .filter(|event| matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob"));
+    assert!(said.count() >= 3, "the hook did not keep bob going");
+}
+
+#[tokio::test]
+async fn without_team_tools_there_are_only_plain_tools() {
+    let setting = Setting::new();
+    let mut options = setting.options("agents: {team-lead: [{text: Alone.}]}");
+    options.settings = Settings::merge(vec![(Layer::User, json!({"pitcrew": {"teams": false}}))]).unwrap();
+    let ran = setting.run(options).await;
+    let RunEvent::Started(started) = &ran.events[0] else { panic!("{:?}", ran.events[0]) };
+    assert_eq!(started.tools, ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "TaskStop"]);
+}
+
+#[tokio::test]
+async fn a_second_team_create_is_the_recorded_error() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: TeamCreate, input: {team_name: mine}}, {name: TeamCreate, input: {team_name: more}}]
+    - text: One is enough.
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    let answers = ran.results_of("team-lead", "TeamCreate");
+    assert!(answers[0].contains("\"team_name\": \"probe\""), "{answers:?}");
+    assert_eq!(answers[1], "Already leading team \"probe\". Use TeamDelete first.");
+}
+
+#[tokio::test]
+async fn a_failing_lead_ends_the_run_with_its_reason() {
+    let setting = Setting::new();
+    let ran = setting.run(setting.options("agents: {nobody: [{text: x}]}")).await;
+    let RunEnd::Failed { reason } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
+    assert!(reason.starts_with("the lead cannot go on") || reason.contains("team-lead"), "{reason}");
+}
+
+#[tokio::test]
+async fn a_member_that_is_removed_from_outside_ends() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - wait_for: {contains: was stopped, from: message}
+    - text: Gone.
+  bob:
+    - tools: [{name: Bash, input: {command: sleep 1000}}]
+"#;
+    let mut options = setting.options(script);
+    options.asks = Asks::Allow;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob")).await;
+    let team = setting.team().await;
+    team.remove_member(&Actor::User, &AgentName::new("bob").unwrap()).await.unwrap();
+    let ran = finish(handle).await;
+    ran.success();
+    assert!(team.config().await.unwrap().teammates().map(|member: &Member| &member.name).next().is_none());
+}
+
+fn git(folder: &Path, arguments: &[&str]) {
+    let identity = ["-c", "user.name=probe", "-c", "user.email=probe@example.org"];
+    let output = Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+#[tokio::test]
+async fn a_teammate_in_a_worktree_works_apart_and_its_work_is_kept_or_cleared_away() {
+    let setting = Setting::in_files();
+    std::fs::write(setting.cwd.join("base.txt"), "base").unwrap();
+    git(&setting.cwd, &["init", "-q"]);
+    git(&setting.cwd, &["add", "."]);
+    git(&setting.cwd, &["commit", "-qm", "base"]);
+    let script = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Task, input: {name: clean, description: look, prompt: Look., isolation: worktree}}
+        - {name: Task, input: {name: busy, description: work, prompt: Work., isolation: worktree}}
+    - text: Let us see.
+  clean:
+    - tools: [{name: Read, input: {file_path: base.txt}}]
+    - wait_for: {contains: shutdown_request}
+    - &leave
+      capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+  busy:
+    - tools: [{name: Write, input: {file_path: new.txt, content: new}}]
+    - wait_for: {contains: shutdown_request}
+    - *leave
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    ran.success();
+    assert!(!setting.cwd.join("new.txt").exists());
+    let kept: Vec<_> = ran.outcome.kept.iter().map(|kept| (kept.agent.as_str(), kept.reason.as_str())).collect();
+    assert_eq!(kept, [("busy", "1 files are changed or new and not committed")]);
+    assert_eq!(std::fs::read_to_string(ran.outcome.kept[0].path.join("new.txt")).unwrap(), "new");
+    assert!(!setting.root.join("pitcrew/worktrees/probe/clean").exists());
 }

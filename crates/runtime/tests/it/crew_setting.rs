@@ -10,7 +10,7 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
 use pitcrew_runtime::settings::Settings;
-use pitcrew_team::store::{Backend, MemoryBackend};
+use pitcrew_team::store::{Backend, Durability, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{SystemClock, Team, Teams};
 use tempfile::TempDir;
 
@@ -32,15 +32,27 @@ pub(crate) struct Ran {
 }
 
 impl Setting {
+    /// One that keeps its team in memory.
     pub(crate) fn new() -> Self {
+        Self::on(|_root| Arc::new(MemoryBackend::new()))
+    }
+
+    /// One that keeps its team in files, as users do, but does not wait for the disk.
+    pub(crate) fn in_files() -> Self {
+        Self::on(|root| {
+            let options = FileOptions { durability: Durability::Process, ..FileOptions::default() };
+            Arc::new(FileBackend::open(root, options))
+        })
+    }
+
+    fn on(backend: impl FnOnce(&Path) -> Arc<dyn Backend>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         let (cwd, root) = (base.join("project"), base.join("root"));
         std::fs::create_dir_all(&cwd).unwrap();
         std::fs::create_dir_all(&root).unwrap();
-        let backend: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
-        let limits = Limits { broadcast_rate: pitcrew_protocol::Rate { count: 100, seconds: 1 }, ..Limits::default() };
-        Self { _folder: folder, cwd, root, teams: Teams::new(backend, limits, Arc::new(SystemClock)) }
+        let teams = Teams::new(backend(&root), Limits::default(), Arc::new(SystemClock));
+        Self { _folder: folder, cwd, root, teams }
     }
 
     /// The options of a run on a script; a test changes what it is about.

@@ -5,6 +5,8 @@
 mod crew_crashes;
 mod crew_runs;
 mod crew_setting;
+mod gate_modes;
+mod gate_rules;
 mod hooks;
 mod tools_bash;
 mod tools_files;
