@@ -9,7 +9,7 @@ use pitcrew_runtime::run::Runtime;
 
 use crate::stage;
 
-const TEAMMATES: usize = 100;
+const TEAMMATES: usize = 1000;
 const LIMIT_MB: f64 = 100.0;
 /// How long the idle team is looked at.
 const LOOK: Duration = Duration::from_secs(3);
@@ -59,7 +59,7 @@ fn script() -> String {
     for n in 0..TEAMMATES {
         writeln!(script, "        - {{name: Task, input: {{name: w{n}, subagent_type: general-purpose, description: Wait, prompt: Wait.}}}}").expect("text");
     }
-    script.push_str("    - wait_for: {contains: never said}\n  'w*':\n    - wait_for: {contains: never said}\n");
+    script.push_str("    - tools:\n        - {name: Bash, input: {command: sleep 600, timeout: 600000}}\n  'w*':\n    - wait_for: {contains: never said}\n");
     script
 }
 

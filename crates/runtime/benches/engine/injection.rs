@@ -22,7 +22,8 @@ agents:
   team-lead:
     - tools:
         - {name: Task, input: {name: bob, subagent_type: general-purpose, description: Wait, prompt: Wait.}}
-    - wait_for: {contains: never said}
+    - tools:
+        - {name: Bash, input: {command: sleep 600, timeout: 600000}}
   bob:
     - wait_for: {contains: never said}
 ";

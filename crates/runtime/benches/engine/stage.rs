@@ -43,7 +43,7 @@ impl Stage {
             model: "script:bench.yaml".to_owned(),
             prices: PriceTable::default(),
             settings: Settings::default(),
-            mode: PermissionMode::Default,
+            mode: PermissionMode::BypassPermissions,
             asks: Asks::Deny,
             limits: RunLimits::default(),
             shutdown_grace: Duration::from_secs(5),
