@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 
-use pitcrew_model::{Block, Message, Role, Usage};
+use pitcrew_model::{Block, Message, Role, ToolContent, Usage};
 use pitcrew_protocol::MessageId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -104,6 +104,11 @@ pub enum Step {
     },
     /// The agent told the lead that it does not shut down.
     ShutdownRefused,
+    /// The conversation became too long for its model: the results of tools were cut, all but the newest ones.
+    Cut {
+        /// How many results stay whole.
+        keep: usize,
+    },
     /// The turn ended, and everyone who is told of it has been told.
     Rested,
     /// The agent is no more.
@@ -182,8 +187,6 @@ pub struct Conversation {
     open: Vec<OpenCall>,
     made: HashSet<String>,
     turns: u32,
-    usage: Usage,
-    cost_usd: f64,
     updates: Vec<Value>,
     seen: BTreeMap<PathBuf, Seen>,
     plan: Option<String>,
@@ -215,12 +218,6 @@ impl Conversation {
     #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
-    }
-
-    /// What all its answers used, and what they cost as far as that is known.
-    #[must_use]
-    pub fn spent(&self) -> (Usage, f64) {
-        (self.usage, self.cost_usd)
     }
 
     /// All permission updates that were ever granted.
@@ -285,11 +282,7 @@ impl Conversation {
                     self.say(Block::text(text));
                 }
             }
-            Step::Assistant { blocks, usage, cost_usd } => {
-                self.usage += *usage;
-                self.cost_usd += cost_usd.unwrap_or(0.0);
-                self.answer(blocks);
-            }
+            Step::Assistant { blocks, .. } => self.answer(blocks),
             Step::Began { call } => self.reach(call, Reached::Began),
             Step::Asked { call, request } => self.reach(call, Reached::Asked { request: request.clone() }),
             Step::Granted { ids, call, grant } => {
@@ -307,8 +300,26 @@ impl Conversation {
             Step::PlanAnswered { request } => self.plan = self.plan.take().filter(|open| open != request),
             Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
             Step::ShutdownRefused => self.shutdown = None,
+            Step::Cut { keep } => self.cut(*keep),
             Step::Rested => {}
             Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
+        }
+    }
+
+    /// How many results the next cut leaves whole: half of those that are whole now; `None` when nothing is left to cut.
+    #[must_use]
+    pub fn next_cut(&self) -> Option<usize> {
+        let blocks = self.messages.iter().flat_map(|message| &message.blocks);
+        let whole = blocks.filter(|block| is_whole_result(block)).count();
+        (whole > 0).then_some(whole / 2)
+    }
+
+    fn cut(&mut self, keep: usize) {
+        let blocks = self.messages.iter_mut().rev().flat_map(|message| message.blocks.iter_mut().rev());
+        for block in blocks.filter(|block| is_whole_result(block)).skip(keep) {
+            if let Block::ToolResult { content, .. } = block {
+                *content = Some(ToolContent::Text(CUT.to_owned()));
+            }
         }
     }
 
@@ -363,6 +374,13 @@ impl Conversation {
         #[expect(clippy::indexing_slicing, reason = "a user message was just made sure of")]
         &mut self.messages[last].blocks
     }
+}
+
+/// What stands in place of a result that was cut.
+const CUT: &str = "[The result was cut, as the conversation became too long. Make the call again if you need it.]";
+
+fn is_whole_result(block: &Block) -> bool {
+    matches!(block, Block::ToolResult { content: Some(content), .. } if content.text().len() > CUT.len())
 }
 
 /// Why a transcript cannot be read.
@@ -456,6 +474,27 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_takes_the_older_half_of_the_long_results_each_time() {
+        let long = |call: &str| Step::Result {
+            call: call.to_owned(),
+            text: "x".repeat(1000),
+            is_error: false,
+            context: Vec::new(),
+            seen: Vec::new(),
+        };
+        let mut conversation = folded(&[calls(&["a", "b", "c"]), long("a"), long("b"), long("c")]);
+        let whole = |conversation: &Conversation| {
+            conversation.messages().iter().flat_map(|m| &m.blocks).filter(|block| is_whole_result(block)).count()
+        };
+        for left in [1, 0] {
+            let keep = conversation.next_cut().unwrap();
+            conversation.apply(&Step::Cut { keep });
+            assert_eq!(whole(&conversation), left);
+        }
+        assert_eq!(conversation.next_cut(), None);
+    }
+
+    #[test]
     fn a_result_that_comes_twice_is_taken_once() {
         let conversation = folded(&[calls(&["a"]), result("a"), result("a")]);
         assert_eq!(conversation.messages().last().unwrap().blocks.len(), 1);
@@ -482,6 +521,7 @@ mod tests {
             Step::PlanAnswered { request: "p".to_owned() },
             Step::ShutdownAsked { request: "s".to_owned() },
             Step::ShutdownRefused,
+            Step::Cut { keep: 3 },
             Step::Rested,
             Step::Ended { status: Status::Failed, reason: Some("r".to_owned()) },
         ];

@@ -70,6 +70,8 @@ pub enum Event {
     ModelFailed {
         /// Why.
         reason: String,
+        /// What kind of failure it is.
+        failure: ModelFailure,
     },
     /// Hooks and the gate looked at a call.
     Judged {
@@ -128,6 +130,15 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+}
+
+/// How a model can fail for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelFailure {
+    /// The conversation is longer than the model can read; a shorter one would do.
+    TooLong,
+    /// Anything else.
+    Other,
 }
 
 /// What hooks and the gate say of a call.

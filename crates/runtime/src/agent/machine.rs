@@ -8,7 +8,7 @@ use pitcrew_protocol::MessageId;
 
 use super::mail::Kind;
 use super::round::Stage;
-use super::{Effect, Effects, Event, IdleReport, Mail, Profile, Role, Status, TurnEnd};
+use super::{Effect, Effects, Event, IdleReport, Mail, ModelFailure, Profile, Role, Status, TurnEnd};
 use crate::gate::PermissionMode;
 use crate::transcript::{Conversation, Step};
 
@@ -134,7 +134,7 @@ impl Agent {
                 }
             }
             Event::ModelFinished { response, cost_usd } => self.answered(response, cost_usd, &mut fx),
-            Event::ModelFailed { reason } => self.finish(Status::Failed, Some(reason), &mut fx),
+            Event::ModelFailed { reason, failure } => self.model_failed(reason, failure, &mut fx),
             Event::Judged { call, judgement } => self.judged(&call, judgement, &mut fx),
             Event::PermissionAsked { call, request } => self.asked(&call, request, &mut fx),
             Event::Answered { call, grant } => self.granted(&call, Vec::new(), grant, &mut fx),
@@ -321,6 +321,24 @@ impl Agent {
         self.write(vec![Step::Assistant { blocks: response.blocks, usage: response.usage, cost_usd }], fx);
         let next = if self.conversation.open_calls().is_empty() { Phase::TurnEnd } else { Phase::Boundary };
         self.boundary(next, fx);
+    }
+
+    /// A conversation that is too long is called again with old results cut, as long as there are any.
+    fn model_failed(&mut self, reason: String, failure: ModelFailure, fx: &mut Effects) {
+        if self.phase != Phase::Thinking {
+            return;
+        }
+        let shorter = match failure {
+            ModelFailure::TooLong => self.conversation.next_cut(),
+            ModelFailure::Other => None,
+        };
+        match shorter {
+            Some(keep) => {
+                self.write(vec![Step::Cut { keep }], fx);
+                self.call_model(fx);
+            }
+            None => self.finish(Status::Failed, Some(reason), fx),
+        }
     }
 
     fn rest(&mut self, fx: &mut Effects) {

@@ -11,11 +11,14 @@ mod round;
 mod status;
 
 pub use event::{
-    Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, Profile, Question, Role, TurnEnd,
+    Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, ModelFailure, Profile, Question, Role,
+    TurnEnd,
 };
 pub use machine::Agent;
 pub use mail::Mail;
 pub use status::Status;
 
+#[cfg(test)]
+mod simulation;
 #[cfg(test)]
 mod tests;

@@ -485,9 +485,27 @@ fn an_agent_that_used_its_turns_calls_no_model_any_more() {
 #[test]
 fn a_failed_model_ends_a_teammate_and_the_lead_is_told() {
     Play::teammate().then(
-        Event::ModelFailed { reason: "no such model".to_owned() },
+        Event::ModelFailed { reason: "no such model".to_owned(), failure: ModelFailure::Other },
         &["send idle no such model: nothing", "write ended", "announce failed", "end failed (no such model): nothing"],
     );
+}
+
+#[test]
+fn a_conversation_that_is_too_long_is_cut_and_sent_again_until_nothing_is_left_to_cut() {
+    let too_long = || Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Read")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["run a {}"]);
+    let ending =
+        Ending { text: "x".repeat(1000), data: Value::Null, is_error: false, context: Vec::new(), seen: Vec::new() };
+    play.then(Event::ToolFinished { call: "a".to_owned(), ending }, &["write result", "report a done", "take mail"])
+        .then(mail(&[]), &["call model"])
+        .then(too_long(), &["write cut", "call model"])
+        .then(
+            too_long(),
+            &["send idle too long: nothing", "write ended", "announce failed", "end failed (too long): nothing"],
+        );
 }
 
 #[test]

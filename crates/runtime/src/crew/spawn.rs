@@ -271,6 +271,7 @@ impl TeamLoop {
         let hired = self.quarters.hire(hire, &self.desk).await.map_err(|error| chain(&error))?;
         let hand = Hand {
             link: hired.link,
+            inbox: member.name.inbox_file(),
             part: Part::Teammate { worktree },
             mode_in_config: member.mode.clone(),
             turns: hired.conversation_turns,
@@ -288,7 +289,8 @@ impl TeamLoop {
     ) -> Result<(), (oneshot::Sender<ToolOutcome>, ToolOutcome)> {
         match self.hire_errand(input).await {
             Ok((name, hired, turns)) => {
-                let hand = Hand { link: hired.link, part: Part::Errand(reply), mode_in_config: None, turns };
+                let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
+                let hand = Hand { link: hired.link, inbox, part, mode_in_config: None, turns };
                 self.crew.insert(name.clone(), hand);
                 self.here.start(&name, hired.driver, hired.start);
                 Ok(())

@@ -160,7 +160,8 @@ impl TeamLoop {
             source: Box::new(error),
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
-        let hand = Hand { link: lead.link.clone(), part: Part::Lead, mode_in_config, turns: lead.conversation_turns };
+        let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
+        let hand = Hand { link, inbox, part: Part::Lead, mode_in_config, turns };
         self.crew.insert(AgentName::lead(), hand);
         let started = RunStarted {
             team: self.quarters.team.name().to_string(),

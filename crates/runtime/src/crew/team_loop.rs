@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, LEAD_NAME, SendMessageInput};
+use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, SendMessageInput};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, PermissionAnswer};
 use tokio::sync::{mpsc, oneshot};
@@ -63,6 +63,7 @@ pub(super) struct Wakers {
 /// An agent that lives.
 pub(super) struct Hand {
     pub(super) link: Link,
+    pub(super) inbox: InboxFile,
     pub(super) part: Part,
     /// Its mode as the config had it when we last looked.
     pub(super) mode_in_config: Option<String>,
@@ -258,8 +259,7 @@ impl TeamLoop {
     async fn changed(&mut self, change: Change) -> Vec<News> {
         match change {
             Change::Inbox(file) => {
-                let owner = self.crew.iter().find(|(name, _)| name.inbox_file() == file);
-                if let Some((_, hand)) = owner {
+                if let Some(hand) = self.crew.values().find(|hand| hand.inbox == file) {
                     hand.link.ring();
                 }
             }

@@ -64,7 +64,7 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
         Some(reason) => ToolOutcome::refused(reason),
         None => {
             let context = ToolContext { call: format!("{}:{}", seat.name, call.key), ..seat.context.clone() };
-            seat.tools.call(&call.tool, call.input.clone(), &context).await
+            seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };
     let kind = HookKind::PostToolUse {
@@ -78,6 +78,11 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
     let seen = seat.context.reads.take_news();
     let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
     Event::ToolFinished { call: call.id, ending }
+}
+
+/// The name a tool goes by here: the session dialect calls the spawning one `Agent`.
+fn name_here(tool: &str) -> &str {
+    if tool == "Agent" { "Task" } else { tool }
 }
 
 /// Runs the hooks for a task that is about to be made or completed; what they object to does not happen.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::StreamExt;
-use pitcrew_model::{AgentTag, Message, Request, Response, StreamEvent};
+use pitcrew_model::{AgentTag, Message, ModelError, Request, Response, StreamEvent};
 
 use super::log::chain;
 use super::seat::{ReportKind, Seat};
-use crate::agent::Event;
+use crate::agent::{Event, ModelFailure};
 use crate::events::{Answered, RunEvent};
 use crate::gate::PermissionMode;
 
@@ -36,10 +36,15 @@ pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Vec<Me
                 seat.sink.tell(RunEvent::ModelWaits { agent: seat.name.clone(), reason, delay }).await;
             }
             Ok(StreamEvent::Finished(response)) => return finished(&seat, response, started.elapsed()).await,
-            Err(error) => return Event::ModelFailed { reason: chain(&error) },
+            Err(error) => {
+                let is_too_long = matches!(error, ModelError::ContextTooLong { .. });
+                let failure = if is_too_long { ModelFailure::TooLong } else { ModelFailure::Other };
+                return Event::ModelFailed { reason: chain(&error), failure };
+            }
         }
     }
-    Event::ModelFailed { reason: format!("the model {} ended its answer without finishing it", seat.model.id()) }
+    let reason = format!("the model {} ended its answer without finishing it", seat.model.id());
+    Event::ModelFailed { reason, failure: ModelFailure::Other }
 }
 
 async fn finished(seat: &Seat, response: Response, took: std::time::Duration) -> Event {

@@ -202,8 +202,8 @@ impl Driver {
             Effect::SendIdle(report) => self.send_idle(report).await?,
             Effect::SetMode(mode) => {
                 let set = seat.team.set_mode(&Actor::Lead, &seat.name, mode.as_str()).await;
+                // The crew sees it in the config, and tells the face.
                 set.map_err(|error| chain(&error))?;
-                seat.sink.tell(RunEvent::ModeChanged { agent: seat.name.clone(), mode }).await;
                 Outcome::Done
             }
             Effect::Permit(updates) => self.permit(&updates).await,

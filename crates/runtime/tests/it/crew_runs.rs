@@ -219,6 +219,8 @@ const VANDAL: &str = r#"
 async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
     let setting = Setting::new();
     std::fs::write(setting.cwd.join("kept.txt"), "kept").unwrap();
+    let plan = setting.root.join("plans/probe-planner.md");
+    let plan = plan.display();
     let script = format!(
         r#"
 agents:
@@ -234,7 +236,9 @@ agents:
   planner:
     - tools: [{{name: Read, input: {{file_path: kept.txt}}}}]
 {VANDAL}
-    - tools: [{{name: ExitPlanMode, input: {{plan: I change things.}}}}]
+    - tools: [{{name: ExitPlanMode}}]
+    - tools: [{{name: Write, input: {{file_path: '{plan}', content: I change things.}}}}]
+    - tools: [{{name: ExitPlanMode}}]
     - wait_for: {{contains: plan_approval_response}}
 {VANDAL}
     - text: Done.
@@ -254,6 +258,9 @@ agents:
     for file in ["a.txt", "b.txt", "c.txt"] {
         assert!(setting.cwd.join(file).exists(), "{file}: {:#?}", ran.results());
     }
+    let answers = ran.results_of("planner", "ExitPlanMode");
+    assert!(answers[0].contains("Write your plan to"), "{answers:?}");
+    assert!(answers[1].starts_with("Your plan went to the lead for approval"), "{answers:?}");
 }
 
 #[tokio::test]
@@ -263,15 +270,15 @@ async fn a_subagent_does_one_job_and_its_last_word_is_the_result() {
     let script = r#"
 agents:
   team-lead:
-    - tools: [{name: Task, input: {subagent_type: Explore, description: look, prompt: Look into secret.txt.}}]
+    - tools: [{name: Agent, input: {subagent_type: Explore, description: look, prompt: Look into secret.txt.}}]
     - text: I see.
-  Explore#*:
+  'Explore#1':
     - tools: [{name: Read, input: {file_path: secret.txt}}, {name: Task, input: {description: x, prompt: y}}]
     - text: It says 42.
 "#;
     let ran = setting.run(setting.options(script)).await;
     ran.success();
-    assert_eq!(ran.results_of("team-lead", "Task"), ["It says 42."]);
+    assert_eq!(ran.results_of("team-lead", "Agent"), ["It says 42."]);
     assert!(ran.results_of("Explore#1", "Task")[0].contains("No such tool available: Task"));
 }
 

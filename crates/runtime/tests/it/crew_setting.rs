@@ -10,7 +10,7 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
 use pitcrew_runtime::settings::Settings;
-use pitcrew_team::store::{Backend, Durability, FileBackend, FileOptions, MemoryBackend};
+use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{SystemClock, Team, Teams};
 use tempfile::TempDir;
 
@@ -37,12 +37,9 @@ impl Setting {
         Self::on(|_root| Arc::new(MemoryBackend::new()))
     }
 
-    /// One that keeps its team in files, as users do, but does not wait for the disk.
+    /// One that keeps its team in files, as users do.
     pub(crate) fn in_files() -> Self {
-        Self::on(|root| {
-            let options = FileOptions { durability: Durability::Process, ..FileOptions::default() };
-            Arc::new(FileBackend::open(root, options))
-        })
+        Self::on(|root| Arc::new(FileBackend::open(root, FileOptions::default())))
     }
 
     fn on(backend: impl FnOnce(&Path) -> Arc<dyn Backend>) -> Self {

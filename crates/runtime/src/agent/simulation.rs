@@ -1,0 +1,347 @@
+//! A simulated team: machines, inboxes and transcripts in memory, a seeded schedule, and crashes between any two effects.
+//!
+//! After every step the invariants hold: nothing is delivered twice, nothing is marked read that was not delivered, every
+//! conversation is one that a vendor takes, and no call that changes something runs twice or without its permission.
+
+use std::collections::{HashMap, HashSet};
+
+use pitcrew_model::{Block, Response, Role as Speaker, StopReason, Usage};
+use pitcrew_protocol::{AgentName, Frame, MessageId};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::gate::PermissionMode;
+use crate::transcript::{Conversation, Step, ToolCall};
+
+const AGENTS: usize = 3;
+const STEPS: usize = 120;
+
+/// A pseudo-random number generator (SplitMix64): the schedule is all that depends on it.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        usize::try_from((z ^ (z >> 31)) % u64::try_from(sides).unwrap()).unwrap()
+    }
+}
+
+struct Letter {
+    id: MessageId,
+    text: String,
+    is_read: bool,
+}
+
+/// One agent with its disk (transcript and inbox) and what it waits for.
+struct Cell {
+    agent: Agent,
+    transcript: Vec<Step>,
+    inbox: Vec<Letter>,
+    waiting: Vec<Effect>,
+    open_requests: Vec<String>,
+    runs: HashMap<String, usize>,
+    granted: HashSet<String>,
+}
+
+struct World {
+    dice: Dice,
+    cells: Vec<Cell>,
+    ids: usize,
+}
+
+fn profile() -> Profile {
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    Profile {
+        name: AgentName::new("worker").unwrap(),
+        role: Role::Teammate,
+        max_turns: None,
+        read_only: set(&["Read"]),
+        repeatable: set(&["TaskUpdate"]),
+    }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let cell = || Cell {
+            agent: Agent::new(profile(), PermissionMode::Default, Conversation::default()),
+            transcript: Vec::new(),
+            inbox: Vec::new(),
+            waiting: Vec::new(),
+            open_requests: Vec::new(),
+            runs: HashMap::new(),
+            granted: HashSet::new(),
+        };
+        let mut world = Self { dice: Dice(seed), cells: (0..AGENTS).map(|_| cell()).collect(), ids: 0 };
+        for at in 0..AGENTS {
+            world.feed(at, Event::Started { prompt: "work".to_owned() }, usize::MAX);
+        }
+        world
+    }
+
+    fn next_id(&mut self) -> usize {
+        self.ids += 1;
+        self.ids
+    }
+
+    fn send(&mut self, at: usize, text: String) {
+        let id = MessageId(format!("m{}", self.next_id()));
+        self.cells[at].inbox.push(Letter { id, text, is_read: false });
+    }
+
+    /// Lets an agent handle an event, and carries out its effects; after `most` of them the agent crashes.
+    fn feed(&mut self, at: usize, event: Event, most: usize) {
+        let mut events = vec![event];
+        let mut carried_out = 0;
+        while let Some(event) = events.pop() {
+            for effect in self.cells[at].agent.handle(event) {
+                if carried_out == most {
+                    return self.crash(at);
+                }
+                carried_out += 1;
+                events.extend(self.carry_out(at, effect));
+            }
+        }
+    }
+
+    fn carry_out(&mut self, at: usize, effect: Effect) -> Option<Event> {
+        let number = self.next_id();
+        let cell = &mut self.cells[at];
+        match effect {
+            Effect::Append(steps) => cell.transcript.extend(steps),
+            Effect::Acknowledge(ids) => {
+                cell.inbox
+                    .iter_mut()
+                    .filter(|letter| ids.contains(&letter.id))
+                    .for_each(|letter| letter.is_read = true);
+            }
+            Effect::TakeMail => {
+                let unread = cell.inbox.iter().filter(|letter| !letter.is_read);
+                let mail = unread.map(|letter| Mail {
+                    id: letter.id.clone(),
+                    from: "team-lead".to_owned(),
+                    rendered: letter.text.clone(),
+                    frame: Frame::detect(&letter.text),
+                });
+                return Some(Event::MailArrived(mail.collect()));
+            }
+            Effect::AskPermission { call, .. } => {
+                let request = format!("perm-{number}");
+                cell.open_requests.push(request.clone());
+                return Some(Event::PermissionAsked { call: call.id, request });
+            }
+            Effect::Run(call) => {
+                *cell.runs.entry(call.key.clone()).or_default() += 1;
+                cell.waiting.push(Effect::Run(call));
+            }
+            effect @ (Effect::CallModel | Effect::Judge(_) | Effect::EndTurn(_) | Effect::Inspect(_)) => {
+                cell.waiting.push(effect);
+            }
+            Effect::Report(..)
+            | Effect::SendIdle(_)
+            | Effect::SetMode(_)
+            | Effect::Permit(_)
+            | Effect::Refer(_)
+            | Effect::Announce(_)
+            | Effect::ReportLimit
+            | Effect::End { .. } => {}
+        }
+        None
+    }
+
+    fn crash(&mut self, at: usize) {
+        let cell = &mut self.cells[at];
+        cell.waiting.clear();
+        let mut conversation = Conversation::default();
+        cell.transcript.iter().for_each(|step| conversation.apply(step));
+        let event = if conversation == Conversation::default() {
+            Event::Started { prompt: "work".to_owned() }
+        } else {
+            Event::Resumed
+        };
+        cell.agent = Agent::new(profile(), PermissionMode::Default, conversation);
+        self.feed(at, event, usize::MAX);
+    }
+
+    /// Something happens somewhere.
+    fn step(&mut self) {
+        let at = self.dice.roll(AGENTS);
+        let most = if self.dice.roll(8) == 0 { self.dice.roll(4) } else { usize::MAX };
+        match self.dice.roll(6) {
+            0 => self.send(at, "hello".to_owned()),
+            1 => self.feed(at, Event::MailWaiting, most),
+            2 => self.answer_a_request(at),
+            _ => self.finish_something(at, most),
+        }
+    }
+
+    fn answer_a_request(&mut self, at: usize) {
+        let Some(request) = self.cells[at].open_requests.pop() else { return };
+        let subtype = if self.dice.roll(3) == 0 { "error" } else { "success" };
+        let answer = json!({"type": "permission_response", "request_id": request, "subtype": subtype});
+        self.send(at, answer.to_string());
+    }
+
+    fn finish_something(&mut self, at: usize, most: usize) {
+        let waiting = self.cells[at].waiting.len();
+        if waiting == 0 {
+            return;
+        }
+        let which = self.dice.roll(waiting);
+        let effect = self.cells[at].waiting.remove(which);
+        let event = match effect {
+            Effect::CallModel => self.response(),
+            Effect::Judge(judging) => self.judgement(at, &judging.call),
+            Effect::Run(call) => {
+                let ending = Ending {
+                    text: "done".to_owned(),
+                    data: Value::Null,
+                    is_error: false,
+                    context: Vec::new(),
+                    seen: Vec::new(),
+                };
+                Event::ToolFinished { call: call.id, ending }
+            }
+            Effect::Inspect(call) => {
+                let done = Inspection::Done { text: "was done".to_owned(), seen: Vec::new() };
+                Event::Inspected { call: call.id, inspection: done }
+            }
+            _ => Event::HookAnswered { keep_going: (self.dice.roll(10) == 0).then(|| "go on".to_owned()) },
+        };
+        self.feed(at, event, most);
+    }
+
+    fn judgement(&mut self, at: usize, call: &ToolCall) -> Event {
+        let judgement = match self.dice.roll(4) {
+            0 => Judgement::Deny { reason: "no".to_owned() },
+            1 => Judgement::Ask(Question { description: "may it?".to_owned(), suggestions: Vec::new() }),
+            _ => {
+                self.cells[at].granted.insert(call.key.clone());
+                Judgement::Allow { input: None }
+            }
+        };
+        Event::Judged { call: call.id.clone(), judgement }
+    }
+
+    fn response(&mut self) -> Event {
+        let calls = [0, 1, 3][self.dice.roll(3)];
+        let tools = ["Read", "Bash", "TaskUpdate", "Write"];
+        let mut blocks = vec![Block::text("so")];
+        for _ in 0..calls {
+            let id = format!("call-{}", self.next_id());
+            blocks.push(Block::tool_use(id, tools[self.dice.roll(tools.len())], json!({})));
+        }
+        let response = Response {
+            id: "msg".to_owned(),
+            model: "simulated".to_owned(),
+            blocks,
+            stop: StopReason::EndTurn,
+            usage: Usage::default(),
+        };
+        Event::ModelFinished { response, cost_usd: None }
+    }
+
+    /// Lets everything come to rest: no more mail, no more crashes, and models that have nothing to add.
+    fn settle(&mut self) {
+        for at in 0..AGENTS {
+            for _ in 0..2_000 {
+                if let Some(request) = self.cells[at].open_requests.pop() {
+                    let answer = json!({"type": "permission_response", "request_id": request, "subtype": "success"});
+                    self.send(at, answer.to_string());
+                }
+                self.feed(at, Event::MailWaiting, usize::MAX);
+                if self.cells[at].waiting.is_empty() {
+                    break;
+                }
+                self.finish_something(at, usize::MAX);
+            }
+        }
+    }
+}
+
+fn check(cell: &Cell) {
+    let mut conversation = Conversation::default();
+    let mut delivered = HashSet::new();
+    let mut granted = cell.granted.clone();
+    for step in &cell.transcript {
+        conversation.apply(step);
+        match step {
+            Step::Mail { ids, .. } => {
+                ids.iter().for_each(|id| assert!(delivered.insert(id.clone()), "{id} comes twice"))
+            }
+            Step::Granted { ids, call, .. } => {
+                ids.iter().for_each(|id| assert!(delivered.insert(id.clone()), "{id} comes twice"));
+                granted.insert(call.clone());
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(&conversation, cell.agent.conversation(), "the transcript tells all");
+    for letter in &cell.inbox {
+        assert!(!letter.is_read || delivered.contains(&letter.id), "{} is read and was not delivered", letter.id);
+    }
+    for (call, runs) in &cell.runs {
+        assert!(granted.contains(call), "{call} ran without leave");
+        let tool = conversation.messages().iter().flat_map(|message| &message.blocks).find_map(|block| match block {
+            Block::ToolUse { id, name, .. } if id == call => Some(name.as_str()),
+            _ => None,
+        });
+        assert!(*runs == 1 || matches!(tool, Some("Read" | "TaskUpdate")), "{tool:?} {call} ran {runs} times");
+    }
+    check_form(&conversation);
+}
+
+/// Speakers take turns, and each call has its result at the head of the next message.
+fn check_form(conversation: &Conversation) {
+    let messages = conversation.messages();
+    for pair in messages.windows(2) {
+        assert_ne!(pair[0].role, pair[1].role, "a speaker speaks twice");
+        let calls: HashSet<&str> = pair[0].blocks.iter().filter_map(call_id).collect();
+        let results = pair[1].blocks.iter().take_while(|block| result_id(block).is_some()).count();
+        let given: HashSet<&str> = pair[1].blocks.iter().filter_map(result_id).collect();
+        assert_eq!(results, given.len(), "a result stands behind a text");
+        if pair[0].role == Speaker::Assistant {
+            assert!(given.is_subset(&calls), "a result without a call");
+        }
+    }
+    for (message, next) in messages.iter().zip(messages.iter().skip(1)) {
+        let is_last = std::ptr::eq(next, messages.last().unwrap());
+        let calls = message.blocks.iter().filter_map(call_id).count();
+        let results = next.blocks.iter().filter_map(result_id).count();
+        assert!(calls == results || is_last, "a call without a result");
+    }
+}
+
+fn call_id(block: &Block) -> Option<&str> {
+    match block {
+        Block::ToolUse { id, .. } => Some(id),
+        _ => None,
+    }
+}
+
+fn result_id(block: &Block) -> Option<&str> {
+    match block {
+        Block::ToolResult { tool_use_id, .. } => Some(tool_use_id),
+        _ => None,
+    }
+}
+
+proptest! {
+    #[test]
+    fn whatever_the_schedule_and_wherever_it_crashes_mail_and_calls_come_out_right(seed in any::<u64>()) {
+        let mut world = World::new(seed);
+        for _ in 0..STEPS {
+            world.step();
+            world.cells.iter().for_each(check);
+        }
+        world.settle();
+        for cell in &world.cells {
+            check(cell);
+            prop_assert_eq!(cell.agent.status(), Status::Idle);
+            prop_assert!(cell.inbox.iter().all(|letter| letter.is_read), "mail was left");
+        }
+    }
+}
