@@ -1,14 +1,15 @@
 //! What holds for any table of tasks, whatever it is kept in: both ends of a dependency, and ids used once.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use pitcrew_protocol::{ApiError, ErrorCode, Task, TaskId};
 
 use crate::{StoreError, TaskTable};
 
-/// Writes each dependency at both its ends, and tells of each task it is about to change. `tasks` are sorted by id.
+/// Writes each dependency at both its ends, and tells of each task it is about to change.
 pub(crate) fn join_ends(tasks: &mut [Task], mut about_to_change: impl FnMut(&Task)) {
-    let place = |id: &TaskId| tasks.binary_search_by(|t| t.id.cmp(id)).ok();
+    let places: HashMap<&str, usize> = tasks.iter().enumerate().map(|(at, task)| (task.id.as_str(), at)).collect();
+    let place = |id: &TaskId| places.get(id.as_str()).copied();
     let (mut from_blockers, mut from_blocked) = (Vec::new(), Vec::new());
     for (at, task) in tasks.iter().enumerate() {
         from_blockers.extend(task.blocks.iter().filter_map(place).map(|blocked| (at, blocked)));

@@ -72,7 +72,11 @@ impl FileBackend {
         self.files.disk.passed()
     }
 
-    pub(super) async fn run<T: Send + 'static>(
+    pub(crate) fn files(&self) -> &Arc<Files> {
+        &self.files
+    }
+
+    async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {

@@ -16,7 +16,7 @@ use super::teams::pretty;
 use crate::StoreError;
 
 /// What a team's folder begins with until it is whole; no team's folder can.
-pub(super) const UNBORN: &str = ".new-";
+pub(crate) const UNBORN: &str = ".new-";
 
 impl Files {
     pub(crate) fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
@@ -135,7 +135,7 @@ impl Files {
     }
 
     /// An archive of the team that still lacks the tasks standing under its name.
-    pub(super) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
+    fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
         if !self.paths.tasks(team).is_dir() || !archive.is_dir() {
             return Ok(None);

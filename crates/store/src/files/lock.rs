@@ -31,9 +31,6 @@ const BACK_OFF_MS: std::ops::Range<u64> = 1..20;
 /// How long a holder looks for its vanished lock: a taker that mistook it for a stale one puts it back.
 const MISTAKEN_FOR: Duration = Duration::from_millis(5);
 
-/// What the extension of a stale lock begins with while it is removed.
-const SET_ASIDE: &str = "stale-";
-
 /// A held lock; given back when dropped.
 #[derive(Debug)]
 pub(crate) struct Lock {
@@ -159,34 +156,10 @@ fn back_off() -> Duration {
     Duration::from_millis(BACK_OFF_MS.start + jitter % (BACK_OFF_MS.end - BACK_OFF_MS.start))
 }
 
-/// Whether the path is that of a lock of one of the wire's files; not the file of a task list, which is only called so.
-pub(super) fn is_lock(path: &Path) -> bool {
-    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-    name.ends_with(".json.lock") || name.ends_with(".lock.lock")
-}
-
-/// Whether the path is that of a lock somebody set aside to remove it.
-pub(super) fn is_set_aside(path: &Path) -> bool {
-    path.extension().and_then(|extension| extension.to_str()).is_some_and(|extension| extension.starts_with(SET_ASIDE))
-}
-
-/// Whether the lock's holder gave no sign for too long.
-pub(super) fn is_stale(path: &Path) -> bool {
-    Sign::at(path).is_ok_and(|sign| sign.is_old())
-}
-
-/// Removes the lock if it is stale; says whether it was.
-pub(super) fn break_if_stale(path: &Path) -> Result<bool, StoreError> {
-    match Sign::at(path) {
-        Ok(sign) if sign.is_old() => break_stale(path, sign).map(|()| true),
-        Ok(_) | Err(_) => Ok(false),
-    }
-}
-
 /// Removes a stale lock, folder or file. It is renamed first and looked at again, so that of several takers each removes
 /// what it saw, and a lock taken meanwhile goes back to its place.
 fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
-    let aside = path.with_extension(format!("{SET_ASIDE}{}", uuid::Uuid::new_v4().simple()));
+    let aside = path.with_extension(format!("stale-{}", uuid::Uuid::new_v4().simple()));
     match fs::rename(path, &aside) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

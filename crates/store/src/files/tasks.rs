@@ -317,7 +317,8 @@ impl Files {
     }
 }
 
-const HIGH_WATER: &str = ".highwatermark";
+/// The file of the highest id ever used.
+pub(crate) const HIGH_WATER: &str = ".highwatermark";
 
 /// What an edit changed, ready to be put in place.
 struct Changes {
@@ -363,7 +364,11 @@ impl Table {
                 Holds::Other => entry.holds = Holds::Other,
             }
         }
-        tasks.sort_unstable_by(|a, b| a.id.cmp(&b.id));
+        // The order of ids, their numbers read once; only made-up ids share one.
+        tasks.sort_by_cached_key(|task| match task.id.number() {
+            0 => (0, task.id.to_string()),
+            number => (number, String::new()),
+        });
         let numbers = self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
         let highest = numbers.max().unwrap_or(0).max(self.high_water);
         // A crash after a removal leaves mentions of what is gone; ids are not used again, so they mean nothing.
@@ -443,6 +448,11 @@ fn read_all(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> 
 
 fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> Result<ReadAll, StoreError> {
     let mut all: ReadAll = (Vec::with_capacity(stems.len()), Vec::new());
+    let dir = match fs::File::open(folder) {
+        Ok(dir) => dir,
+        Err(error) if is_absent(&error) => return Ok((stems.iter().map(|stem| (stem.clone(), None)).collect(), all.1)),
+        Err(error) => return Err(failed("open", folder)(error)),
+    };
     for stem in stems {
         let path = folder.join(format!("{stem}.json"));
         if let Some(entry) = known.get(stem)
@@ -451,7 +461,7 @@ fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -
         {
             continue;
         }
-        match Snapshot::read(&path)?.map(|s| Entry::of(stem, &s)) {
+        match Snapshot::read_in(&dir, &path)?.map(|s| Entry::of(stem, &s)) {
             None => all.0.push((stem.clone(), None)),
             Some(Ok(entry)) => all.0.push((stem.clone(), Some(entry))),
             Some(Err(Fault::Torn(_))) => all.1.push(stem.clone()),
