@@ -24,8 +24,11 @@ use crate::output::Output;
 const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 
 /// The machine's policy (API reference, "Claude Code Settings").
-const MANAGED_SETTINGS: &str =
-    if cfg!(target_os = "macos") { "/Library/Application Support/ClaudeCode/managed-settings.json" } else { "/etc/claude-code/managed-settings.json" };
+const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/ClaudeCode/managed-settings.json"
+} else {
+    "/etc/claude-code/managed-settings.json"
+};
 
 /// What the process was started with.
 #[derive(Debug)]
@@ -40,10 +43,7 @@ impl Surroundings {
     /// Reads them, once.
     pub(crate) fn read() -> Self {
         let utf8 = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
-        Self {
-            args: std::env::args_os().collect(),
-            environment: std::env::vars_os().filter_map(utf8).collect(),
-        }
+        Self { args: std::env::args_os().collect(), environment: std::env::vars_os().filter_map(utf8).collect() }
     }
 
     fn non_empty(&self, name: &str) -> Option<&str> {
@@ -82,7 +82,9 @@ impl Context {
             .clone()
             .or_else(|| surroundings.non_empty(ROOT_VARIABLE).map(PathBuf::from))
             .or_else(|| home.as_ref().map(|home| home.join(".claude")))
-            .ok_or_else(|| Failure::usage("there is no home folder to keep teams in").hint("give one with --root DIR"))?;
+            .ok_or_else(|| {
+                Failure::usage("there is no home folder to keep teams in").hint("give one with --root DIR")
+            })?;
         let given_root = shared.root.as_ref().map(|root| cwd.join(root));
         Ok(Self { root: cwd.join(root), given_root, cwd, home, environment: surroundings.environment, output })
     }

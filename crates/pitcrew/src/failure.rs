@@ -223,8 +223,7 @@ mod tests {
 
     #[test]
     fn the_details_of_an_api_error_become_hints() {
-        let error = ApiError::new(ErrorCode::AgentNotFound, "no agent 'bop'")
-            .with("valid_agents", vec!["ann", "bob"]);
+        let error = ApiError::new(ErrorCode::AgentNotFound, "no agent 'bop'").with("valid_agents", vec!["ann", "bob"]);
         let failure = Failure::from(error);
         assert_eq!(failure.hints(), ["agents: ann, bob"]);
         assert_eq!(failure.kind.code(), 3);

@@ -19,10 +19,15 @@ pub(crate) fn summary(outcome: &RunOutcome) -> String {
     let mut text = output::table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
     for kept in &outcome.kept {
         let place = kept.path.display().to_string();
-        let _ = write!(text, "\nkept {}'s worktree {} on {}: {}", kept.agent, printable(&place), kept.branch, kept.reason);
+        let _ =
+            write!(text, "\nkept {}'s worktree {} on {}: {}", kept.agent, printable(&place), kept.branch, kept.reason);
     }
     if !outcome.unpriced.is_empty() {
-        let _ = write!(text, "\nwithout a price, and so not in the cost: {}", outcome.unpriced.iter().map(|model| short_model(model)).collect::<Vec<_>>().join(", "));
+        let _ = write!(
+            text,
+            "\nwithout a price, and so not in the cost: {}",
+            outcome.unpriced.iter().map(|model| short_model(model)).collect::<Vec<_>>().join(", ")
+        );
     }
     if !outcome.team_deleted {
         let _ = write!(text, "\nthe team is still there: pitcrew run --resume {}", outcome.team);

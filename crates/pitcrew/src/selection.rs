@@ -56,8 +56,9 @@ fn none_meant(context: &Context, folders: &[TeamDir]) -> Failure {
             .hint("`pitcrew run \"GOAL\"` makes one, and so does `pitcrew team create NAME`");
     }
     let names: Vec<&str> = folders.iter().map(TeamDir::as_str).collect();
-    let error = ApiError::new(ErrorCode::TeamNotFound, "there are several teams, and none is named after this repository")
-        .with("available_teams", names);
+    let error =
+        ApiError::new(ErrorCode::TeamNotFound, "there are several teams, and none is named after this repository")
+            .with("available_teams", names);
     Failure::from(error).hint("name one with --team")
 }
 

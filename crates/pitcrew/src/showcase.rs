@@ -62,7 +62,8 @@ impl Showcase {
         }
         for (path, text) in FILES.iter().chain([&LAST_FILE]) {
             let path = folder.join(path);
-            let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+            let written =
+                path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
             written.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
         }
         for args in [

@@ -81,7 +81,9 @@ impl Demo {
                 let dir = context.cwd.join(dir);
                 if std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
                     let said = format!("{} is not empty", dir.display());
-                    return Err(Failure::new(FailureKind::Conflict, said).hint("--resume goes on with a demo that was killed"));
+                    return Err(
+                        Failure::new(FailureKind::Conflict, said).hint("--resume goes on with a demo that was killed")
+                    );
                 }
                 Ok(Place::Named(dir))
             }
@@ -192,7 +194,8 @@ impl Shown {
         let _ = writeln!(text, "tasks        {} made, {} completed", sums.tasks_made, sums.tasks_completed);
         let _ = writeln!(text, "messages     {} delivered", sums.messages);
         let _ = writeln!(text, "plans        {} handed in", sums.plans);
-        let _ = writeln!(text, "permissions  {} asked for, {} refused", sums.permissions_asked, sums.permissions_refused);
+        let _ =
+            writeln!(text, "permissions  {} asked for, {} refused", sums.permissions_asked, sums.permissions_refused);
         let _ = writeln!(text, "commits      {}", self.commits.join("\n             "));
         let _ = writeln!(text, "time         {:.1} s", sums.duration_ms as f64 / 1000.0);
         if self.kept {

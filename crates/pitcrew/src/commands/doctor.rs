@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_runtime::worktree::{Finished, Worktree, Worktrees};
-use pitcrew_store::{Event, FileBackend, Leaving, LeavingKind};
+use pitcrew_store::{Event, FileBackend, Leaving};
 use pitcrew_team::{Actor, SpawnRecord, Team, Teams};
 use serde::Serialize;
 
@@ -95,7 +95,7 @@ impl Rooms {
 
     async fn faults(&self) -> Result<Vec<Fault>, Failure> {
         let mut faults: Vec<Fault> =
-            self.files.survey().await.map_err(Failure::internal)?.into_iter().map(Fault::Left).collect();
+            self.files.leavings().map_err(Failure::internal)?.into_iter().map(Fault::Left).collect();
         let mut worktrees = Vec::new();
         for dir in self.teams.backend().teams().await.map_err(Failure::internal)? {
             // A team that cannot be read is among the files' faults.
@@ -120,7 +120,7 @@ impl Rooms {
             let dead = config.teammates().filter(|member| SpawnRecord::of(member).is_some());
             faults.extend(dead.map(|member| Fault::DeadMember { team: team.clone(), name: member.name.clone() }));
         }
-        for name in self.files.inboxes(team.dir()).await.map_err(Failure::internal)? {
+        for name in self.files.inboxes(team.dir()).map_err(Failure::internal)? {
             let has_reader = config.members.iter().any(|member| member.name.inbox_file() == name.inbox_file());
             // A torn inbox is among the files' faults.
             let Ok(unread) = team.unread(&name).await else { continue };
@@ -135,7 +135,12 @@ impl Rooms {
     /// Mends a fault and says what was done; nothing when only a person can.
     async fn mend(&self, fault: Fault) -> Result<Option<String>, Failure> {
         match fault {
-            Fault::Left(leaving) => self.files.mend(&leaving).await.map_err(Failure::internal),
+            // A team without a config is no team: what it was is for a person to say.
+            Fault::Left(Leaving::Torn { path, .. }) if is_config(&path) => Ok(None),
+            Fault::Left(leaving) => {
+                let moved = self.files.mend(&leaving).map_err(Failure::internal)?;
+                Ok(Some(moved.map_or_else(|| "removed".to_owned(), |place| format!("moved to {}", place.display()))))
+            }
             Fault::DeadMember { team, name } => {
                 let removed = team.remove_member(&Actor::User, &name).await?;
                 let (tasks, mail) = (removed.released.len(), removed.dead.len());
@@ -170,7 +175,12 @@ impl Finding {
             repaired: None,
         };
         match fault {
-            Fault::Left(it) => finding(kind(it.kind), it.team.as_ref(), Some(&it.path), it.detail.clone()),
+            Fault::Left(Leaving::StaleLock { path }) => finding("stale_lock", None, Some(path), String::new()),
+            Fault::Left(Leaving::Unfinished { path }) => finding("unfinished", None, Some(path), String::new()),
+            Fault::Left(Leaving::Torn { path, reason }) => finding("torn", None, Some(path), reason.clone()),
+            Fault::Left(Leaving::HalfArchived { team, path }) => {
+                finding("half_archived", Some(team), Some(path), "its tasks are not in the archive yet".to_owned())
+            }
             Fault::DeadMember { team, name } => {
                 let detail = format!("{name} has no process; nobody runs the team");
                 finding("dead_member", Some(team.dir()), None, detail)
@@ -188,15 +198,8 @@ impl Finding {
     }
 }
 
-fn kind(kind: LeavingKind) -> &'static str {
-    match kind {
-        LeavingKind::StaleLock => "stale_lock",
-        LeavingKind::Leftover => "leftover",
-        LeavingKind::TornInbox => "torn_inbox",
-        LeavingKind::TornTask => "torn_task",
-        LeavingKind::TornConfig => "torn_config",
-        LeavingKind::HalfArchived => "half_archived",
-    }
+fn is_config(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == "config.json")
 }
 
 impl Report {

@@ -25,7 +25,8 @@ impl Message {
 
 fn text(trace: &MessageTrace) -> String {
     let from = trace.from.as_deref().unwrap_or("somebody");
-    let mut text = format!("from {} to {} in team {}\n", printable(from), printable(trace.to.as_str()), printable(&trace.team));
+    let mut text =
+        format!("from {} to {} in team {}\n", printable(from), printable(trace.to.as_str()), printable(&trace.team));
     let steps = [
         ("persisted", &trace.persisted_at),
         ("injected", &trace.injected_at),

@@ -76,7 +76,8 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
 pub(crate) fn answered(context: &Context, sent: &Sent) -> Result<(), Failure> {
     context.output.answer(&SentView(sent), |SentView(sent)| {
         let state = |receipt: &Receipt| serde_json::to_value(receipt.state).ok()?.as_str().map(str::to_owned);
-        let line = |receipt: &Receipt| format!("{}: {} as {}", receipt.to, state(receipt).unwrap_or_default(), receipt.id);
+        let line =
+            |receipt: &Receipt| format!("{}: {} as {}", receipt.to, state(receipt).unwrap_or_default(), receipt.id);
         sent.receipts.iter().map(line).collect::<Vec<_>>().join("\n")
     })
 }

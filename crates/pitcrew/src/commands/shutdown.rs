@@ -73,7 +73,8 @@ fn start_ticks(pid: u32) -> Option<u64> {
 
 fn ends_within(process: &OwnedFd, limit: Duration) -> Result<bool, Failure> {
     let timeout = Timespec { tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX), tv_nsec: 0 };
-    let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout)).map_err(|e| Failure::internal(std::io::Error::from(e)))?;
+    let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout))
+        .map_err(|e| Failure::internal(std::io::Error::from(e)))?;
     Ok(ready > 0)
 }
 

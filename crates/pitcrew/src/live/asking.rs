@@ -112,9 +112,7 @@ fn read(line: &str, ask: &Ask) -> Option<Choice> {
     match line.trim().to_lowercase().as_str() {
         "y" | "yes" => Some(Choice::Once(Answer::Allow)),
         "n" | "no" => Some(Choice::Once(Answer::Deny { reason: "the user said no".to_owned() })),
-        "a" | "always" if edits(&ask.tool) => {
-            Some(Choice::Once(Answer::AllowAndSwitch(PermissionMode::AcceptEdits)))
-        }
+        "a" | "always" if edits(&ask.tool) => Some(Choice::Once(Answer::AllowAndSwitch(PermissionMode::AcceptEdits))),
         "a" | "always" => Some(Choice::Always),
         _ => None,
     }

@@ -6,8 +6,8 @@ use std::collections::HashSet;
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{
-    AgentName, AssistantEvent, Content, EventIds, LEAD_NAME, Block as StreamBlock, StreamEvent, SystemInit,
-    TeamEvent, UserEvent,
+    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, LEAD_NAME, StreamEvent, SystemInit, TeamEvent,
+    UserEvent,
 };
 use pitcrew_runtime::events::{Answered, RunEvent, ToolEnded};
 use serde_json::{Map, Value, json};
@@ -81,7 +81,8 @@ impl Stream {
                 self.calls.insert(id.clone());
             }
             // A block reads as what it was written from; one that could not be written is left out.
-            let Some(block) = serde_json::to_value(block).ok().and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
+            let Some(block) =
+                serde_json::to_value(block).ok().and_then(|b| serde_json::from_value::<StreamBlock>(b).ok())
             else {
                 continue;
             };

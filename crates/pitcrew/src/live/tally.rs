@@ -135,7 +135,11 @@ impl Tally {
             result: text,
             total_cost_usd: outcome.cost_usd(),
             usage: stream_usage(&outcome.usage()),
-            model_usage: self.models.iter().map(|(model, sums)| (model.clone(), model_usage(sums))).collect::<Map<_, _>>(),
+            model_usage: self
+                .models
+                .iter()
+                .map(|(model, sums)| (model.clone(), model_usage(sums)))
+                .collect::<Map<_, _>>(),
             permission_denials: self.denied.clone(),
         };
         ResultEvent::new(ids, summary)

@@ -177,7 +177,8 @@ struct Mounted<'a>(&'a Path);
 impl<'a> Mounted<'a> {
     /// Mounts a small tmpfs; `None`, said loudly, where that is not allowed.
     fn small(at: &'a Path, bytes: usize) -> Option<Self> {
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]).arg(at).status();
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]).arg(at).status();
         if mounted.is_ok_and(|status| status.success()) {
             return Some(Self(at));
         }

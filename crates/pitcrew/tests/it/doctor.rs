@@ -14,7 +14,10 @@ fn age(path: &Path) {
 
 #[test]
 fn a_sound_root_is_well() {
-    assert_snapshot!(Room::with_crew().transcript(&[&["doctor"]]), @"");
+    assert_snapshot!(Room::with_crew().transcript(&[&["doctor"]]), @r#"
+    $ pitcrew doctor
+    all is well
+    "#);
 }
 
 #[test]
@@ -35,8 +38,27 @@ fn what_crashes_left_behind_is_found_and_mended() {
     let before = room.tree();
     let found = room.transcript(&[&["doctor"]]);
     assert!(room.tree() == before, "looking changed something");
-    assert_snapshot!(found, @"");
-    assert_snapshot!(room.transcript(&[&["doctor", "--repair"], &["doctor"]]), @"");
+    assert_snapshot!(found, @r#"
+    $ pitcrew doctor
+    stale lock [root]/teams/crew/inboxes/ann.json.lock
+    stale lock [root]/teams/crew/inboxes/team-lead.json.lock
+    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32
+    5 found, 5 left
+    [exit 1]
+    "#);
+    assert_snapshot!(room.transcript(&[&["doctor", "--repair"], &["doctor"]]), @r#"
+    $ pitcrew doctor --repair
+    stale lock [root]/teams/crew/inboxes/ann.json.lock -> removed
+    stale lock [root]/teams/crew/inboxes/team-lead.json.lock -> removed
+    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp -> removed
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 -> moved to [root]/tasks/crew/1.json.torn-cd24e360c066478caadee86c5134c550
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 -> moved to [root]/teams/crew/inboxes/bob.json.torn-c07b211e543e4108bf47d17d9f417349
+    5 found, 0 left
+    $ pitcrew doctor
+    all is well
+    "#);
     assert_eq!(room.json(&["inbox", "bob"])["total"], 1);
 }
 
@@ -67,7 +89,7 @@ fn a_torn_config_is_left_to_a_person() {
     let room = Room::with_crew();
     fs::write(room.root().join("teams/crew/config.json"), "{").unwrap();
     let report = room.json(&["doctor", "--repair"]);
-    assert_eq!(report["findings"][0]["kind"], "torn_config");
+    assert_eq!(report["findings"][0]["kind"], "torn");
     assert_eq!(report["left"], 1);
     assert_eq!(room.run(&["doctor", "--repair"]).code, 1);
 }

@@ -17,6 +17,8 @@ fn the_help_shows_commands_examples_and_exit_codes() {
     Usage: pitcrew [OPTIONS] <COMMAND>
 
     Commands:
+      run          Run a team on the repository you stand in
+      demo         Watch a team mend a small crate: the models are scripted, everything else is real
       team         Make, list, show and delete teams
       task         Make, list, show, change and claim tasks
       member       List and remove members, and change a member's permission mode
@@ -26,6 +28,8 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       message      Tell what became of a message: persisted, injected, acknowledged or dead, with the
                    times
       shutdown     Ask the process that runs a team to shut it down, and wait for its end
+      doctor       Look for what crashes left behind: stale locks, torn files, dead members, their
+                   unread mail and worktrees
       completions  Print completions for a shell
       man          Print the manual page, or write one a command into a folder
       help         Print this message or the help of the given subcommand(s)

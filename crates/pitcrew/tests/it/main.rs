@@ -1,5 +1,7 @@
 //! The binary as its users meet it: what they type, what they see, what is on disk afterwards.
 
+#![cfg(test)]
+
 mod bad_input;
 mod demo;
 mod doctor;

@@ -154,8 +154,7 @@ fn a_text_cannot_steer_the_terminal_of_who_reads_it() {
 fn following_shows_what_arrives_and_ends_at_ctrl_c() {
     let room = Room::with_crew();
     room.ok(&["send", "bob", "first"]);
-    let mut child =
-        room.command(&["--json", "inbox", "bob", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = room.command(&["--json", "inbox", "bob", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut next = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
     assert_eq!(next()["text"], "first");

@@ -30,15 +30,18 @@ agents:
             tools: [{name: TaskList}]
 ";
 
-/// A lead that thinks for ten minutes, and a teammate that waits; asked to shut down, the teammate agrees.
+/// A lead that never comes to an end, and a teammate that waits; asked to shut down, the teammate agrees.
 pub(crate) const WAITING: &str = "
 agents:
   team-lead:
     - tools:
         - name: Task
           input: {name: bob, subagent_type: general-purpose, description: wait, prompt: Wait.}
-    - delay_ms: 600000
-      text: That took long.
+    - repeat:
+        at_most: 100000
+        turns:
+          - delay_ms: 50
+            tools: [{name: TaskList}]
   bob:
     - text: I wait.
     - wait_for: {contains: shutdown_request}
@@ -224,25 +227,25 @@ impl Room {
     pub(crate) fn start_waiting(&self) -> std::process::Child {
         let model = self.script(WAITING);
         let mut command = self.command(&["run", "wait", "--team", "work", "--model", &model]);
-        self.until_idle(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+        self.until(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "bob is idle")
     }
 
-    /// Goes on with a team, and stops it once its teammate waits.
+    /// Goes on with a team, and stops it once its lead works.
     pub(crate) fn resume_and_stop(&self, team: &str) -> Ran {
         let mut command = self.command(&["run", "--resume", team]);
-        let running = self.until_idle(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+        let running = self.until(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "team-lead TaskList");
         kill_process(Pid::from_child(&running), Signal::INT).unwrap();
         Ran::of(running.wait_with_output().unwrap())
     }
 
-    /// Starts a run and returns once its lease is taken and its teammate is idle.
-    fn until_idle(&self, command: &mut std::process::Command) -> std::process::Child {
+    /// Starts a run and returns once its log says so.
+    fn until(&self, command: &mut std::process::Command, said: &str) -> std::process::Child {
         let mut child = command.spawn().unwrap();
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
-        while !line.contains("bob is idle") {
+        while !line.contains(said) {
             line.clear();
-            assert_ne!(err.read_line(&mut line).unwrap(), 0, "the run ended before its teammate waited");
+            assert_ne!(err.read_line(&mut line).unwrap(), 0, "the run ended without saying {said:?}");
         }
         child.stderr = Some(err.into_inner());
         child

@@ -28,6 +28,8 @@ impl Claim {
         let actor = Actor::Member(AgentName::foreign(&self.member));
         let task = team.claim(&actor, self.id.as_deref()).await?;
         let owner = self.member;
-        context.output.answer(&TaskView::of(&task), |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))
+        context
+            .output
+            .answer(&TaskView::of(&task), |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))
     }
 }

@@ -28,11 +28,8 @@ pub(crate) struct Create {
 
 impl Create {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let input = TeamCreateInput {
-            team_name: self.name,
-            description: self.description,
-            agent_type: self.agent_type,
-        };
+        let input =
+            TeamCreateInput { team_name: self.name, description: self.description, agent_type: self.agent_type };
         let wanted = CreateTeam {
             input,
             cwd: context.cwd.display().to_string(),
