@@ -53,8 +53,8 @@ fn what_crashes_left_behind_is_found_and_mended() {
     stale lock [root]/teams/crew/inboxes/ann.json.lock -> removed
     stale lock [root]/teams/crew/inboxes/team-lead.json.lock -> removed
     unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp -> removed
-    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 -> moved to [root]/tasks/crew/1.json.torn-cd24e360c066478caadee86c5134c550
-    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 -> moved to [root]/teams/crew/inboxes/bob.json.torn-c07b211e543e4108bf47d17d9f417349
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 -> moved to [root]/tasks/crew/1.json.torn-[uuid]
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 -> moved to [root]/teams/crew/inboxes/bob.json.torn-[uuid]
     5 found, 0 left
     $ pitcrew doctor
     all is well

@@ -6,6 +6,7 @@ mod bad_input;
 mod demo;
 mod doctor;
 mod help;
+mod lock_oracle;
 mod members;
 mod messages;
 mod recordings;

@@ -114,8 +114,9 @@ impl Room {
 
     /// The text with everything that changes from run to run replaced by a name.
     pub(crate) fn redacted(&self, text: &str) -> String {
-        static CHANGING: LazyLock<[(Regex, &str); 4]> = LazyLock::new(|| {
+        static CHANGING: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
             [
+                (Regex::new(r"torn-[0-9a-f]{32}").unwrap(), "torn-[uuid]"),
                 (Regex::new(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?").unwrap(), "[uuid]"),
                 (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
                 (Regex::new(r"\b1[789]\d{11}\b").unwrap(), "[ms]"),
