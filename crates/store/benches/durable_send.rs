@@ -32,7 +32,7 @@ fn raw(path: &Path, bytes: &[u8]) {
 
 fn median(times: &mut [Duration]) -> Duration {
     times.sort();
-    times[times.len() / 2]
+    *times.get(times.len() / 2).unwrap()
 }
 
 #[tokio::main]

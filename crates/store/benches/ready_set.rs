@@ -26,7 +26,7 @@ fn fill(root: &std::path::Path) {
 
 fn median(times: &mut [Duration]) -> Duration {
     times.sort();
-    times[times.len() / 2]
+    *times.get(times.len() / 2).unwrap()
 }
 
 #[tokio::main]

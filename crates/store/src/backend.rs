@@ -15,7 +15,8 @@ use crate::{JournalEntry, StoreError};
 /// A change to a team's config. It may be applied more than once, to newer states, and so must be idempotent and pure.
 pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync>;
 
-/// A change to a team's tasks, applied under the list's lock; all of it becomes visible, or nothing.
+/// A change to a team's tasks. It may be made more than once, each time on a newer table; only the last time counts, and
+/// nothing changed between its table and its coming into force.
 pub type TaskEdit = Box<dyn FnMut(&mut TaskTable) -> Result<(), ApiError> + Send>;
 
 /// A change to one of our own documents; `None` is a document that is not there.
@@ -45,7 +46,7 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError>;
 
     /// Moves the team's journal, transcripts and unread mail to the archive and removes the team; says where the archive is.
-    /// A crash in the middle leaves a team that a second call removes.
+    /// A crash in the middle leaves a team, or the rest of one, that a second call removes.
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError>;
 
     /// Where people find the team's config.
@@ -55,7 +56,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
 
     /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
-    /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync.
+    /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
+    /// waiting may still have sent.
     async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError>;
 
     /// Marks messages as read; ids that are not there, or read already, are passed over.
@@ -68,10 +70,12 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// when a crash left it written on one. While nothing changes, callers share one table.
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError>;
 
-    /// Changes tasks: see [`TaskTable`]. Ids of removed tasks are never given again.
+    /// Changes tasks: see [`TaskTable`]. Ids of removed tasks are never given again. A crash leaves a change of one task,
+    /// its dependencies included, made or not made; of changes to several tasks it may leave some.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
 
-    /// Appends to the journal, in order. Survives `kill -9` at once; forced to disk with the next durable write.
+    /// Appends to the journal, in order. Survives `kill -9` at once; a power cut may take the last seconds, since the
+    /// journal is evidence and not truth. Forced to disk when the team is archived.
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError>;
 
     /// The journal so far; a torn last line is passed over.

@@ -18,6 +18,6 @@ pub use backend::{
     TaskTable, TeamEdit, Watch,
 };
 pub use error::StoreError;
-pub use files::{Durability, FileBackend, FileOptions};
+pub use files::{Durability, FileBackend, FileOptions, Leaving};
 pub use journal::{Event, JournalEntry};
 pub use memory::MemoryBackend;

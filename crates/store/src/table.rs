@@ -1,44 +1,55 @@
 //! What holds for any table of tasks, whatever it is kept in: both ends of a dependency, and ids used once.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use pitcrew_protocol::{ApiError, ErrorCode, Task, TaskId};
 
 use crate::{StoreError, TaskTable};
 
-/// Writes each dependency at both its ends.
-pub(crate) fn join_ends(tasks: &mut BTreeMap<TaskId, Task>) {
-    let mut edges = HashSet::<(TaskId, TaskId)>::new();
-    let mut lacking = Vec::new();
-    for task in tasks.values() {
-        edges.extend(task.blocks.iter().map(|b| (task.id.clone(), b.clone())));
+/// Writes each dependency at both its ends, and tells of each task it is about to change.
+pub(crate) fn join_ends(tasks: &mut [Task], mut about_to_change: impl FnMut(&Task)) {
+    let places: HashMap<&str, usize> = tasks.iter().enumerate().map(|(at, task)| (task.id.as_str(), at)).collect();
+    let place = |id: &TaskId| places.get(id.as_str()).copied();
+    let (mut from_blockers, mut from_blocked) = (Vec::new(), Vec::new());
+    for (at, task) in tasks.iter().enumerate() {
+        from_blockers.extend(task.blocks.iter().filter_map(place).map(|blocked| (at, blocked)));
+        from_blocked.extend(task.blocked_by.iter().filter_map(place).map(|blocker| (blocker, at)));
     }
-    for task in tasks.values_mut() {
-        for blocker in &task.blocked_by {
-            if !edges.remove(&(blocker.clone(), task.id.clone())) {
-                lacking.push((blocker.clone(), task.id.clone()));
-            }
-        }
+    for edges in [&mut from_blockers, &mut from_blocked] {
+        edges.sort_unstable();
+        edges.dedup();
     }
-    for (blocker, blocked) in lacking {
-        if let Some(task) = tasks.get_mut(&blocker) {
-            push_new(&mut task.blocks, blocked);
-        }
+    let lacking = |there: &[(usize, usize)], other: &[(usize, usize)]| -> Vec<(usize, usize)> {
+        there.iter().filter(|edge| other.binary_search(edge).is_err()).copied().collect()
+    };
+    let at_blocker = lacking(&from_blocked, &from_blockers);
+    let at_blocked = lacking(&from_blockers, &from_blocked);
+    let mut add = |at: usize, other: usize, ids: fn(&mut Task) -> &mut Vec<TaskId>| {
+        let Some(id) = tasks.get(other).map(|t| t.id.clone()) else { return };
+        let Some(task) = tasks.get_mut(at) else { return };
+        about_to_change(task);
+        ids(task).push(id);
+    };
+    for (blocker, blocked) in at_blocker {
+        add(blocker, blocked, |task| &mut task.blocks);
     }
-    let mut rest: Vec<_> = edges.into_iter().collect();
-    rest.sort();
-    for (blocker, blocked) in rest {
-        if let Some(task) = tasks.get_mut(&blocked) {
-            push_new(&mut task.blocked_by, blocker);
-        }
+    for (blocker, blocked) in at_blocked {
+        add(blocked, blocker, |task| &mut task.blocked_by);
     }
 }
 
 /// Takes every mention of the tasks that `is_gone` names out of the others.
-pub(crate) fn drop_mentions(tasks: &mut BTreeMap<TaskId, Task>, is_gone: impl Fn(&TaskId) -> bool) {
-    for task in tasks.values_mut() {
-        task.blocks.retain(|id| !is_gone(id));
-        task.blocked_by.retain(|id| !is_gone(id));
+pub(crate) fn drop_mentions<'a>(
+    tasks: impl IntoIterator<Item = &'a mut Task>,
+    is_gone: impl Fn(&TaskId) -> bool,
+    mut about_to_change: impl FnMut(&Task),
+) {
+    for task in tasks {
+        if task.blocks.iter().chain(&task.blocked_by).any(&is_gone) {
+            about_to_change(task);
+            task.blocks.retain(|id| !is_gone(id));
+            task.blocked_by.retain(|id| !is_gone(id));
+        }
     }
 }
 
@@ -58,9 +69,11 @@ pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), S
     }
     let gone: HashSet<TaskId> = before.tasks.keys().filter(|id| !edited.tasks.contains_key(*id)).cloned().collect();
     if !gone.is_empty() {
-        drop_mentions(&mut edited.tasks, |id| gone.contains(id));
+        drop_mentions(edited.tasks.values_mut(), |id| gone.contains(id), |_| {});
     }
-    join_ends(&mut edited.tasks);
+    let mut tasks: Vec<Task> = std::mem::take(&mut edited.tasks).into_values().collect();
+    join_ends(&mut tasks, |_| {});
+    edited.tasks = tasks.into_iter().map(|task| (task.id.clone(), task)).collect();
     let highest = edited.tasks.keys().next_back().map_or(0, TaskId::number);
     edited.next_id = edited.next_id.max(before.next_id).max(highest.saturating_add(1));
     Ok(())
@@ -68,12 +81,6 @@ pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), S
 
 fn refused(message: String) -> StoreError {
     StoreError::Refused(ApiError::new(ErrorCode::InternalError, message))
-}
-
-fn push_new(ids: &mut Vec<TaskId>, id: TaskId) {
-    if !ids.contains(&id) {
-        ids.push(id);
-    }
 }
 
 #[cfg(test)]
@@ -90,15 +97,17 @@ mod tests {
     }
 
     fn table(tasks: &[Task]) -> TaskTable {
-        let tasks: BTreeMap<_, _> = tasks.iter().map(|t| (t.id.clone(), t.clone())).collect();
+        let tasks: std::collections::BTreeMap<_, _> = tasks.iter().map(|t| (t.id.clone(), t.clone())).collect();
         TaskTable { next_id: tasks.len() as u64 + 1, tasks }
     }
 
     #[test]
     fn a_dependency_written_on_one_end_is_seen_from_both() {
-        let mut t = table(&[task(1, &[2], &[]), task(2, &[], &[]), task(3, &[], &[1])]);
-        join_ends(&mut t.tasks);
-        assert_eq!(t, table(&[task(1, &[2, 3], &[]), task(2, &[], &[1]), task(3, &[], &[1])]));
+        let mut tasks = [task(1, &[2], &[]), task(2, &[], &[]), task(3, &[], &[1, 9])];
+        let mut changed = Vec::new();
+        join_ends(&mut tasks, |task| changed.push(task.id.number()));
+        assert_eq!(tasks, [task(1, &[2, 3], &[]), task(2, &[], &[1]), task(3, &[], &[1, 9])]);
+        assert_eq!(changed, [1, 2]);
     }
 
     #[test]

@@ -210,4 +210,21 @@ mod tests {
             assert!(check(&FOREIGN.as_bytes()[..cut]).is_err(), "{cut}");
         }
     }
+
+    proptest::proptest! {
+        #[test]
+        fn whatever_is_said_is_read_back(texts in proptest::collection::vec(".*", 0..6), read in 0_usize..6) {
+            let mut text = "[]".to_owned();
+            for said in &texts {
+                let longer = appended(check(text.as_bytes()).unwrap(), &[&message(said)]).unwrap();
+                proptest::prop_assert!(longer.starts_with(text.trim_end_matches("\n]").trim_end_matches(']')));
+                text = longer;
+            }
+            let text = Entries::parse(text.as_bytes()).unwrap().with_read(&[read]).unwrap();
+            let entries = Entries::parse(text.as_bytes()).unwrap();
+            let found: Vec<(String, bool)> = entries.messages().into_iter().map(|(_, m)| (m.text.clone(), m.is_read())).collect();
+            let expected: Vec<(String, bool)> = texts.into_iter().enumerate().map(|(at, said)| (said, at == read)).collect();
+            proptest::prop_assert_eq!(found, expected);
+        }
+    }
 }

@@ -72,6 +72,10 @@ impl FileBackend {
         self.files.disk.passed()
     }
 
+    pub(crate) fn files(&self) -> &Arc<Files> {
+        &self.files
+    }
+
     async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::fs::{Mode, OFlags, openat};
+
 use crate::StoreError;
 
 /// How sure a write must be before it counts.
@@ -27,6 +29,12 @@ pub struct FileOptions {
     /// How sure a write must be.
     pub durability: Durability,
     /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
+    ///
+    /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
+    /// of tasks `temp written` for each file, `list locked`, `high water mark raised`, `task replaced` and `task removed`
+    /// for each, `list unlocked`; a line of a journal or log `line to append`, `line appended`, `line forced`; a new team
+    /// `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`; an archived one
+    /// `team archived`, `tasks archived`. Each is traced (level `TRACE`) with its number.
     #[cfg(feature = "crash-points")]
     pub crash_at: Option<u64>,
 }
@@ -207,24 +215,38 @@ impl Snapshot {
 
     /// Reads a file whole; `None` when it is not there.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
-        let read = || -> io::Result<Self> {
-            let mut file = File::open(path)?;
-            loop {
-                let before = file.metadata()?;
-                let mut bytes = Vec::with_capacity(usize::try_from(before.len()).unwrap_or(0) + 1);
-                file.read_to_end(&mut bytes)?;
-                let after = file.metadata()?;
-                let stamp = Stamp::of(&after);
-                if stamp == Stamp::of(&before) && bytes.len() as u64 == stamp.size {
-                    return Ok(Self { bytes, stamp, mode: after.mode(), doubtful: stamp.is_fresh() });
-                }
-                io::Seek::rewind(&mut file)?;
-            }
-        };
-        match read() {
+        Self::of(File::open(path), path)
+    }
+
+    /// Reads a file of an open folder, which spares the way there.
+    pub(crate) fn read_in(dir: &File, path: &Path) -> Result<Option<Self>, StoreError> {
+        let name = path.file_name().unwrap_or_default();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file = openat(dir, name, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
+        Self::of(file, path)
+    }
+
+    fn of(file: io::Result<File>, path: &Path) -> Result<Option<Self>, StoreError> {
+        match file.and_then(Self::of_open) {
             Ok(snapshot) => Ok(Some(snapshot)),
             Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(failed("read", path)(error)),
+        }
+    }
+
+    fn of_open(mut file: File) -> io::Result<Self> {
+        loop {
+            // Stamped before it is read: what changes in between shows as a change later.
+            let meta = file.metadata()?;
+            let size = usize::try_from(meta.len()).map_err(io::Error::other)?;
+            let mut bytes = vec![0; size + 1];
+            let read = read_full(&mut file, &mut bytes)?;
+            if read == size {
+                bytes.truncate(size);
+                let stamp = Stamp::of(&meta);
+                return Ok(Self { bytes, stamp, mode: meta.mode(), doubtful: stamp.is_fresh() });
+            }
+            io::Seek::rewind(&mut file)?;
         }
     }
 
@@ -241,6 +263,16 @@ impl Snapshot {
                 Ok(!before.doubtful || Self::read(path)?.is_some_and(|s| s.bytes == before.bytes))
             }
             (Some(_), Some(_)) | (Some(_), None) | (None, Some(_)) => Ok(false),
+        }
+    }
+}
+
+/// Reads until the end of the file or of the room; a short read of a regular file is its end.
+fn read_full(file: &mut File, room: &mut [u8]) -> io::Result<usize> {
+    loop {
+        match file.read(room) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            done => return done,
         }
     }
 }

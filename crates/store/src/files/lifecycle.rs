@@ -16,7 +16,7 @@ use super::teams::pretty;
 use crate::StoreError;
 
 /// What a team's folder begins with until it is whole; no team's folder can.
-const UNBORN: &str = ".new-";
+pub(crate) const UNBORN: &str = ".new-";
 
 impl Files {
     pub(crate) fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {

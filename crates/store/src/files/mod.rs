@@ -8,6 +8,7 @@ mod disk;
 mod folders;
 mod group;
 mod lease;
+mod leavings;
 mod lifecycle;
 mod lines;
 mod lock;
@@ -22,3 +23,4 @@ mod watch;
 
 pub use backend::FileBackend;
 pub use disk::{Durability, FileOptions};
+pub use leavings::Leaving;

@@ -57,7 +57,7 @@ impl Paths {
     }
 
     pub(crate) fn high_water(&self, team: &TeamDir) -> PathBuf {
-        self.tasks(team).join(".highwatermark")
+        self.tasks(team).join(super::tasks::HIGH_WATER)
     }
 
     /// What is ours of a team.

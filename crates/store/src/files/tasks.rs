@@ -4,7 +4,7 @@
 //! replaced as a whole, those with more than a changed dependency first: a crash in between leaves dependencies at one
 //! end only, and reading joins the ends.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -41,18 +41,40 @@ struct Table {
     current: Option<Reading>,
 }
 
-/// One task file; `task` is absent when it holds something else, which keeps its id taken.
+/// One task file.
 #[derive(Debug)]
 struct Entry {
     stamp: Stamp,
-    task: Option<Task>,
+    holds: Holds,
+}
+
+/// What a task file holds.
+#[derive(Debug)]
+enum Holds {
+    /// A task that was just read, or one that others' dependencies changed: as its file has it.
+    Task(Box<Task>),
+    /// The task of that id in the current reading.
+    Listed,
+    /// Something else, which keeps its id taken.
+    Other,
 }
 
 /// The tasks at one moment.
 #[derive(Clone, Debug)]
 struct Reading {
-    table: Arc<TaskTable>,
     listed: Arc<[Task]>,
+    next_id: u64,
+}
+
+impl Reading {
+    fn table(&self) -> TaskTable {
+        let tasks = self.listed.iter().map(|task| (task.id.clone(), task.clone())).collect();
+        TaskTable { tasks, next_id: self.next_id }
+    }
+
+    fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.listed, &other.listed) || (self.listed == other.listed && self.next_id == other.next_id)
+    }
 }
 
 impl Tables {
@@ -84,8 +106,9 @@ impl Files {
             self.read_tasks(team, None)?;
             self.verify_tasks(team)?;
             let lock = if tries >= LOCKED_FROM { Some(Lock::take(&list)?) } else { None };
-            let before = self.read_tasks(team, lock.as_ref())?.table;
-            let mut edited = TaskTable::clone(&before);
+            let reading = self.read_tasks(team, lock.as_ref())?;
+            let before = reading.table();
+            let mut edited = before.clone();
             edit(&mut edited)?;
             table::settle(&before, &mut edited)?;
             let Some(changes) = self.prepare(team, &before, &edited)? else { return Ok(()) };
@@ -94,8 +117,7 @@ impl Files {
                 None => Lock::take(&list)?,
             };
             self.disk.crash_point("list locked");
-            let now = self.read_tasks(team, Some(&lock))?.table;
-            if (!Arc::ptr_eq(&now, &before) && *now != *before) || !lock.is_held() {
+            if !self.read_tasks(team, Some(&lock))?.is(&reading) || !lock.is_held() {
                 continue;
             }
             let written = self.put(changes)?;
@@ -220,7 +242,7 @@ impl Files {
         let done = self.catch_up(team, &folder, &mut table, changed, lock);
         if done.is_err() {
             // What the queue told is used up: start over next time.
-            table.current = None;
+            *table = Table::default();
             self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
         }
         done
@@ -295,7 +317,8 @@ impl Files {
     }
 }
 
-const HIGH_WATER: &str = ".highwatermark";
+/// The file of the highest id ever used.
+pub(crate) const HIGH_WATER: &str = ".highwatermark";
 
 /// What an edit changed, ready to be put in place.
 struct Changes {
@@ -313,31 +336,61 @@ struct Put {
 
 impl Entry {
     fn of(stem: &str, snapshot: &Snapshot) -> Result<Self, Fault> {
-        let task: Option<Task> = match parse::<Task>(&snapshot.bytes) {
-            Ok(task) => Some(task).filter(|t| t.id.as_str() == stem),
+        let read = serde_json::from_slice::<Task>(&snapshot.bytes).map_or_else(|_| parse(&snapshot.bytes), Ok);
+        let holds = match read {
+            Ok(task) if task.id.as_str() == stem => Holds::Task(Box::new(task)),
+            Ok(_) => Holds::Other,
             // Whole, but no task: somebody else's, or of a later version. A cut one is torn.
-            Err(fault) => parse::<serde_json::Value>(&snapshot.bytes).map(|_| None).map_err(|_| fault)?,
+            Err(fault) => parse::<serde_json::Value>(&snapshot.bytes).map(|_| Holds::Other).map_err(|_| fault)?,
         };
-        if task.is_none() {
+        if matches!(holds, Holds::Other) {
             tracing::debug!(stem, "a file among the tasks is no task");
         }
-        Ok(Self { stamp: snapshot.stamp, task })
+        Ok(Self { stamp: snapshot.stamp, holds })
     }
 }
 
 impl Table {
-    fn reading(&self) -> Reading {
-        let mut tasks: BTreeMap<TaskId, Task> =
-            self.files.values().filter_map(|e| e.task.as_ref()).map(|t| (t.id.clone(), t.clone())).collect();
+    /// The tasks of all files, dependencies joined. A task moves into the reading; its file's form is kept beside it only
+    /// when joining changes it.
+    fn reading(&mut self) -> Reading {
+        let listed = self.current.take().map(|reading| reading.listed);
+        let listed = listed.as_deref().unwrap_or_default();
+        let mut tasks = Vec::with_capacity(self.files.len());
+        for (stem, entry) in &mut self.files {
+            match std::mem::replace(&mut entry.holds, Holds::Listed) {
+                Holds::Task(task) => tasks.push(*task),
+                Holds::Listed => tasks.extend(find(listed, stem).cloned()),
+                Holds::Other => entry.holds = Holds::Other,
+            }
+        }
+        // The order of ids, their numbers read once; only made-up ids share one.
+        tasks.sort_by_cached_key(|task| match task.id.number() {
+            0 => (0, task.id.to_string()),
+            number => (number, String::new()),
+        });
         let numbers = self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
         let highest = numbers.max().unwrap_or(0).max(self.high_water);
         // A crash after a removal leaves mentions of what is gone; ids are not used again, so they mean nothing.
         let is_gone = |id: &TaskId| (1..=highest).contains(&id.number()) && !self.files.contains_key(id.as_str());
-        table::drop_mentions(&mut tasks, is_gone);
-        table::join_ends(&mut tasks);
-        let listed = tasks.values().cloned().collect();
-        Reading { table: Arc::new(TaskTable { tasks, next_id: highest.saturating_add(1) }), listed }
+        let mut as_read: HashMap<String, Task> = HashMap::new();
+        let mut keep = |task: &Task| {
+            as_read.entry(task.id.to_string()).or_insert_with(|| task.clone());
+        };
+        table::drop_mentions(&mut tasks, is_gone, &mut keep);
+        table::join_ends(&mut tasks, &mut keep);
+        for (stem, task) in as_read {
+            if let Some(entry) = self.files.get_mut(&stem) {
+                entry.holds = Holds::Task(Box::new(task));
+            }
+        }
+        Reading { listed: tasks.into(), next_id: highest.saturating_add(1) }
     }
+}
+
+fn find<'a>(tasks: &'a [Task], stem: &str) -> Option<&'a Task> {
+    let id: TaskId = serde_json::from_value(stem.into()).ok()?;
+    tasks.binary_search_by(|task| task.id.cmp(&id)).ok().and_then(|at| tasks.get(at))
 }
 
 fn matters(name: &str) -> bool {
@@ -395,6 +448,11 @@ fn read_all(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> 
 
 fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -> Result<ReadAll, StoreError> {
     let mut all: ReadAll = (Vec::with_capacity(stems.len()), Vec::new());
+    let dir = match fs::File::open(folder) {
+        Ok(dir) => dir,
+        Err(error) if is_absent(&error) => return Ok((stems.iter().map(|stem| (stem.clone(), None)).collect(), all.1)),
+        Err(error) => return Err(failed("open", folder)(error)),
+    };
     for stem in stems {
         let path = folder.join(format!("{stem}.json"));
         if let Some(entry) = known.get(stem)
@@ -403,7 +461,7 @@ fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -
         {
             continue;
         }
-        match Snapshot::read(&path)?.map(|s| Entry::of(stem, &s)) {
+        match Snapshot::read_in(&dir, &path)?.map(|s| Entry::of(stem, &s)) {
             None => all.0.push((stem.clone(), None)),
             Some(Ok(entry)) => all.0.push((stem.clone(), Some(entry))),
             Some(Err(Fault::Torn(_))) => all.1.push(stem.clone()),

@@ -8,12 +8,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
-use notify::event::{AccessKind, AccessMode, ModifyKind};
+use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use pitcrew_protocol::{AgentName, TeamDir};
 use tokio::sync::broadcast;
 
 use super::backend::Files;
+use super::tasks::HIGH_WATER;
 use crate::{Change, StoreError, Watch};
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -283,6 +284,8 @@ impl Files {
 fn says_change(kind: EventKind) -> bool {
     match kind {
         EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => true,
+        // Told once for each end on Linux, and then for both.
+        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => !cfg!(target_os = "linux"),
         EventKind::Modify(ModifyKind::Name(_)) => true,
         EventKind::Modify(ModifyKind::Data(_)) | EventKind::Create(_) => !cfg!(target_os = "linux"),
         EventKind::Any | EventKind::Other | EventKind::Modify(_) | EventKind::Access(_) => false,
@@ -294,7 +297,7 @@ fn change_of(folder: Folder, path: &Path) -> Option<Change> {
     let name = path.file_name()?.to_str()?;
     match folder {
         Folder::Team => (name == "config.json").then_some(Change::Config),
-        Folder::Tasks => (name.ends_with(".json") || name == ".highwatermark").then_some(Change::Tasks),
+        Folder::Tasks => (name.ends_with(".json") || name == HIGH_WATER).then_some(Change::Tasks),
         Folder::Inboxes => {
             let stem = name.strip_suffix(".json")?;
             let inbox = AgentName::foreign(stem).inbox_file();

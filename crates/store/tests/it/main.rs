@@ -1,4 +1,20 @@
 //! The store as others use it: the suite of every backend, and what only files must stand.
 
 #[cfg(test)]
+mod crashes;
+#[cfg(test)]
+mod faults;
+#[cfg(test)]
+mod foreign;
+#[cfg(test)]
+mod leavings;
+#[cfg(test)]
+mod overwritten;
+#[cfg(test)]
+mod processes;
+#[cfg(test)]
+mod scene;
+#[cfg(test)]
+mod sharing;
+#[cfg(test)]
 mod suite;

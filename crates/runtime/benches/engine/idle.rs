@@ -1,0 +1,88 @@
+//! What a thousand idle in-process teammates cost: memory, and wake-ups while nothing happens.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use pitcrew_runtime::agent::Status;
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::run::Runtime;
+
+use crate::stage;
+
+const TEAMMATES: usize = 1000;
+const LIMIT_MB: f64 = 100.0;
+/// How long the idle team is looked at.
+const LOOK: Duration = Duration::from_secs(3);
+
+pub(crate) fn run() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let before = resident_mb();
+    let stage = stage::Stage::new();
+    let (mut handle, crew) = runtime.block_on(async {
+        let mut handle = Runtime::start(stage.options(&script())).await.expect("the run starts");
+        let mut idle = 0;
+        while idle < TEAMMATES {
+            match handle.events.recv().await {
+                Some(RunEvent::AgentChanged { agent, status: Status::Idle, .. }) if agent.as_str() != "team-lead" => {
+                    idle += 1
+                }
+                Some(_) => {}
+                None => panic!("the run ended with {idle} idle teammates"),
+            }
+        }
+        (handle, idle)
+    });
+    // The last notices are still being written and folded; the team is quiet when a look finds no more switches.
+    let mut woken = switches_in(LOOK);
+    for _ in 0..20 {
+        if woken == 0 {
+            break;
+        }
+        while handle.events.try_recv().is_ok() {}
+        woken = switches_in(LOOK);
+    }
+    let resident = resident_mb();
+    println!("{crew} idle in-process teammates, on files");
+    println!(
+        "  resident {resident:.1} MB ({:.1} KB a teammate)   limit {LIMIT_MB} MB   ratio {:.2}",
+        (resident - before) * 1024.0 / TEAMMATES as f64,
+        resident / LIMIT_MB
+    );
+    println!("  wake-ups of any thread in {LOOK:.0?} of idling: {woken}   limit 0");
+    handle.stopper().kill();
+    runtime.block_on(handle.outcome());
+}
+
+fn script() -> String {
+    let mut script = "agents:\n  team-lead:\n    - tools:\n".to_owned();
+    for n in 0..TEAMMATES {
+        writeln!(script, "        - {{name: Task, input: {{name: w{n}, subagent_type: general-purpose, description: Wait, prompt: Wait.}}}}").expect("text");
+    }
+    script.push_str("    - tools:\n        - {name: Bash, input: {command: sleep 600, timeout: 600000}}\n  'w*':\n    - wait_for: {contains: never said}\n");
+    script
+}
+
+fn resident_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("proc");
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).expect("VmRSS");
+    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).expect("a number") / 1024.0
+}
+
+/// How often threads of this process other than the main one gave up the processor of their own accord.
+fn switches_in(look: Duration) -> u64 {
+    let count = || -> u64 {
+        let main = std::process::id().to_string();
+        let threads = std::fs::read_dir("/proc/self/task").expect("proc").filter_map(Result::ok);
+        let others = threads.filter(|thread| thread.file_name().to_string_lossy() != main);
+        let texts = others.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
+        texts
+            .filter_map(|text| {
+                text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse::<u64>().ok())
+            })
+            .sum()
+    };
+    let start = count();
+    std::thread::sleep(look);
+    count() - start
+}

@@ -1,0 +1,62 @@
+//! What the benchmarks of the runtime share: a team on files in a temporary folder, on a script.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitcrew_model::{Model, PriceTable, Script, Scripted};
+use pitcrew_protocol::{Limits, Rate};
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::run::{Asks, Begin, RunLimits, RunOptions};
+use pitcrew_runtime::settings::Settings;
+use pitcrew_team::store::{Backend, FileBackend, FileOptions};
+use pitcrew_team::{SystemClock, Teams};
+use tempfile::TempDir;
+
+/// A folder, a root in it, and the teams of that root.
+pub(crate) struct Stage {
+    folder: TempDir,
+    pub(crate) teams: Teams,
+}
+
+impl Stage {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let root = folder.path().join("root");
+        let backend: Arc<dyn Backend> = Arc::new(FileBackend::open(&root, FileOptions::default()));
+        let free = Rate { count: 1_000_000, seconds: 1 };
+        let limits = Limits { agents: 2000, call_rate: free, spawn_rate: free, ..Limits::default() };
+        Self { teams: Teams::new(backend, limits, Arc::new(SystemClock)), folder }
+    }
+
+    pub(crate) fn options(&self, script: &str) -> RunOptions {
+        let script = Script::parse(Path::new("bench.yaml"), script).expect("a script");
+        let model: Arc<dyn Model> = Arc::new(Scripted::new(script));
+        RunOptions {
+            teams: self.teams.clone(),
+            begin: Begin::New { team: "bench".to_owned(), goal: "Go.".to_owned() },
+            cwd: self.path("."),
+            root: self.path("root"),
+            home: None,
+            session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
+            open_model: Arc::new(move |_name| Ok(model.clone())),
+            model: "script:bench.yaml".to_owned(),
+            prices: PriceTable::default(),
+            settings: Settings::default(),
+            mode: PermissionMode::BypassPermissions,
+            asks: Asks::Deny,
+            limits: RunLimits::default(),
+            shutdown_grace: Duration::from_secs(5),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+/// The value below which `percent` of the sorted `values` lie.
+pub(crate) fn percentile(values: &[Duration], percent: usize) -> Duration {
+    let at = (values.len() * percent / 100).min(values.len().saturating_sub(1));
+    values.get(at).copied().unwrap_or_default()
+}

@@ -1,0 +1,163 @@
+//! What crashes and other programs leave behind, and putting it right: found and mended on demand only.
+//!
+//! The store works with all of it in place, except for torn files, which it never overwrites.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use pitcrew_protocol::TaskId;
+
+use super::array;
+use super::backend::{FileBackend, Files};
+use super::disk::{TEMP_PREFIX, failed, is_absent, remove_file};
+use super::lifecycle::UNBORN;
+use super::lock::{Lock, STALE_AFTER};
+use super::tasks::HIGH_WATER;
+use crate::StoreError;
+
+/// A temporary file so old is of no living write.
+const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
+
+/// Something left behind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaving {
+    /// A lock, folder or file, whose holder gave no sign for 10 s.
+    StaleLock {
+        /// The lock itself.
+        path: PathBuf,
+    },
+    /// A temporary file of a write that never ended, or the folder of a team that was never whole.
+    Unfinished {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// A config, inbox or task that is not whole, also when looked at twice.
+    Torn {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl FileBackend {
+    /// Finds what was left behind under the root. Blocks while it reads every file of every team.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when a folder cannot be listed.
+    pub fn leavings(&self) -> Result<Vec<Leaving>, StoreError> {
+        let files = self.files();
+        let (teams, tasks) = (files.paths.teams(), files.paths.all_tasks());
+        let mut found = Vec::new();
+        for path in list(&teams)? {
+            if name_of(&path).starts_with(UNBORN) && is_older(&path, TEMP_DEAD_AFTER) {
+                found.push(Leaving::Unfinished { path });
+                continue;
+            }
+            for dir in [path.clone(), path.join("inboxes"), path.join("pitcrew")] {
+                look(&dir, &mut found)?;
+            }
+        }
+        for path in list(&tasks)? {
+            look(&path, &mut found)?;
+        }
+        found.sort();
+        Ok(found)
+    }
+
+    /// Puts one of them right: stale locks are broken, unfinished things removed, and a torn file is moved aside in its
+    /// folder, where nothing reads it and nothing of it is lost. Gives its new place. Blocks.
+    ///
+    /// # Errors
+    /// The errors of lock and disk.
+    pub fn mend(&self, leaving: &Leaving) -> Result<Option<PathBuf>, StoreError> {
+        match leaving {
+            Leaving::StaleLock { path } => {
+                // Taking it breaks it, if it still is stale; giving it back leaves nothing.
+                drop(Lock::take(&path.with_extension(""))?);
+                Ok(None)
+            }
+            Leaving::Unfinished { path } if path.is_dir() => {
+                fs::remove_dir_all(path).map_err(failed("remove", path))?;
+                Ok(None)
+            }
+            Leaving::Unfinished { path } => remove_file(path).map(|()| None),
+            Leaving::Torn { path, .. } => self.files().move_aside(path).map(Some),
+        }
+    }
+}
+
+impl Files {
+    fn move_aside(&self, path: &Path) -> Result<PathBuf, StoreError> {
+        let is_task = path.starts_with(self.paths.all_tasks());
+        let _lock = Lock::take(&if is_task { path.with_file_name(".lock") } else { path.to_owned() })?;
+        let mut name = path.as_os_str().to_owned();
+        name.push(format!(".torn-{}", uuid::Uuid::new_v4().simple()));
+        let aside = PathBuf::from(name);
+        if is_task {
+            self.keep_id_taken(path)?;
+        }
+        fs::rename(path, &aside).map_err(failed("move aside", path))?;
+        self.disk.force_dir(path.parent().unwrap_or(path))?;
+        Ok(aside)
+    }
+
+    /// Raises the mark of used ids to that of a task file that is about to go.
+    fn keep_id_taken(&self, task: &Path) -> Result<(), StoreError> {
+        let Some(id) = task.file_stem().and_then(|stem| stem.to_str()).and_then(TaskId::parse) else { return Ok(()) };
+        let path = task.with_file_name(HIGH_WATER);
+        let marked = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        self.disk.create(&path, id.number().max(marked).to_string().as_bytes())
+    }
+}
+
+fn look(dir: &Path, found: &mut Vec<Leaving>) -> Result<(), StoreError> {
+    let is_inboxes = name_of(dir) == "inboxes";
+    for path in list(dir)? {
+        let name = name_of(&path);
+        if name.starts_with(TEMP_PREFIX) {
+            if is_older(&path, TEMP_DEAD_AFTER) {
+                found.push(Leaving::Unfinished { path });
+            }
+        } else if name.ends_with(".lock") && name != ".lock" {
+            if is_older(&path, STALE_AFTER) {
+                found.push(Leaving::StaleLock { path });
+            }
+        } else if name.ends_with(".json")
+            && let (Some(_), Some(reason)) = (fault_of(&path, is_inboxes)?, fault_of(&path, is_inboxes)?)
+        {
+            found.push(Leaving::Torn { path, reason });
+        }
+    }
+    Ok(())
+}
+
+fn fault_of(path: &Path, is_inbox: bool) -> Result<Option<String>, StoreError> {
+    let bytes = match fs::read(path) {
+        Ok(bytes) => bytes,
+        Err(error) if is_absent(&error) => return Ok(None),
+        Err(error) => return Err(failed("read", path)(error)),
+    };
+    if is_inbox {
+        return Ok(array::check(&bytes).err());
+    }
+    Ok(serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).err().map(|e| e.to_string()))
+}
+
+fn is_older(path: &Path, age: Duration) -> bool {
+    let changed = fs::symlink_metadata(path).and_then(|meta| meta.modified());
+    changed.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|since| since > age))
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    match fs::read_dir(dir) {
+        Ok(entries) => entries.map(|entry| entry.map(|e| e.path()).map_err(failed("list", dir))).collect(),
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
+        Err(error) => Err(failed("list", dir)(error)),
+    }
+}

@@ -1,0 +1,236 @@
+//! A kill at every crash point of every operation: nothing is lost, nothing is doubled, and doing it again completes it.
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use pitcrew_protocol::{MessageId, TaskStatus, TeamDir};
+use pitcrew_store::{Backend as _, FileBackend};
+
+use crate::processes::{Job, Work};
+use crate::scene::{Scene, add_tasks, config, ids, message, open, worker};
+
+/// SIGKILL, as the killed process's parent is told.
+const KILLED: i32 = 9;
+
+/// Far more points than any operation has.
+const POINTS: u64 = 200;
+
+async fn prepared() -> Scene {
+    let scene = Scene::new().await;
+    for n in 0..3 {
+        scene.send(&format!("m{n}")).await;
+    }
+    add_tasks(&scene.backend, &scene.team, 3).await;
+    scene
+        .backend
+        .edit_tasks(
+            &scene.team,
+            Box::new(|table| {
+                table.tasks.get_mut(&crate::scene::id(2)).unwrap().blocks = vec![crate::scene::id(3)];
+                Ok(())
+            }),
+        )
+        .await
+        .unwrap();
+    scene
+}
+
+/// Kills `work` at every point it passes; after each kill `holds` looks at the root, then the work is done again and
+/// `done` looks.
+async fn sweep(work: Work, holds: AsyncLook, done: AsyncLook) {
+    for point in 1..POINTS {
+        let scene = prepared().await;
+        let job = Job { root: scene.root().to_owned(), work: work.clone(), crash_at: Some(point) };
+        let output = job.command().output().unwrap();
+        if output.status.success() {
+            assert!(point > 2, "{work:?} passed no crash point");
+            done(open(scene.root())).await;
+            return;
+        }
+        assert_eq!(output.status.signal(), Some(KILLED), "{}", String::from_utf8_lossy(&output.stderr));
+        // What a dead process held is nobody's after a while; the test does not wait for that.
+        for lock in ["teams/probe/inboxes/worker.json.lock", "tasks/probe/.lock.lock"] {
+            if scene.path(lock).exists() {
+                crate::scene::age(&scene.path(lock), 11);
+            }
+        }
+        holds(open(scene.root())).await;
+        if !matches!(work, Work::Archive) || !open(scene.root()).teams().await.unwrap().is_empty() {
+            work.on(&open(scene.root())).await;
+        }
+        done(open(scene.root())).await;
+    }
+    panic!("{work:?} has no end");
+}
+
+type AsyncLook = fn(FileBackend) -> futures_util::future::BoxFuture<'static, ()>;
+
+fn team() -> TeamDir {
+    TeamDir::of("probe")
+}
+
+async fn statuses(backend: &FileBackend) -> Vec<(u64, TaskStatus, usize)> {
+    let tasks = backend.tasks(&team()).await.unwrap();
+    tasks.iter().map(|t| (t.id.number(), t.status, t.blocked_by.len())).collect()
+}
+
+#[tokio::test]
+async fn a_killed_send_is_there_once_or_not_at_all() {
+    let work = Work::Send { from: "new".into(), count: 1 };
+    sweep(
+        work,
+        |backend| {
+            Box::pin(async move {
+                let all = ids(&backend, &team()).await;
+                assert!(all == ["m0", "m1", "m2"] || all == ["m0", "m1", "m2", "new-0"], "{all:?}");
+            })
+        },
+        |backend| Box::pin(async move { assert_eq!(ids(&backend, &team()).await, ["m0", "m1", "m2", "new-0"]) }),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_acknowledgement_loses_no_message() {
+    sweep(
+        Work::Acknowledge,
+        |backend| Box::pin(async move { assert_eq!(ids(&backend, &team()).await, ["m0", "m1", "m2"]) }),
+        |backend| {
+            Box::pin(async move {
+                let inbox = backend.inbox(&team(), &worker()).await.unwrap();
+                assert_eq!(inbox.iter().map(|m| m.message.is_read()).collect::<Vec<_>>(), [true, true, false]);
+            })
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_task_edit_happened_or_did_not() {
+    sweep(
+        Work::Claim,
+        |backend| {
+            Box::pin(async move {
+                let task = backend.tasks(&team()).await.unwrap()[0].clone();
+                assert_eq!(task.owner.is_some(), task.status == TaskStatus::InProgress);
+            })
+        },
+        |backend| Box::pin(async move { assert_eq!(statuses(&backend).await[0].1, TaskStatus::InProgress) }),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_dependency_stands_at_both_ends_or_at_none() {
+    sweep(
+        Work::Block,
+        |backend| {
+            Box::pin(async move {
+                use TaskStatus::{Completed, Pending};
+                let now = statuses(&backend).await;
+                let (old, new) = (
+                    [(1, Pending, 0), (2, Pending, 0), (3, Pending, 1)],
+                    [(1, Completed, 0), (2, Pending, 1), (3, Pending, 2)],
+                );
+                assert!(now == old || now == new, "{now:?}");
+            })
+        },
+        |backend| Box::pin(async move { assert_eq!(statuses(&backend).await[2].2, 2) }),
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_removal_leaves_no_mention_and_no_id_to_use_again() {
+    sweep(
+        Work::Remove,
+        |backend| {
+            Box::pin(async move {
+                let tasks = backend.tasks(&team()).await.unwrap();
+                let is_there = tasks.iter().any(|t| t.id.number() == 3);
+                assert_eq!(tasks[1].blocks.len(), usize::from(is_there));
+            })
+        },
+        |backend| {
+            Box::pin(async move {
+                add_tasks(&backend, &team(), 1).await;
+                let now: Vec<u64> = statuses(&backend).await.iter().map(|t| t.0).collect();
+                assert_eq!(now, [1, 2, 4]);
+            })
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_trim_loses_nothing_and_doubles_nothing() {
+    for point in 1..POINTS {
+        let scene = prepared().await;
+        let all = ["m0", "m1"].map(|id| MessageId(id.into()));
+        scene.backend.acknowledge(&scene.team, &worker(), &all).await.unwrap();
+        let job = Job { root: scene.root().to_owned(), work: Work::Trim, crash_at: Some(point) };
+        let is_done = job.command().output().unwrap().status.success();
+        let lock = scene.path("teams/probe/inboxes/worker.json.lock");
+        if lock.exists() {
+            crate::scene::age(&lock, 11);
+        }
+        Work::Trim.on(&open(scene.root())).await;
+        assert_eq!(scene.ids().await, ["m2"]);
+        let archived: Vec<String> =
+            scene.read("teams/probe/pitcrew/read/worker.ndjson").lines().map(str::to_owned).collect();
+        assert_eq!(archived.len(), 2, "{archived:?}");
+        if is_done {
+            assert!(point > 4);
+            return;
+        }
+    }
+    panic!("a trim has no end");
+}
+
+#[tokio::test]
+async fn a_killed_deletion_leaves_a_whole_team_or_none() {
+    sweep(
+        Work::Archive,
+        |backend| {
+            Box::pin(async move {
+                if backend.teams().await.unwrap().is_empty() {
+                    let again = backend.archive_team(&team()).await;
+                    assert!(matches!(again, Ok(_) | Err(pitcrew_store::StoreError::NoTeam { .. })), "{again:?}");
+                } else {
+                    assert_eq!(ids(&backend, &team()).await.len(), 3);
+                    assert_eq!(statuses(&backend).await.len(), 3);
+                }
+            })
+        },
+        |backend| {
+            Box::pin(async move {
+                assert!(backend.teams().await.unwrap().is_empty());
+                backend.create_team(&config()).await.unwrap();
+                assert_eq!(statuses(&backend).await, []);
+                assert_eq!(ids(&backend, &team()).await, Vec::<String>::new());
+            })
+        },
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_killed_creation_leaves_no_team_or_a_whole_one() {
+    for point in 1..POINTS {
+        let root = tempfile::tempdir().unwrap();
+        let job = Job { root: root.path().to_owned(), work: Work::Create, crash_at: Some(point) };
+        let is_done = job.command().output().unwrap().status.success();
+        let backend = open(root.path());
+        if backend.teams().await.unwrap().is_empty() {
+            assert!(!is_done);
+            Work::Create.on(&backend).await;
+        }
+        assert_eq!(backend.team(&team()).await.unwrap(), config());
+        assert_eq!(statuses(&backend).await, []);
+        assert!(backend.append(&team(), &worker(), message("m")).await.is_ok());
+        if is_done {
+            assert!(point > 4);
+            return;
+        }
+    }
+    panic!("a creation has no end");
+}

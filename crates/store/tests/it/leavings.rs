@@ -1,0 +1,41 @@
+//! What is left behind is found, and put right without losing anything.
+
+use std::fs;
+
+use pitcrew_store::{Backend as _, Leaving};
+
+use crate::scene::{Scene, age};
+
+#[tokio::test]
+async fn everything_left_behind_is_found_and_mended() {
+    let scene = Scene::new().await;
+    scene.add_tasks(1).await;
+    scene.send("m1").await;
+    assert_eq!(scene.backend.leavings().unwrap(), []);
+    let lock = scene.path("tasks/probe/.lock.lock");
+    let file_lock = scene.path("teams/probe/inboxes/worker.json.lock");
+    let temp = scene.path("teams/probe/inboxes/.pitcrew-1.tmp");
+    let unborn = scene.path("teams/.new-1");
+    let torn = scene.path("tasks/probe/1.json");
+    fs::create_dir(&lock).unwrap();
+    fs::write(&file_lock, "").unwrap();
+    fs::write(&temp, "[").unwrap();
+    fs::create_dir_all(unborn.join("inboxes")).unwrap();
+    fs::write(&torn, "{\"id\": \"1\"").unwrap();
+    assert!(matches!(&scene.backend.leavings().unwrap()[..], [Leaving::Torn { .. }]), "what is young may be at work");
+    for path in [&lock, &file_lock, &temp, &unborn] {
+        age(path, 100);
+    }
+    let found = scene.backend.leavings().unwrap();
+    assert_eq!(found.len(), 5);
+    for leaving in &found {
+        let moved = scene.backend.mend(leaving).unwrap();
+        assert_eq!(moved.is_some(), matches!(leaving, Leaving::Torn { .. }));
+        assert!(moved.is_none_or(|aside| fs::read_to_string(aside).unwrap() == "{\"id\": \"1\""));
+    }
+    assert_eq!(scene.backend.leavings().unwrap(), []);
+    assert_eq!(scene.ids().await, ["m1"]);
+    assert_eq!(scene.backend.tasks(&scene.team).await.unwrap().len(), 0);
+    scene.add_tasks(1).await;
+    assert_eq!(scene.backend.tasks(&scene.team).await.unwrap()[0].id.number(), 2, "a torn task's id stays used");
+}
