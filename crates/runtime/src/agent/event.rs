@@ -51,11 +51,15 @@ pub enum Event {
     MailWaiting,
     /// Its inbox was read: everything that was not marked read.
     MailArrived(Vec<Mail>),
-    /// It is to know something that is no mail; an idle agent starts a turn.
+    /// It is to know something; an idle agent starts a turn.
     Told {
         /// The text.
         text: String,
+        /// The mail that was referred to the crew and is answered by this; none for what is no mail.
+        ids: Vec<MessageId>,
     },
+    /// Mail that was referred to the crew is dealt with, and there is nothing to know.
+    Settled(Vec<MessageId>),
     /// It is to look at what it put aside, as nobody else is working any more. It starts a turn, or announces once more
     /// that it is idle.
     Wake,
@@ -232,7 +236,8 @@ pub enum Effect {
     SetMode(PermissionMode),
     /// Apply permission updates to the agent's gate; a mode among them comes back as [`Event::ModeChanged`].
     Permit(Vec<Value>),
-    /// Let the crew act on a frame.
+    /// Let the crew act on a frame. It stays unread until [`Event::Told`] or [`Event::Settled`] names it, so that after a
+    /// crash it is referred again.
     Refer(Mail),
     /// Tell everyone the state.
     Announce(Status),

@@ -3,6 +3,8 @@
 //! A turn is a chain of boundaries. At each the inbox is read and delivered; then come the next calls of the turn, or the
 //! model, or the end of the turn. What happens to single calls is in `round`, what mail means in `mail`.
 
+use std::collections::HashSet;
+
 use pitcrew_model::Response;
 use pitcrew_protocol::MessageId;
 
@@ -21,7 +23,8 @@ pub struct Agent {
     pub(super) phase: Phase,
     pub(super) stages: Vec<(String, Stage)>,
     pending: Vec<Mail>,
-    told: Vec<String>,
+    told: Vec<(String, Vec<MessageId>)>,
+    referred: HashSet<MessageId>,
     stop: Option<String>,
     is_waking: bool,
     announced: Status,
@@ -60,6 +63,7 @@ impl Agent {
             stages: Vec::new(),
             pending: Vec::new(),
             told: Vec::new(),
+            referred: HashSet::new(),
             stop: None,
             is_waking: false,
             announced: Status::Pending,
@@ -123,10 +127,11 @@ impl Agent {
                     self.proceed(&mut fx);
                 }
             }
-            Event::Told { text } => {
-                self.told.push(text);
+            Event::Told { text, ids } => {
+                self.told.push((text, ids));
                 self.proceed_when_idle(&mut fx);
             }
+            Event::Settled(ids) => ids.into_iter().for_each(|id| self.pass_over(id, &mut fx)),
             Event::Wake => {
                 if self.phase == Phase::Idle {
                     self.is_waking = true;
@@ -210,9 +215,9 @@ impl Agent {
                     None => self.pass_over(mail.id, fx),
                 },
                 Kind::Refer => {
-                    let id = mail.id.clone();
-                    fx.push(Effect::Refer(mail));
-                    self.pass_over(id, fx);
+                    if self.referred.insert(mail.id.clone()) {
+                        fx.push(Effect::Refer(mail));
+                    }
                 }
             }
         }
@@ -269,9 +274,15 @@ impl Agent {
 
     /// Puts into the conversation what waits for it: written first, then marked read.
     fn deliver(&mut self, fx: &mut Effects) {
-        let mut steps: Vec<Step> = self.told.drain(..).map(|text| Step::Told { text }).collect();
+        let mut steps = Vec::new();
+        let mut ids = Vec::new();
+        for (text, answered) in self.told.drain(..) {
+            ids.extend(answered.iter().cloned());
+            steps.push(if answered.is_empty() { Step::Told { text } } else { Step::Mail { ids: answered, text } });
+        }
         let pending = std::mem::take(&mut self.pending);
-        let ids: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
+        let fresh: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
+        ids.extend(fresh.iter().cloned());
         for mail in &pending {
             match mail.kind(self.profile.role) {
                 Kind::Plan { request, mode } => {
@@ -286,9 +297,9 @@ impl Agent {
                 Kind::Read | Kind::Fold | Kind::Permission { .. } | Kind::Refer => {}
             }
         }
-        if !ids.is_empty() {
+        if !fresh.is_empty() {
             let texts: Vec<&str> = pending.iter().map(|mail| mail.rendered.as_str()).collect();
-            steps.push(Step::Mail { ids: ids.clone(), text: texts.join("\n\n") });
+            steps.push(Step::Mail { ids: fresh, text: texts.join("\n\n") });
         }
         self.write(steps, fx);
         if !ids.is_empty() {

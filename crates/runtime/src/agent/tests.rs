@@ -437,18 +437,26 @@ fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
         .then(mail(&[]), &["announce idle"]);
     lead().then(mail(&[("m2", failed)]), &["announce running", "write mail", "acknowledge m1 m2", "call model"]);
     lead().then(
-        Event::Told { text: "bob has shut down.".to_owned() },
+        Event::Told { text: "bob has shut down.".to_owned(), ids: Vec::new() },
         &["announce running", "write told mail", "acknowledge m1", "call model"],
     );
 }
 
 #[test]
-fn questions_and_goodbyes_go_to_the_crew_and_not_to_the_lead_s_model() {
+fn questions_and_goodbyes_go_to_the_crew_and_stay_unread_until_it_has_dealt_with_them() {
     let ask = r#"{"type":"permission_request","request_id":"perm-1","agent_id":"bob","tool_name":"Bash"}"#;
+    let goodbye = r#"{"type":"shutdown_approved","requestId":"s-1","from":"bob"}"#;
+    let ids = |id: &str| vec![MessageId(id.to_owned())];
     let mut play = Play::of(Role::Lead);
     play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
-        .then(mail(&[("m1", ask)]), &["refer m1", "write mail", "acknowledge m1", "call model"]);
+        .then(mail(&[("m1", ask), ("m2", goodbye)]), &["refer m1", "refer m2", "call model"])
+        .then(mail(&[("m1", ask), ("m2", goodbye)]), &[])
+        .then(Event::Settled(ids("m1")), &["write mail", "acknowledge m1"])
+        .then(Event::Told { text: "bob has shut down.".to_owned(), ids: ids("m2") }, &[]);
     assert_eq!(play.last_blocks(), [Block::text("go")]);
+    play.then(says("well"), &["write assistant", "take mail"])
+        .then(mail(&[("m2", goodbye)]), &["write mail", "acknowledge m2", "call model"]);
+    assert_eq!(play.last_blocks(), [Block::text("bob has shut down.")]);
 }
 
 #[test]

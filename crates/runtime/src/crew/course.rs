@@ -52,6 +52,8 @@ pub(super) enum News {
     Announced(AgentName, Status),
     /// A teammate is no more.
     Left(AgentName),
+    /// The lead was told something, and starts a turn when it hears it.
+    LeadTold,
     /// The lead is no more.
     LeadEnded(Status, Option<String>),
     /// A look around found nothing unread.
@@ -148,6 +150,11 @@ impl Course {
                 self.lead_has_looked = false;
                 self.after_a_loss()
             }
+            News::LeadTold => {
+                self.lead_has_looked = false;
+                self.is_calling = false;
+                Vec::new()
+            }
             News::LeadEnded(status, reason) => self.lead_ended(status, reason),
             News::AllQuiet => self.quiet(),
             News::EndAsked(why) => self.shut_down(why),
@@ -157,7 +164,8 @@ impl Course {
 
     fn announced(&mut self, name: &AgentName, status: Status) -> Vec<Order> {
         if *name == self.lead {
-            self.lead_has_looked = status == Status::Idle && std::mem::take(&mut self.is_calling);
+            // Only the answer to a call counts: an agent that is at work takes no call.
+            self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
             self.lead_status = status;
         } else if let Some(known) = self.mates.get_mut(name) {
             *known = status;
@@ -330,6 +338,16 @@ mod tests {
             .then(told("bob", Status::Active), &[])
             .then(told("team-lead", Status::Idle), &[])
             .then(told("bob", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead]);
+    }
+
+    #[test]
+    fn a_lead_that_was_told_something_is_called_again_before_anything_ends() {
+        Play::new(&[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead])
+            .then(News::LeadTold, &[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
             .then(News::AllQuiet, &[Order::WakeLead]);
     }
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, LEAD_NAME, TaskId, TeammateTerminated, render};
+use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, MessageId, TaskId, TeammateTerminated, render};
 use pitcrew_team::Actor;
 use pitcrew_team::store::Event as Noted;
 
 use super::course::{News, Why};
-use super::team_loop::{Hand, Part, TeamLoop};
+use super::team_loop::{Farewell, Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::driver::{chain, output_file, task_notification};
 use crate::run::KeptWorktree;
@@ -119,8 +119,28 @@ impl TeamLoop {
         errands.for_each(|hand| hand.link.cancel());
     }
 
-    /// Takes a teammate out of the team: its tasks go back to the pool, its worktree is cleared away or kept, and the lead
-    /// is told.
+    /// Hears that a teammate shuts down. One that runs here ends by itself and reports it; one that runs elsewhere is taken
+    /// out of the team; and one that is no member any more was taken out before a crash that came before the lead knew.
+    pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
+        if self.crew.contains_key(name) {
+            self.farewells.insert(name.clone(), Farewell::Said(mail));
+            return;
+        }
+        let text = match self.farewells.remove(name) {
+            Some(Farewell::Gone(text)) => text,
+            Some(Farewell::Said(_)) | None => {
+                let config = self.quarters.team.config().await;
+                if config.is_ok_and(|config| config.member(name.as_str()).is_some()) {
+                    self.take_out(name, Status::Completed, None, None).await
+                } else {
+                    self.farewell(name, Status::Completed, None, Vec::new())
+                }
+            }
+        };
+        self.tell_farewell(text, vec![mail]);
+    }
+
+    /// Takes a teammate that ended out of the team, and tells the lead.
     pub(super) async fn retire(
         &mut self,
         name: &AgentName,
@@ -128,18 +148,47 @@ impl TeamLoop {
         reason: Option<String>,
         worktree: Option<&Path>,
     ) {
-        let mut told = Vec::new();
+        let text = self.take_out(name, status, reason, worktree).await;
+        match self.farewells.remove(name) {
+            Some(Farewell::Said(mail)) => self.tell_farewell(text, vec![mail]),
+            Some(Farewell::Gone(_)) | None if status == Status::Completed => {
+                self.farewells.insert(name.clone(), Farewell::Gone(text));
+            }
+            Some(Farewell::Gone(_)) | None => self.tell_farewell(text, Vec::new()),
+        }
+    }
+
+    /// A lead that is being ended itself has no use for the news.
+    fn tell_farewell(&mut self, text: String, ids: Vec<MessageId>) {
+        if self.course.why().is_some() {
+            return self.tell_lead(Event::Settled(ids));
+        }
+        self.tell_lead(Event::Told { text, ids });
+        let orders = self.course.hear(News::LeadTold);
+        debug_assert!(orders.is_empty(), "nothing is to be done at once");
+    }
+
+    /// Takes a teammate out of the team: its tasks go back to the pool, its worktree is cleared away or kept. Answers with
+    /// what the lead is to know of it.
+    async fn take_out(
+        &mut self,
+        name: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        worktree: Option<&Path>,
+    ) -> String {
+        let mut more = Vec::new();
         match self.quarters.team.remove_member(&Actor::Lead, name).await {
-            Ok(removed) => told.extend(released(&removed.released)),
+            Ok(removed) => more.extend(released(&removed.released)),
             Err(error) => tracing::warn!(agent = %name, %error, "a member that ended was not removed"),
         }
         if let Some(path) = worktree {
-            told.extend(self.clear_worktree(name, path).await);
+            more.extend(self.clear_worktree(name, path).await);
         }
-        if self.course.why().is_some() || name.as_str() == LEAD_NAME {
-            return;
-        }
-        let team = &self.quarters.team;
+        self.farewell(name, status, reason, more)
+    }
+
+    fn farewell(&self, name: &AgentName, status: Status, reason: Option<String>, more: Vec<String>) -> String {
         let (message, verb) = match status {
             Status::Failed => {
                 let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
@@ -153,10 +202,10 @@ impl TeamLoop {
             | Status::AwaitingPlanApproval
             | Status::ShutdownRequested => (format!("Teammate \"{name}\" completed their task."), "has shut down"),
         };
-        told.insert(0, format!("{name} {verb}."));
-        let goodbye = terminated(&told.join(" "));
-        let notice = task_notification(name.as_str(), &output_file(team, name), status.as_str(), &message);
-        self.tell_lead(Event::Told { text: format!("{goodbye}\n\n{notice}") });
+        let told: Vec<String> = std::iter::once(format!("{name} {verb}.")).chain(more).collect();
+        let output = output_file(&self.quarters.team, name);
+        let notice = task_notification(name.as_str(), &output, status.as_str(), &message);
+        format!("{}\n\n{notice}", terminated(&told.join(" ")))
     }
 
     async fn clear_worktree(&mut self, name: &AgentName, path: &Path) -> Option<String> {

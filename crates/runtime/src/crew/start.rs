@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Frame, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render,
+    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render,
 };
 use pitcrew_team::store::{Lease, LeaseHolder, StoreError};
 use pitcrew_team::{CreateTeam, OnTaken, Team};
@@ -20,7 +20,7 @@ use super::quarters::Quarters;
 use super::spawn::mode_of_member;
 use super::team_loop::{Adopted, Hand, Part, TeamLoop, Wakers};
 use super::wake::{Desk, REPORTS_WAITING};
-use crate::agent::{Event, Mail, Role};
+use crate::agent::{Event, Role};
 use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
@@ -62,6 +62,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         limits,
         kept: Vec::new(),
         lead_text: None,
+        farewells: BTreeMap::new(),
         adopted: Adopted::NotYet,
         errands: 0,
         wakers,
@@ -215,17 +216,19 @@ impl TeamLoop {
         let mut news = Vec::new();
         if is_resumed {
             self.finish_what_was_begun().await;
-            for member in config.teammates() {
+            let is_being_spawned = |member: &Member| {
+                let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
+                call.is_some_and(|call| lead.open_spawns.contains(&call))
+            };
+            // Who was being spawned is started by the call that the lead makes again: it knows what else was asked for.
+            for member in config.teammates().filter(|member| !is_being_spawned(member)) {
                 news.extend(self.resume_teammate(member).await);
             }
         }
         let link = lead.link.clone();
         self.here.start(&AgentName::lead(), lead.driver, lead.start);
         if let Some(text) = told {
-            link.tell(Event::Told { text });
-        }
-        if is_resumed {
-            news.extend(self.take_up_open_requests().await);
+            link.tell(Event::Told { text, ids: Vec::new() });
         }
         self.follow(news).await;
     }
@@ -260,24 +263,6 @@ impl TeamLoop {
                 Vec::new()
             }
         }
-    }
-
-    /// Permission requests that were marked read before a crash and never answered are decided now.
-    async fn take_up_open_requests(&mut self) -> Vec<News> {
-        let team = self.quarters.team.clone();
-        let (Ok(requests), Ok(mail)) = (team.requests().await, team.mail(&AgentName::lead()).await) else {
-            return Vec::new();
-        };
-        let mut news = Vec::new();
-        for mail in mail {
-            let Some(Frame::PermissionRequest(asked)) = &mail.frame else { continue };
-            let is_open = requests.get(&asked.request_id).is_some_and(|request| request.answer.is_none());
-            if is_open && mail.message.is_read() {
-                let mail = Mail { id: mail.id, from: mail.message.from, rendered: String::new(), frame: mail.frame };
-                news.extend(self.referred(mail).await);
-            }
-        }
-        news
     }
 
     /// Turns the end into the outcome.

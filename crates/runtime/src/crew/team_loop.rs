@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, SendMessageInput};
+use pitcrew_protocol::{AgentName, Frame, InboxFile, MessageId, PermissionRequest, SendMessageInput};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, PermissionAnswer};
 use tokio::sync::{mpsc, oneshot};
@@ -19,7 +19,7 @@ use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::quarters::Quarters;
 use super::wake::{Decision, Desk, Request, Wake};
-use crate::agent::{Event, Mail, Status};
+use crate::agent::{Event, Mail};
 use crate::driver::{Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::prompts::Prompt;
@@ -38,6 +38,7 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_text: Option<String>,
+    pub(super) farewells: BTreeMap<AgentName, Farewell>,
     pub(super) adopted: Adopted,
     /// How many subagents were sent out.
     pub(super) errands: u32,
@@ -78,6 +79,15 @@ pub(super) enum Part {
     },
     /// Its last word goes to the call that sent it out.
     Errand(oneshot::Sender<ToolOutcome>),
+}
+
+/// A teammate that shuts down does two things: it writes to the lead, and it ends. The lead is told when both are seen, so
+/// that it finds the team without it.
+pub(super) enum Farewell {
+    /// Its message is there, and it has not ended.
+    Said(MessageId),
+    /// It has ended, and its message was not seen; this is what the lead is to know.
+    Gone(String),
 }
 
 /// How the lead stands to the team that the run made for it.
@@ -239,7 +249,10 @@ impl TeamLoop {
     fn remind(&self, names: &[AgentName]) {
         let members = names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
         match Prompt::HeadlessShutdown.render(&[("members", &members)]) {
-            Ok(text) => self.tell_lead(Event::Told { text: format!("<system-reminder>\n{text}\n</system-reminder>") }),
+            Ok(text) => self.tell_lead(Event::Told {
+                text: format!("<system-reminder>\n{text}\n</system-reminder>"),
+                ids: Vec::new(),
+            }),
             Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
         }
     }
@@ -347,44 +360,38 @@ impl TeamLoop {
         }
     }
 
-    /// Acts on a frame in the lead's inbox that is not for its model.
-    pub(super) async fn referred(&mut self, mail: Mail) -> Vec<News> {
+    /// Acts on a frame in the lead's inbox that is not for its model. It stays unread until it is dealt with; after a crash
+    /// in between it comes here again.
+    async fn referred(&mut self, mail: Mail) -> Vec<News> {
         match mail.frame {
-            Some(Frame::PermissionRequest(request)) => {
-                let agent = AgentName::foreign(&request.agent_id);
-                let pending = Pending {
-                    agent: agent.clone(),
-                    tool: request.tool_name,
-                    input: request.input.unwrap_or_default(),
-                    description: request.description.unwrap_or_default(),
-                };
-                let (asks, input) = (self.quarters.asks.clone(), pending.input.clone());
-                let (request, call) = (request.request_id, request.tool_use_id.unwrap_or_default());
-                let deciding = async move {
-                    let grant = decide(asks, pending).await;
-                    Decision::ByMail { agent, request, call, input, grant }
-                };
-                self.wakers.decisions.push(Box::pin(deciding));
-                Vec::new()
-            }
+            Some(Frame::PermissionRequest(request)) => self.asked(mail.id, request).await,
             Some(Frame::ShutdownApproved(_) | Frame::ShutdownResponse(_)) => {
-                self.said_goodbye(&AgentName::foreign(&mail.from)).await;
-                Vec::new()
+                self.said_goodbye(&AgentName::foreign(&mail.from), mail.id).await;
             }
-            Some(_) | None => Vec::new(),
+            Some(_) | None => self.tell_lead(Event::Settled(vec![mail.id])),
         }
+        Vec::new()
     }
 
-    /// Takes a member that runs elsewhere out of the team. One that runs here ends by itself and reports it, and one that
-    /// did is no member any more.
-    async fn said_goodbye(&mut self, name: &AgentName) {
-        if self.crew.contains_key(name) || name.as_str() == LEAD_NAME {
-            return;
+    async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
+        let ledger = self.quarters.team.requests().await.unwrap_or_default();
+        if ledger.get(&asked.request_id).is_some_and(|request| request.answer.is_some()) {
+            return self.tell_lead(Event::Settled(vec![mail]));
         }
-        let config = self.quarters.team.config().await;
-        if config.is_ok_and(|config| config.member(name.as_str()).is_some()) {
-            self.retire(name, Status::Completed, None, None).await;
-        }
+        let agent = AgentName::foreign(&asked.agent_id);
+        let pending = Pending {
+            agent: agent.clone(),
+            tool: asked.tool_name,
+            input: asked.input.unwrap_or_default(),
+            description: asked.description.unwrap_or_default(),
+        };
+        let (asks, input) = (self.quarters.asks.clone(), pending.input.clone());
+        let (request, call) = (asked.request_id, asked.tool_use_id.unwrap_or_default());
+        let deciding = async move {
+            let grant = decide(asks, pending).await;
+            Decision::ByMail { agent, mail, request, call, input, grant }
+        };
+        self.wakers.decisions.push(Box::pin(deciding));
     }
 
     async fn decided(&mut self, decision: Decision) {
@@ -400,7 +407,7 @@ impl TeamLoop {
                 }
                 (agent, call.id, refused)
             }
-            Decision::ByMail { agent, request, call, input, grant } => {
+            Decision::ByMail { agent, mail, request, call, input, grant } => {
                 let refused = refused(&grant);
                 let answer = match grant {
                     Grant::Allowed { input: changed, updates } => {
@@ -411,6 +418,7 @@ impl TeamLoop {
                 if let Err(error) = self.quarters.team.answer_permission(&Actor::Lead, &request, answer, None).await {
                     self.warn(format!("the permission request of {agent} cannot be answered: {}", chain(&error))).await;
                 }
+                self.tell_lead(Event::Settled(vec![mail]));
                 (agent, call, refused)
             }
         };

@@ -1,6 +1,6 @@
 //! Everything that can wake the loop of a team: one closed enum.
 
-use pitcrew_protocol::{AgentName, SpawnInput, TeamCreateInput};
+use pitcrew_protocol::{AgentName, MessageId, SpawnInput, TeamCreateInput};
 use pitcrew_team::store::Change;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
@@ -78,7 +78,7 @@ impl Desk {
 #[derive(Debug)]
 pub(super) enum Decision {
     /// To a teammate, by mail.
-    ByMail { agent: AgentName, request: String, call: String, input: Value, grant: Grant },
+    ByMail { agent: AgentName, mail: MessageId, request: String, call: String, input: Value, grant: Grant },
     /// To the lead or a subagent, at once.
     AtOnce { agent: AgentName, call: ToolCall, grant: Grant },
 }

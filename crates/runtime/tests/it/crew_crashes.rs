@@ -34,7 +34,7 @@ agents:
     - tools:
         - {name: SendMessage, input: {type: shutdown_request, recipient: writer}}
         - {name: SendMessage, input: {type: shutdown_request, recipient: planner}}
-    - wait_for: {contains: '"shutdown', from: message}
+    - wait_for: {contains: teammate_terminated, from: message, times: 2}
     - text: All is done.
   planner:
     - tools:

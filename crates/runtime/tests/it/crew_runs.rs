@@ -46,7 +46,6 @@ agents:
     - tools:
         - {name: TaskUpdate, input: {taskId: '1', status: completed}}
         - {name: SendMessage, input: {type: message, recipient: checker, content: hello.txt is there, summary: The file is there}}
-    - text: I wrote it.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -61,7 +60,6 @@ agents:
     - tools:
         - {name: TaskUpdate, input: {taskId: '2', status: completed}}
         - {name: SendMessage, input: {type: message, recipient: team-lead, content: the file is right, summary: All well}}
-    - text: I checked it.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -97,7 +95,6 @@ async fn check_job(setting: &Setting) {
 /// A teammate that says it is there and answers every shutdown request with yes.
 const WAITER: &str = r#"
   default:
-    - text: Here I am.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -148,7 +145,6 @@ agents:
     - capture:
         why: {from: tool_result, regex: '(Permission denied.*)'}
       tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: '${why}', summary: denied}}]
-    - text: I could not.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -176,7 +172,6 @@ agents:
   bob:
     - tools: [{name: Bash, input: {command: touch by-bob}}]
     - tools: [{name: Bash, input: {command: touch by-bob-too}}]
-    - text: Done.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -241,7 +236,6 @@ agents:
     - tools: [{{name: ExitPlanMode}}]
     - wait_for: {{contains: plan_approval_response}}
 {VANDAL}
-    - text: Done.
     - wait_for: {{contains: shutdown_request}}
     - capture:
         request: {{regex: '"requestId":\s*"(shutdown[^"]+)"'}}
