@@ -1,2 +1,19 @@
-//! pitcrew
-fn main() {}
+//! `pitcrew`: teams of coding agents, from the command line.
+//!
+//! The composition root: reads what the user asked for ([`cli`]) and where ([`context`]), calls the rooms, and shows what
+//! they answered ([`output`], [`failure`]). It decides nothing about teams; that is `team`'s and `runtime`'s.
+
+mod cli;
+mod commands;
+mod context;
+mod crew;
+mod failure;
+mod live;
+mod output;
+mod report;
+mod selection;
+mod showcase;
+
+fn main() -> std::process::ExitCode {
+    cli::start()
+}

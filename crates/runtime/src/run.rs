@@ -41,8 +41,12 @@ pub struct RunOptions {
     pub session_id: String,
     /// How models are opened.
     pub open_model: OpenModel,
-    /// The model of the lead, and of every teammate that names none.
+    /// The model of the lead.
     pub model: String,
+    /// The model of every teammate that names none; the lead's when absent.
+    pub teammate_model: Option<String>,
+    /// What the user adds to the lead's system prompt.
+    pub append_system_prompt: Option<String>,
     /// What tokens cost.
     pub prices: PriceTable,
     /// The merged settings.

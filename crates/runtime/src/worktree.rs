@@ -184,6 +184,12 @@ pub struct Worktrees {
 }
 
 impl Worktrees {
+    /// Where the worktrees of all teams below a root stand: outside every checkout.
+    #[must_use]
+    pub fn folder_below(root: &Path) -> PathBuf {
+        root.join("pitcrew").join("worktrees")
+    }
+
     /// Names a repository by a folder of its checkout, and the folder below which worktrees are made.
     ///
     /// Nothing is touched before the first worktree is made.

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pitcrew_protocol::{ApiError, Limits, Rate, TeamConfig, TeamDeleted, TeamDir, TeamName};
+use pitcrew_protocol::{ApiError, Limits, Member, Rate, TeamConfig, TeamDeleted, TeamDir, TeamName};
 use pitcrew_store::{Backend, Event, JournalEntry, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
@@ -59,6 +59,15 @@ impl Team {
     /// `team_not_found`, or `internal_error` for a config that cannot be read.
     pub async fn config(&self) -> Result<TeamConfig, ApiError> {
         self.ask(self.backend().team(&self.dir)).await
+    }
+
+    /// The member called `name`.
+    ///
+    /// # Errors
+    /// `agent_not_found` with the valid names and a near miss, `team_not_found`.
+    pub async fn member(&self, name: &str) -> Result<Member, ApiError> {
+        let config = self.config().await?;
+        config.member(name).cloned().ok_or_else(|| refusal::unknown_agent(&config, name))
     }
 
     /// Deletes the team; while it has teammates it answers `success: false` and does nothing.

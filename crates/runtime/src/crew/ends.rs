@@ -232,7 +232,7 @@ impl TeamLoop {
 
     /// The worktrees of this run. They stand outside the checkout, below the root.
     pub(super) fn worktrees(&self) -> Worktrees {
-        let folder = self.quarters.root.join("pitcrew").join("worktrees");
+        let folder = Worktrees::folder_below(&self.quarters.root);
         Worktrees::new(&self.quarters.cwd, folder)
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Quarters {
     open_model: OpenModel,
     models: HashMap<String, Arc<dyn Model>>,
     pub(super) model_name: String,
+    pub(super) teammate_model: String,
+    append_system_prompt: Option<Arc<str>>,
     pub(super) prices: Arc<PriceTable>,
     pub(super) has_team_tools: bool,
     pub(super) env: Vec<(String, String)>,
@@ -66,6 +68,8 @@ impl Quarters {
             session_id: options.session_id,
             open_model: options.open_model,
             models: HashMap::new(),
+            teammate_model: options.teammate_model.unwrap_or_else(|| options.model.clone()),
+            append_system_prompt: options.append_system_prompt.map(Arc::from),
             model_name: options.model,
             prices: Arc::new(options.prices),
             has_team_tools: settings.teams_enabled(),
@@ -135,6 +139,9 @@ impl Quarters {
         let instructions = self.instructions(cwd);
         if !instructions.is_empty() {
             parts.push(instructions);
+        }
+        if role == Role::Lead {
+            parts.extend(self.append_system_prompt.clone());
         }
         parts
     }

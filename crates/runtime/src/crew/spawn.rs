@@ -219,7 +219,7 @@ impl TeamLoop {
 
     fn model_of(&self, input: &SpawnInput, definition: &AgentDefinition) -> String {
         let named = input.model.as_ref().or(definition.model.as_ref()).filter(|name| *name != INHERIT);
-        named.unwrap_or(&self.quarters.model_name).clone()
+        named.unwrap_or(&self.quarters.teammate_model).clone()
     }
 
     async fn isolate(&mut self, member: &mut Member) -> Result<(), ToolOutcome> {
@@ -251,7 +251,7 @@ impl TeamLoop {
     ) -> Result<Vec<News>, String> {
         let agent_type = member.agent_type.as_deref().unwrap_or(DEFAULT_TYPE);
         let definition = self.quarters.definitions.get(agent_type).cloned().ok();
-        let model_name = member.model.clone().unwrap_or_else(|| self.quarters.model_name.clone());
+        let model_name = member.model.clone().unwrap_or_else(|| self.quarters.teammate_model.clone());
         let model = self.quarters.model(&model_name).map_err(|error| chain(&error))?;
         let worktree = member.worktree_path.as_ref().map(PathBuf::from);
         let home = member.cwd.as_ref().map_or_else(|| self.quarters.cwd.clone(), PathBuf::from);

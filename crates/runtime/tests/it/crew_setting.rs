@@ -70,6 +70,8 @@ impl Setting {
             mode: PermissionMode::AcceptEdits,
             asks: Asks::Deny,
             limits: RunLimits::default(),
+            teammate_model: None,
+            append_system_prompt: None,
             shutdown_grace: Duration::from_secs(5),
         }
     }

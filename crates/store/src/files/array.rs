@@ -155,6 +155,21 @@ fn span_in(whole: &str, part: &str) -> Option<Range<usize>> {
     (whole.get(span.clone())? == part).then_some(span)
 }
 
+/// An inbox of the entries that stand whole at the beginning of a torn one.
+pub(crate) fn whole(bytes: &[u8]) -> String {
+    let end = std::str::from_utf8(bytes).map_or_else(|error| error.valid_up_to(), str::len);
+    let text = bytes.get(..end).and_then(|bytes| std::str::from_utf8(bytes).ok()).unwrap_or_default();
+    let mut entries = Vec::new();
+    let mut rest = text.split_once('[').map(|(_, rest)| rest);
+    while let Some(from) = rest {
+        let mut values = serde_json::Deserializer::from_str(from).into_iter::<&RawValue>();
+        let Some(Ok(entry)) = values.next() else { break };
+        entries.push(entry.get());
+        rest = from.get(values.byte_offset()..).and_then(|after| after.trim_start().strip_prefix(','));
+    }
+    if entries.is_empty() { "[]".to_owned() } else { format!("[\n  {}\n]", entries.join(",\n  ")) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

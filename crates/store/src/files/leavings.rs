@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use pitcrew_protocol::TaskId;
+use pitcrew_protocol::{AgentName, TaskId, TeamDir};
 
 use super::array;
 use super::backend::{FileBackend, Files};
@@ -39,6 +39,13 @@ pub enum Leaving {
         /// What is wrong with it.
         reason: String,
     },
+    /// A team that was moved to the archive without its tasks.
+    HalfArchived {
+        /// The team.
+        team: TeamDir,
+        /// The folder of its tasks.
+        path: PathBuf,
+    },
 }
 
 impl FileBackend {
@@ -61,13 +68,30 @@ impl FileBackend {
         }
         for path in list(&tasks)? {
             look(&path, &mut found)?;
+            let team = TeamDir::of(name_of(&path));
+            if team.as_str() == name_of(&path)
+                && matches!(files.must_exist(&team), Err(StoreError::NoTeam { .. }))
+                && files.unfinished_archive(&team)?.is_some()
+            {
+                found.push(Leaving::HalfArchived { team, path });
+            }
         }
         found.sort();
         Ok(found)
     }
 
-    /// Puts one of them right: stale locks are broken, unfinished things removed, and a torn file is moved aside in its
-    /// folder, where nothing reads it and nothing of it is lost. Gives its new place. Blocks.
+    /// Whose inboxes there are in a team, members' or not, by the names of the files. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the folder cannot be listed.
+    pub fn inboxes(&self, team: &TeamDir) -> Result<Vec<AgentName>, StoreError> {
+        let inboxes = list(&self.files().paths.inboxes(team))?;
+        Ok(inboxes.iter().filter_map(|path| name_of(path).strip_suffix(".json")).map(AgentName::foreign).collect())
+    }
+
+    /// Puts one of them right: stale locks are broken, unfinished things removed, an archive completed, and a torn file is
+    /// moved aside in its folder, where nothing reads it and nothing of it is lost; of an inbox the whole messages stay.
+    /// Gives its new place. Blocks.
     ///
     /// # Errors
     /// The errors of lock and disk.
@@ -84,6 +108,7 @@ impl FileBackend {
             }
             Leaving::Unfinished { path } => remove_file(path).map(|()| None),
             Leaving::Torn { path, .. } => self.files().move_aside(path).map(Some),
+            Leaving::HalfArchived { team, .. } => self.files().archive_team(team).map(Some),
         }
     }
 }
@@ -98,7 +123,15 @@ impl Files {
         if is_task {
             self.keep_id_taken(path)?;
         }
-        fs::rename(path, &aside).map_err(failed("move aside", path))?;
+        let is_inbox = path.parent().is_some_and(|dir| name_of(dir) == "inboxes");
+        match fs::read(path) {
+            Ok(bytes) if is_inbox => {
+                self.disk.create(&aside, &bytes)?;
+                self.disk.create(path, array::whole(&bytes).as_bytes())?;
+            }
+            Ok(_) => fs::rename(path, &aside).map_err(failed("move aside", path))?,
+            Err(error) => return Err(failed("read", path)(error)),
+        }
         self.disk.force_dir(path.parent().unwrap_or(path))?;
         Ok(aside)
     }

@@ -135,7 +135,7 @@ impl Files {
     }
 
     /// An archive of the team that still lacks the tasks standing under its name.
-    fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
+    pub(crate) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
         if !self.paths.tasks(team).is_dir() || !archive.is_dir() {
             return Ok(None);

@@ -7,6 +7,36 @@ use pitcrew_store::{Backend as _, Leaving};
 use crate::scene::{Scene, age};
 
 #[tokio::test]
+async fn of_a_torn_inbox_the_whole_messages_stay() {
+    let scene = Scene::new().await;
+    for said in ["m1", "m2", "m3"] {
+        scene.send(said).await;
+    }
+    let inbox = scene.path("teams/probe/inboxes/worker.json");
+    let torn = fs::read_to_string(&inbox).unwrap();
+    let torn = &torn[..torn.len() - 30];
+    fs::write(&inbox, torn).unwrap();
+    let found = scene.backend.leavings().unwrap();
+    let aside = scene.backend.mend(&found[0]).unwrap().unwrap();
+    assert_eq!(scene.ids().await, ["m1", "m2"]);
+    assert_eq!(fs::read_to_string(aside).unwrap(), torn);
+    assert_eq!(scene.backend.leavings().unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_team_that_was_archived_without_its_tasks_is_archived_whole() {
+    let scene = Scene::new().await;
+    scene.add_tasks(1).await;
+    let archive = scene.backend.archive_team(&scene.team).await.unwrap();
+    fs::rename(archive.join("tasks"), scene.path("tasks/probe")).unwrap();
+    let found = scene.backend.leavings().unwrap();
+    assert!(matches!(&found[..], [Leaving::HalfArchived { .. }]), "{found:?}");
+    assert_eq!(scene.backend.mend(&found[0]).unwrap(), Some(archive.clone()));
+    assert!(archive.join("tasks/1.json").is_file());
+    assert_eq!(scene.backend.leavings().unwrap(), []);
+}
+
+#[tokio::test]
 async fn everything_left_behind_is_found_and_mended() {
     let scene = Scene::new().await;
     scene.add_tasks(1).await;

@@ -1,0 +1,170 @@
+//! The command line as a whole: the options every command has, the commands, and how one of them is run.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+
+use crate::commands::{
+    broadcast, completions, demo, doctor, inbox, man, member, message, run, send, shutdown, task, team,
+};
+use crate::context::{Context, Surroundings};
+use crate::failure::{Failure, exit_code_table};
+use crate::output::{Form, Output};
+
+/// Run teams of coding agents.
+///
+/// A lead splits a goal into tasks, spawns teammates, and they work in parallel, write to each other, have plans
+/// approved and shut down cleanly. The team lives in plain files below the root, which Claude Code reads and writes too.
+#[derive(Debug, Parser)]
+#[command(name = "pitcrew", version, arg_required_else_help = true, after_help = after_help(), after_long_help = after_help())]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What every command takes.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Everywhere")]
+pub(crate) struct Shared {
+    /// The folder teams live below [default: $CLAUDE_CONFIG_DIR, else ~/.claude]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// Answer with one JSON document on stdout, errors included
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// When to use colour: auto, always or never; NO_COLOR counts too
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", hide_possible_values = true)]
+    pub(crate) color: Color,
+}
+
+/// When output is coloured.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Run(Box<run::Run>),
+    Demo(demo::Demo),
+    #[command(subcommand)]
+    Team(team::Team),
+    #[command(subcommand)]
+    Task(task::Task),
+    #[command(subcommand)]
+    Member(member::Member),
+    Send(send::Send),
+    Broadcast(broadcast::Broadcast),
+    Inbox(inbox::Inbox),
+    Message(message::Message),
+    Shutdown(shutdown::Shutdown),
+    Doctor(doctor::Doctor),
+    Completions(completions::Completions),
+    Man(man::Man),
+}
+
+impl Command {
+    fn run(self, context: &Context) -> Result<(), Failure> {
+        match self {
+            Self::Run(command) => command.run(context),
+            Self::Demo(command) => command.run(context),
+            Self::Team(command) => command.run(context),
+            Self::Task(command) => command.run(context),
+            Self::Member(command) => command.run(context),
+            Self::Send(command) => command.run(context),
+            Self::Broadcast(command) => command.run(context),
+            Self::Inbox(command) => command.run(context),
+            Self::Message(command) => command.run(context),
+            Self::Shutdown(command) => command.run(context),
+            Self::Doctor(command) => command.run(context),
+            Self::Completions(command) => command.run(),
+            Self::Man(command) => command.run(),
+        }
+    }
+}
+
+/// Reads the command line, runs its command, and says how that ended.
+pub(crate) fn start() -> ExitCode {
+    let surroundings = Surroundings::read();
+    let cli = match Cli::try_parse_from(&surroundings.args) {
+        Ok(cli) => cli,
+        Err(error) => return not_understood(&error, &surroundings.args),
+    };
+    let output = Output::new(if cli.shared.json { Form::Json } else { Form::Text }, cli.shared.color.into());
+    let ended = Context::new(surroundings, &cli.shared, output).and_then(|context| cli.command.run(&context));
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            if !failure.is_told() {
+                output.failure(&failure);
+            }
+            failure.exit_code()
+        }
+    }
+}
+
+/// Help and version are answers; everything else is a malformed request, told in the form that was asked for.
+fn not_understood(error: &clap::Error, args: &[OsString]) -> ExitCode {
+    let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
+    if is_answer || !wants_json {
+        // A reader that has gone away is no reason to end differently.
+        let _ = error.print();
+        return if is_answer { ExitCode::SUCCESS } else { Failure::usage("").exit_code() };
+    }
+    let said = error.render().to_string();
+    let failure = Failure::usage(said.trim_start_matches("error: ").trim_end());
+    Output::new(Form::Json, anstream::ColorChoice::Never).failure(&failure);
+    failure.exit_code()
+}
+
+/// The command line as clap knows it, for completions and manual pages.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command()
+}
+
+impl From<Color> for anstream::ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
+}
+
+fn after_help() -> String {
+    format!(
+        "Examples:
+  pitcrew demo                                   watch a scripted team mend a small crate
+  pitcrew run \"make the tests pass\"              run a team on the repository you stand in
+  pitcrew team show                              the team, its members and its tasks
+  pitcrew send bob \"look at parser.rs first\"     write to a teammate while it works
+  pitcrew inbox team-lead --follow               read along
+  pitcrew run --resume myteam                    go on after a crash
+
+Exit codes:
+{}",
+        exit_code_table()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        definition().debug_assert();
+    }
+}

@@ -1,0 +1,206 @@
+//! `pitcrew demo`: a whole team on a small crate, with scripted models and everything else real.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use pitcrew_runtime::run::{Answer, Ask, Asks, Begin, RunEnd, RunLimits};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::mpsc;
+
+use crate::context::Context;
+use crate::crew::{self, Plan};
+use crate::failure::{Failure, FailureKind};
+use crate::live::asking::QUESTIONS_WAITING;
+use crate::live::board::Board;
+use crate::live::signals::Signals;
+use crate::live::tally::Sums;
+use crate::live::watch::{Face, Watched, watch};
+use crate::output::FAINT;
+use crate::report;
+use crate::showcase::{Showcase, Tests};
+
+/// The demo's team.
+const TEAM: &str = "demo";
+
+/// What its lead is told.
+const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass.";
+
+/// Watch a team mend a small crate: the models are scripted, everything else is real
+///
+/// A lead plans tasks with dependencies and spawns three teammates: one works in a git worktree, one has to have a plan
+/// approved, one asks for a permission. They edit, test, commit, write to each other and are shut down. It takes no key,
+/// no network, and less than a minute; it needs git and cargo.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew demo
+  pitcrew demo --dir /tmp/demo        keeps everything there, to look at or to kill
+  pitcrew demo --resume /tmp/demo     goes on after it was killed")]
+pub(crate) struct Demo {
+    /// Where to unpack the demo, and keep it [default: a temporary folder]
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    dir: Option<PathBuf>,
+    /// Go on with a demo that was killed in this folder
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
+    /// Keep the temporary folder
+    #[arg(long)]
+    keep: bool,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+struct Shown {
+    success: bool,
+    /// Always true: no language model is called.
+    scripted: bool,
+    tests_before: Tests,
+    tests_after: Tests,
+    commits: Vec<String>,
+    #[serde(flatten)]
+    sums: Sums,
+    folder: PathBuf,
+    kept: bool,
+    #[serde(skip)]
+    table: String,
+}
+
+impl Demo {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let place = self.place(context)?;
+        let root = context.given_root.clone().unwrap_or_else(|| Showcase::root(place.path()));
+        let context = context.at_root(root);
+        let (shown, ended) = context.at_length(self.play(&context, &place))?;
+        context.output.answer(&shown, Shown::text)?;
+        ended
+    }
+
+    fn place(&self, context: &Context) -> Result<Place, Failure> {
+        match (&self.dir, &self.resume) {
+            (Some(dir), _) => {
+                let dir = context.cwd.join(dir);
+                if std::fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
+                    let said = format!("{} is not empty", dir.display());
+                    return Err(
+                        Failure::new(FailureKind::Conflict, said).hint("--resume goes on with a demo that was killed")
+                    );
+                }
+                Ok(Place::Named(dir))
+            }
+            (None, Some(dir)) => Ok(Place::Named(context.cwd.join(dir))),
+            (None, None) => {
+                let dir = tempfile::Builder::new().prefix("pitcrew-demo-").disable_cleanup(self.keep).tempdir();
+                Ok(Place::Temporary(dir.map_err(Failure::internal)?))
+            }
+        }
+    }
+
+    async fn play(&self, context: &Context, place: &Place) -> Result<(Shown, Result<(), Failure>), Failure> {
+        let signals = Signals::listen()?;
+        let showcase = Showcase::unpack(place.path()).await?;
+        let tests_before = showcase.test().await?;
+        let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
+        let stand_in = tokio::spawn(answer_for_the_user(asked));
+        let handle = crew::start(context, plan(begin(context).await?, &showcase, asks)).await?;
+        let face = if context.has_terminal() { Face::Board(Board::default()) } else { Face::Log };
+        let Watched { outcome, signal, tally } = watch(handle, face, signals, None).await?;
+        stand_in.await.map_err(Failure::internal)?;
+        let tests_after = showcase.test().await?;
+        let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;
+        let ended = report::ended(&outcome, signal).and_then(|()| match is_good {
+            true => Ok(()),
+            false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
+        });
+        let shown = Shown {
+            success: ended.is_ok(),
+            scripted: true,
+            tests_before,
+            tests_after,
+            commits: showcase.commits().await?,
+            sums: tally.sums(),
+            folder: place.path().to_owned(),
+            kept: self.keep || matches!(place, Place::Named(_)),
+            table: report::summary(&outcome),
+        };
+        Ok((shown, ended))
+    }
+}
+
+/// The demo's folder.
+enum Place {
+    /// Removed at the end.
+    Temporary(tempfile::TempDir),
+    /// The user's.
+    Named(PathBuf),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(dir) => dir.path(),
+            Self::Named(dir) => dir,
+        }
+    }
+}
+
+/// A new team, or the one that a killed demo left behind.
+async fn begin(context: &Context) -> Result<Begin, Failure> {
+    let teams = context.teams()?.list().await?;
+    if teams.iter().any(|team| team.name == TEAM) {
+        return Ok(Begin::Resume { team: TEAM.to_owned(), goal: None });
+    }
+    Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
+}
+
+fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>) -> Plan {
+    Plan {
+        begin,
+        cwd: showcase.repository(),
+        model: Some(format!("script:{}", showcase.script().display())),
+        teammate_model: None,
+        settings: Map::new(),
+        mode: None,
+        asks: Asks::Person(asks),
+        limits: RunLimits::default(),
+        append_system_prompt: None,
+    }
+}
+
+/// Answers in the user's place: formatting may be checked, nothing else that is asked for may be done.
+async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) {
+    while let Some(ask) = asked.recv().await {
+        let command = ask.input.get("command").and_then(Value::as_str);
+        let said = match command {
+            Some("cargo fmt --check") => Answer::Allow,
+            Some(_) | None => Answer::Deny { reason: "the demo answers for the user, and says no to this".to_owned() },
+        };
+        // Nobody waits for it any more when the agent was stopped in the meantime.
+        let _ = ask.answer.send(said);
+    }
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        let Tests { passed, failed } = self.tests_before;
+        let mut text = format!(
+            "{FAINT}The model turns were scripted: no language model was called. The files, git, cargo, the mail, the tasks \
+             and the permissions were real.{FAINT:#}\n\n{}\n\nbefore       {failed} of {} tests failed\n",
+            self.table,
+            passed + failed,
+        );
+        let Tests { passed, failed } = self.tests_after;
+        let _ = writeln!(text, "after        {passed} of {} tests pass", passed + failed);
+        let sums = &self.sums;
+        let _ = writeln!(text, "tasks        {} made, {} completed", sums.tasks_made, sums.tasks_completed);
+        let _ = writeln!(text, "messages     {} delivered", sums.messages);
+        let _ = writeln!(text, "plans        {} handed in", sums.plans);
+        let _ =
+            writeln!(text, "permissions  {} asked for, {} refused", sums.permissions_asked, sums.permissions_refused);
+        let _ = writeln!(text, "commits      {}", self.commits.join("\n             "));
+        let _ = writeln!(text, "time         {:.1} s", sums.duration_ms as f64 / 1000.0);
+        if self.kept {
+            let _ = writeln!(text, "kept in      {}", self.folder.display());
+        }
+        text
+    }
+}

@@ -1,0 +1,119 @@
+//! `pitcrew inbox`: reading along; nothing is marked as read.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use futures_util::StreamExt as _;
+use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_store::Change;
+use pitcrew_team::{MessageView, Team};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::output::{FAINT, STRONG, printable};
+use crate::selection::TeamChoice;
+
+/// Show a member's inbox without taking anything out of it
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew inbox                    what the lead was told
+  pitcrew inbox bob --unread
+  pitcrew inbox bob --follow       goes on until Ctrl-C; with --json a JSON line a message")]
+pub(crate) struct Inbox {
+    /// Whose
+    #[arg(default_value = LEAD_NAME)]
+    agent: String,
+    /// Only what is not read yet
+    #[arg(long)]
+    unread: bool,
+    /// Go on showing what arrives
+    #[arg(long, short)]
+    follow: bool,
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    agent: AgentName,
+    messages: Vec<MessageView>,
+    total: usize,
+}
+
+impl Inbox {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        context.briefly(async {
+            let team = self.team.open(context).await?;
+            let agent = team.member(&self.agent).await?.name;
+            if self.follow {
+                return self.follow(context, &team, &agent).await;
+            }
+            let messages = self.entries(&team, &agent).await?;
+            let shown = Shown { agent, total: messages.len(), messages };
+            context.output.answer(&shown, Shown::text)
+        })
+    }
+
+    async fn entries(&self, team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
+        let mail = if self.unread { team.unread(agent).await? } else { team.mail(agent).await? };
+        Ok(mail.into_iter().map(MessageView::from).collect())
+    }
+
+    async fn follow(&self, context: &Context, team: &Team, agent: &AgentName) -> Result<(), Failure> {
+        // Watch first, so that nothing falls between the first look and the first change.
+        let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
+        let inbox = agent.inbox_file();
+        let mut shown = HashSet::new();
+        loop {
+            for entry in self.entries(team, agent).await? {
+                if shown.insert(entry.id.clone()) {
+                    context.output.item(&entry, text)?;
+                }
+            }
+            loop {
+                let change = tokio::select! {
+                    change = changes.next() => change,
+                    interrupted = tokio::signal::ctrl_c() => {
+                        interrupted.map_err(Failure::internal)?;
+                        return Ok(());
+                    }
+                };
+                match change {
+                    Some(Change::Inbox(changed)) if changed == inbox => break,
+                    Some(Change::Unsure) => break,
+                    Some(Change::Inbox(_) | Change::Config | Change::Tasks) => {}
+                    Some(Change::Gone) | None => {
+                        return Err(Failure::new(FailureKind::NotFound, format!("team {} is gone", team.name())));
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        if self.messages.is_empty() {
+            return format!("nothing for {}", self.agent);
+        }
+        self.messages.iter().map(text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn text(message: &MessageView) -> String {
+    let mut text = format!("{STRONG}{}{STRONG:#}", printable(&message.from));
+    if let Some(summary) = &message.summary {
+        let _ = write!(text, ": {}", printable(summary));
+    }
+    let at = message.timestamp.as_deref().unwrap_or("at no known time");
+    let state = if message.read { "read" } else { "unread" };
+    let _ = writeln!(text, "  {FAINT}{} {state} {}{FAINT:#}", printable(at), printable(&message.id.0));
+    if let Some(frame) = message.frame {
+        let _ = writeln!(text, "  [{frame}]");
+    }
+    for line in printable(&message.text).lines() {
+        let _ = writeln!(text, "  {line}");
+    }
+    text
+}

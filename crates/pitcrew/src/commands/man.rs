@@ -1,0 +1,36 @@
+//! `pitcrew man`: manual pages, made from the same definition as the help.
+
+use std::path::{Path, PathBuf};
+
+use crate::cli;
+use crate::failure::Failure;
+use crate::output;
+
+/// Print the manual page, or write one a command into a folder
+///
+/// `pitcrew man | man -l -` shows it; `pitcrew man ~/.local/share/man/man1` installs all pages.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Man {
+    /// The folder to write all pages into, made when it is not there
+    #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl Man {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let mut definition = cli::definition().disable_help_subcommand(true);
+        let Some(dir) = self.dir else {
+            let mut page = Vec::new();
+            clap_mangen::Man::new(definition).render(&mut page).map_err(Failure::internal)?;
+            return output::line(String::from_utf8_lossy(&page).trim_end());
+        };
+        std::fs::create_dir_all(&dir).map_err(|e| not_written(&dir, e))?;
+        definition.build();
+        clap_mangen::generate_to(definition, &dir).map_err(|e| not_written(&dir, e))
+    }
+}
+
+fn not_written(dir: &Path, error: std::io::Error) -> Failure {
+    let said = format!("cannot write manual pages into {}: {error}", dir.display());
+    Failure::internal(said)
+}

@@ -1,0 +1,48 @@
+//! `pitcrew member list`.
+
+use pitcrew_protocol::Member;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+use crate::selection::TeamChoice;
+
+/// List the team's members, the lead first
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+/// The answer: the members as the team's config holds them.
+#[derive(Debug, Serialize)]
+struct Listed {
+    members: Vec<Member>,
+    total: usize,
+}
+
+impl List {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let members = self.team.open(context).await?.config().await?.members;
+        let listed = Listed { total: members.len(), members };
+        context.output.answer(&listed, |listed| table(&listed.members))
+    }
+}
+
+/// The members as a table.
+pub(crate) fn table(members: &[Member]) -> String {
+    let text = |value: &Option<String>| value.clone().filter(|v| !v.is_empty()).unwrap_or_else(|| "-".to_owned());
+    let cells = |member: &Member| {
+        [
+            member.name.to_string(),
+            text(&member.agent_type),
+            text(&member.model),
+            text(&member.mode.clone().or_else(|| member.plan_mode_required.filter(|it| *it).map(|_| "plan".into()))),
+            text(&member.backend_type),
+            text(&member.worktree_path),
+        ]
+    };
+    let rows: Vec<_> = members.iter().map(cells).collect();
+    output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "WORKTREE"], &rows)
+}

@@ -1,0 +1,42 @@
+//! `pitcrew member remove`.
+
+use pitcrew_protocol::AgentName;
+use pitcrew_team::Actor;
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::selection::TeamChoice;
+
+/// Take a member out of the team: its tasks are free again, its unread mail goes back to the senders
+#[derive(Debug, clap::Args)]
+pub(crate) struct Remove {
+    /// The member
+    name: String,
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+impl Remove {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let team = self.team.open(context).await?;
+        let removed = team.remove_member(&Actor::User, &AgentName::foreign(&self.name)).await?;
+        let answer = json!({
+            "success": true,
+            "message": format!("{} is no member of {} any more", self.name, team.name()),
+            "released_tasks": removed.released,
+            "dead_messages": removed.dead,
+        });
+        let tasks: Vec<String> = removed.released.iter().map(|id| format!("#{id}")).collect();
+        context.output.answer(&answer, |_| {
+            let mut text = format!("{} is no member of {} any more", self.name, team.name());
+            if !tasks.is_empty() {
+                text += &format!("\nfree again: {}", tasks.join(" "));
+            }
+            if !removed.dead.is_empty() {
+                text += &format!("\nunread messages returned to their senders: {}", removed.dead.len());
+            }
+            text
+        })
+    }
+}

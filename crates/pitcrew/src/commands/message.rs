@@ -1,0 +1,42 @@
+//! `pitcrew message`.
+
+use std::fmt::Write as _;
+
+use pitcrew_protocol::MessageId;
+use pitcrew_team::MessageTrace;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::printable;
+
+/// Tell what became of a message: persisted, injected, acknowledged or dead, with the times
+#[derive(Debug, clap::Args)]
+pub(crate) struct Message {
+    /// The id that `pitcrew send` told, or `pitcrew inbox` shows
+    id: String,
+}
+
+impl Message {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let trace = context.briefly(async { Ok(context.teams()?.message(&MessageId(self.id)).await?) })?;
+        context.output.answer(&trace, text)
+    }
+}
+
+fn text(trace: &MessageTrace) -> String {
+    let from = trace.from.as_deref().unwrap_or("somebody");
+    let mut text =
+        format!("from {} to {} in team {}\n", printable(from), printable(trace.to.as_str()), printable(&trace.team));
+    let steps = [
+        ("persisted", &trace.persisted_at),
+        ("injected", &trace.injected_at),
+        ("acknowledged", &trace.acknowledged_at),
+    ];
+    for (step, at) in steps {
+        let _ = writeln!(text, "{step:<13} {}", at.as_deref().unwrap_or("-"));
+    }
+    if let Some(dead) = &trace.dead {
+        let _ = writeln!(text, "{:<13} {}: {}", "dead", dead.at, printable(&dead.reason));
+    }
+    text
+}

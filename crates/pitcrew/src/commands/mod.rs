@@ -1,0 +1,15 @@
+//! The commands, one file each.
+
+pub(crate) mod broadcast;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod inbox;
+pub(crate) mod man;
+pub(crate) mod member;
+pub(crate) mod message;
+pub(crate) mod run;
+pub(crate) mod send;
+pub(crate) mod shutdown;
+pub(crate) mod task;
+pub(crate) mod team;

@@ -1,0 +1,231 @@
+//! `pitcrew run`: a whole team on the repository you stand in.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+use pitcrew_runtime::run::{Asks, Begin, RunLimits};
+use serde_json::{Map, Value, json};
+
+use crate::context::Context;
+use crate::crew::{self, Plan};
+use crate::failure::Failure;
+use crate::live::asking::Questions;
+use crate::live::board::Board;
+use crate::live::signals::Signals;
+use crate::live::stream::{self, Stream};
+use crate::live::watch::{Face, Watched, watch};
+use crate::output::{self, Form, printable};
+use crate::report;
+use crate::selection::repository_name;
+
+/// The name of a team whose folder has none.
+const NAMELESS_TEAM: &str = "crew";
+
+/// Run a team on the repository you stand in
+///
+/// The lead works towards GOAL: it plans tasks, spawns teammates, answers them and shuts them down. The first Ctrl-C
+/// asks everyone to stop, the second kills what we own; either way `pitcrew run --resume TEAM` goes on from there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew run \"make the tests pass\" --model anthropic/claude-opus-5-5 --permission-mode acceptEdits
+  pitcrew run \"port it to the new API\" --teammate-model haiku --max-cost-usd 5 --allow 'Bash(cargo test:*)'
+  pitcrew run \"review the diff\" --model openai/qwen3 --output-format stream-json
+  pitcrew run --resume backend")]
+pub(crate) struct Run {
+    /// What the team is to do; with --resume a new instruction for the lead
+    #[arg(required_unless_present = "resume")]
+    goal: Option<String>,
+    /// The team's name; a taken one gets a number [default: the repository's folder]
+    #[arg(long, short = 't', value_name = "TEAM", conflicts_with = "resume")]
+    team: Option<String>,
+    /// Go on with a team that a crash or a stop left behind
+    #[arg(long, value_name = "TEAM")]
+    resume: Option<String>,
+    #[command(flatten)]
+    models: Models,
+    #[command(flatten)]
+    permissions: PermissionArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
+    /// How to answer on stdout [default: text; json with --json]
+    #[arg(long, value_name = "FORMAT")]
+    output_format: Option<OutputFormat>,
+    /// Add our own team events to stream-json
+    #[arg(long)]
+    include_team_events: bool,
+    /// A settings file that counts as given on the command line
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// More instructions for the lead
+    #[arg(long, value_name = "TEXT")]
+    append_system_prompt: Option<String>,
+}
+
+/// Which models the agents run on.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Models")]
+pub(crate) struct Models {
+    /// The lead's: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet, haiku
+    /// [default: the settings', else what the environment offers]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The teammates', when they name none [default: the lead's]
+    #[arg(long, value_name = "MODEL")]
+    teammate_model: Option<String>,
+}
+
+/// What the agents may do.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Permissions")]
+pub(crate) struct PermissionArgs {
+    /// default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
+    #[arg(long, value_name = "MODE")]
+    permission_mode: Option<String>,
+    /// Allow calls by a rule such as 'Bash(cargo test:*)'; may be given several times
+    #[arg(long, alias = "allowedTools", value_name = "RULE")]
+    allow: Vec<String>,
+    /// Forbid calls by a rule; wins over --allow
+    #[arg(long, alias = "disallowedTools", value_name = "RULE")]
+    deny: Vec<String>,
+    /// Answer what would be asked with yes, instead of asking you or, without a terminal, refusing
+    #[arg(long, short)]
+    yes: bool,
+}
+
+/// Where the run ends by itself, in an orderly shutdown.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub(crate) struct LimitArgs {
+    /// Model calls of any one agent
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// Cost of the whole team; models without a price cost nothing
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_cost_usd: Option<f64>,
+    /// Teammates at one time; the lead is told when it wants more
+    #[arg(long, value_name = "N")]
+    max_teammates: Option<u32>,
+}
+
+/// How a run answers on stdout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OutputFormat {
+    /// The lead's last words
+    Text,
+    /// One JSON document: the result event
+    Json,
+    /// Every event as a JSON line, as Claude Code writes them
+    StreamJson,
+}
+
+impl Run {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let format = self.output_format.unwrap_or(match context.output.form() {
+            Form::Text => OutputFormat::Text,
+            Form::Json => OutputFormat::Json,
+        });
+        context.at_length(async {
+            let signals = Signals::listen()?;
+            let (asks, questions) = self.permissions.asks(context, format);
+            let face = self.face(context, format);
+            let handle = crew::start(context, self.plan(context, asks)?).await?;
+            let watched = watch(handle, face, signals, questions).await?;
+            shown(&watched, format)
+        })
+    }
+
+    fn face(&self, context: &Context, format: OutputFormat) -> Face {
+        match format {
+            OutputFormat::StreamJson => Face::Stream(Stream::new(self.include_team_events)),
+            OutputFormat::Text | OutputFormat::Json if context.has_terminal() => Face::Board(Board::default()),
+            OutputFormat::Text | OutputFormat::Json => Face::Log,
+        }
+    }
+
+    fn plan(&self, context: &Context, asks: Asks) -> Result<Plan, Failure> {
+        let begin = match (&self.resume, &self.goal) {
+            (Some(team), goal) => Begin::Resume { team: team.clone(), goal: goal.clone() },
+            (None, goal) => Begin::New {
+                team: self.team.clone().unwrap_or_else(|| team_name(context)),
+                goal: goal.clone().unwrap_or_default(),
+            },
+        };
+        let limits = RunLimits {
+            max_turns: self.limits.max_turns,
+            max_cost_usd: self.limits.max_cost_usd,
+            max_teammates: self.limits.max_teammates,
+        };
+        Ok(Plan {
+            begin,
+            cwd: context.cwd.clone(),
+            model: self.models.model.clone(),
+            teammate_model: self.models.teammate_model.clone(),
+            settings: self.permissions.settings(self.settings.as_deref())?,
+            mode: self.permissions.permission_mode.clone(),
+            asks,
+            limits,
+            append_system_prompt: self.append_system_prompt.clone(),
+        })
+    }
+}
+
+impl PermissionArgs {
+    /// Who answers: always yes, the person at the terminal, or nobody.
+    fn asks(&self, context: &Context, format: OutputFormat) -> (Asks, Option<Questions>) {
+        if self.yes {
+            return (Asks::Allow, None);
+        }
+        if context.has_terminal() && format != OutputFormat::StreamJson {
+            let (asks, questions) = Questions::at_terminal();
+            return (Asks::Person(asks), Some(questions));
+        }
+        (Asks::Deny, None)
+    }
+
+    /// The command line's own layer of settings: the file, and the rules on top of it.
+    fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
+        let mut layer = match file {
+            Some(file) => crew::settings_file(file)?,
+            None => Map::new(),
+        };
+        let permissions = layer.entry("permissions").or_insert_with(|| json!({}));
+        for (list, rules) in [("allow", &self.allow), ("deny", &self.deny)] {
+            let Some(permissions) = permissions.as_object_mut() else { continue };
+            if let Some(list) = permissions.entry(list).or_insert_with(|| json!([])).as_array_mut() {
+                list.extend(rules.iter().map(|rule| json!(rule)));
+            }
+        }
+        Ok(layer)
+    }
+}
+
+/// Shows how the run ended, on stdout in the form asked for, and says with what the process ends.
+fn shown(watched: &Watched, format: OutputFormat) -> Result<(), Failure> {
+    let Watched { outcome, signal, tally, .. } = watched;
+    match format {
+        OutputFormat::Text => {
+            output::remark(&report::summary(outcome));
+            if let Some(text) = report::last_words(outcome) {
+                output::line(&printable(text))?;
+            }
+        }
+        OutputFormat::Json => {
+            let result = serde_json::to_string_pretty(&tally.result(outcome)).map_err(Failure::internal)?;
+            output::line(&result)?;
+        }
+        OutputFormat::StreamJson => stream::print(&tally.result(outcome).into())?,
+    }
+    report::ended(outcome, *signal)
+}
+
+/// The team's name when none is given: the repository's folder.
+fn team_name(context: &Context) -> String {
+    repository_name(&context.cwd).unwrap_or_else(|| NAMELESS_TEAM.to_owned())
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(dollars) if dollars.is_finite() && dollars >= 0.0 => Ok(dollars),
+        Ok(_) | Err(_) => Err("an amount such as 2.50".to_owned()),
+    }
+}

@@ -1,0 +1,35 @@
+//! `pitcrew task claim`.
+
+use pitcrew_protocol::AgentName;
+use pitcrew_team::{Actor, TaskView};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::selection::TeamChoice;
+
+/// Make a member the owner of a task and set it in progress; of any number of claims one wins
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew task claim --as bob        the first task that is free and has no open blockers
+  pitcrew task claim 3 --as bob")]
+pub(crate) struct Claim {
+    /// The task's number [default: the first that is ready]
+    id: Option<String>,
+    /// The member that claims it
+    #[arg(long = "as", value_name = "AGENT")]
+    member: String,
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+impl Claim {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let team = self.team.open(context).await?;
+        let actor = Actor::Member(AgentName::foreign(&self.member));
+        let task = team.claim(&actor, self.id.as_deref()).await?;
+        let owner = self.member;
+        context
+            .output
+            .answer(&TaskView::of(&task), |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))
+    }
+}

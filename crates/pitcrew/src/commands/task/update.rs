@@ -1,0 +1,84 @@
+//! `pitcrew task update`.
+
+use pitcrew_protocol::{StatusChange, TaskUpdateInput};
+use pitcrew_team::{Actor, TaskView, Team};
+use serde_json::{Map, Value, json};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::selection::TeamChoice;
+
+/// Change a task: its status, owner, blockers, texts or free fields
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew task update 3 --status completed
+  pitcrew task update 3 --owner bob --blocked-by 1 --blocked-by 2
+  pitcrew task update 3 --metadata priority=null      removes the field")]
+pub(crate) struct Update {
+    /// The task's number
+    id: String,
+    /// pending, in_progress, completed, or deleted to remove it
+    #[arg(long, value_parser = status)]
+    status: Option<StatusChange>,
+    /// Who is to do it; told at once
+    #[arg(long, value_name = "AGENT")]
+    owner: Option<String>,
+    /// A new title
+    #[arg(long, value_name = "TEXT")]
+    subject: Option<String>,
+    /// A new description
+    #[arg(long, value_name = "TEXT")]
+    description: Option<String>,
+    /// A new title while it is being done
+    #[arg(long, value_name = "TEXT")]
+    active_form: Option<String>,
+    /// A task that must be completed first; may be given several times
+    #[arg(long, value_name = "ID")]
+    blocked_by: Vec<String>,
+    /// A task that has to wait for this one; may be given several times
+    #[arg(long, value_name = "ID")]
+    blocks: Vec<String>,
+    /// A free field, where VALUE is JSON or plain text, and null removes it; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
+    metadata: Vec<(String, Value)>,
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+impl Update {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let team = self.team.open(context).await?;
+        let metadata: Map<String, Value> = self.metadata.into_iter().collect();
+        let input = TaskUpdateInput {
+            task_id: self.id.clone(),
+            subject: self.subject,
+            description: self.description,
+            active_form: self.active_form,
+            status: self.status,
+            add_blocks: self.blocks,
+            add_blocked_by: self.blocked_by,
+            owner: self.owner,
+            metadata: (!metadata.is_empty()).then_some(metadata),
+        };
+        let updated = team.update_task(&Actor::User, input).await?;
+        match self.status {
+            Some(StatusChange::Deleted) => {
+                let gone = json!({"taskId": updated.task_id, "status": "deleted"});
+                context.output.answer(&gone, |_| format!("deleted task #{}", updated.task_id))
+            }
+            Some(StatusChange::To(_)) | None => changed(context, &team, &self.id, &updated.updated_fields).await,
+        }
+    }
+}
+
+async fn changed(context: &Context, team: &Team, id: &str, fields: &[String]) -> Result<(), Failure> {
+    let task = team.task(id).await?;
+    context.output.answer(&TaskView::of(&task), |task| match fields {
+        [] => format!("task #{} was so already", task.task_id),
+        fields => format!("changed {} of task #{}", fields.join(", "), task.task_id),
+    })
+}
+
+fn status(name: &str) -> Result<StatusChange, String> {
+    StatusChange::from_name(name).ok_or_else(|| "one of pending, in_progress, completed, deleted".to_owned())
+}

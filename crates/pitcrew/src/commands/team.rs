@@ -1,0 +1,29 @@
+//! `pitcrew team`: make, list, show and delete teams.
+
+mod create;
+mod delete;
+mod list;
+mod show;
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// Make, list, show and delete teams
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Team {
+    Create(create::Create),
+    List(list::List),
+    Show(show::Show),
+    Delete(delete::Delete),
+}
+
+impl Team {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        match self {
+            Self::Create(command) => context.briefly(command.run(context)),
+            Self::List(command) => context.briefly(command.run(context)),
+            Self::Show(command) => context.briefly(command.run(context)),
+            Self::Delete(command) => context.briefly(command.run(context)),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `pitcrew team create`.
+
+use pitcrew_protocol::TeamCreateInput;
+use pitcrew_team::{CreateTeam, OnTaken};
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// What stands for the model of a lead that nobody has started yet.
+const INHERITED: &str = "inherit";
+
+/// Make a team with a lead and an empty task list
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pitcrew team create backend --description \"fix the build\"")]
+pub(crate) struct Create {
+    /// Its name; lower case letters, digits and dashes make the plainest folder
+    name: String,
+    /// What it is for
+    #[arg(long, short, value_name = "TEXT")]
+    description: Option<String>,
+    /// The role of its lead
+    #[arg(long, value_name = "TYPE")]
+    agent_type: Option<String>,
+    /// The model its lead runs on, for those who read the config
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+}
+
+impl Create {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let input =
+            TeamCreateInput { team_name: self.name, description: self.description, agent_type: self.agent_type };
+        let wanted = CreateTeam {
+            input,
+            cwd: context.cwd.display().to_string(),
+            model: self.model.unwrap_or_else(|| INHERITED.to_owned()),
+            session_id: uuid::Uuid::new_v4().to_string(),
+            on_taken: OnTaken::Refuse,
+        };
+        let (_, created) = context.teams()?.create(wanted).await?;
+        context.output.answer(&created, |made| format!("made team {} in {}", made.team_name, made.team_file_path))
+    }
+}

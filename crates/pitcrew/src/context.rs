@@ -1,0 +1,161 @@
+//! Where a command runs: the root, the working folder, the environment, and the async runtime it needs.
+//!
+//! The only place that reads argv, the environment and the home folder.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::future::Future;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pitcrew_protocol::Limits;
+use pitcrew_runtime::settings::{Paths, Settings};
+use pitcrew_store::{Durability, FileBackend, FileOptions};
+use pitcrew_team::{SystemClock, Teams};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::cli::Shared;
+use crate::failure::{Failure, FailureKind};
+use crate::output::Output;
+
+/// The environment's name for the root.
+const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
+
+/// The machine's policy (API reference, "Claude Code Settings").
+const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
+    "/Library/Application Support/ClaudeCode/managed-settings.json"
+} else {
+    "/etc/claude-code/managed-settings.json"
+};
+
+/// What the process was started with.
+#[derive(Debug)]
+pub(crate) struct Surroundings {
+    /// The command line, the program's name first.
+    pub(crate) args: Vec<OsString>,
+    /// The environment; variables that are not UTF-8 are left out.
+    pub(crate) environment: BTreeMap<String, String>,
+}
+
+impl Surroundings {
+    /// Reads them, once.
+    pub(crate) fn read() -> Self {
+        let utf8 = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
+        Self { args: std::env::args_os().collect(), environment: std::env::vars_os().filter_map(utf8).collect() }
+    }
+
+    fn non_empty(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// Where a command runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Context {
+    /// The folder teams live below, absolute.
+    pub(crate) root: PathBuf,
+    /// The same, when the command line names it.
+    pub(crate) given_root: Option<PathBuf>,
+    /// The working folder.
+    pub(crate) cwd: PathBuf,
+    /// The user's home folder, when it is known.
+    pub(crate) home: Option<PathBuf>,
+    /// The environment.
+    pub(crate) environment: BTreeMap<String, String>,
+    /// Where answers go.
+    pub(crate) output: Output,
+}
+
+impl Context {
+    /// The context of a command with those options.
+    ///
+    /// # Errors
+    /// When there is no working folder, or no root was given and there is no home to have one.
+    pub(crate) fn new(surroundings: Surroundings, shared: &Shared, output: Output) -> Result<Self, Failure> {
+        let cwd = std::env::current_dir()
+            .map_err(|e| Failure::internal(e).hint("the working folder cannot be read; it may have been removed"))?;
+        let home = surroundings.non_empty("HOME").map(PathBuf::from);
+        let root = shared
+            .root
+            .clone()
+            .or_else(|| surroundings.non_empty(ROOT_VARIABLE).map(PathBuf::from))
+            .or_else(|| home.as_ref().map(|home| home.join(".claude")))
+            .ok_or_else(|| {
+                Failure::usage("there is no home folder to keep teams in").hint("give one with --root DIR")
+            })?;
+        let given_root = shared.root.as_ref().map(|root| cwd.join(root));
+        Ok(Self { root: cwd.join(root), given_root, cwd, home, environment: surroundings.environment, output })
+    }
+
+    /// The same context with another root.
+    pub(crate) fn at_root(&self, root: PathBuf) -> Self {
+        Self { root, ..self.clone() }
+    }
+
+    /// The files teams are kept in.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub(crate) fn files(&self, settings: &Settings) -> Result<FileBackend, Failure> {
+        let durability = match settings.pitcrew("durability").map(Value::as_str) {
+            None | Some(Some("disk")) => Durability::Disk,
+            Some(Some("process")) => Durability::Process,
+            Some(_) => return Err(Failure::usage("`pitcrew.durability` in the settings is \"disk\" or \"process\"")),
+        };
+        Ok(FileBackend::open(&self.root, FileOptions { durability, ..FileOptions::default() }))
+    }
+
+    /// All teams below the root, with the limits of the settings.
+    ///
+    /// # Errors
+    /// When the settings cannot be read.
+    pub(crate) fn teams(&self) -> Result<Teams, Failure> {
+        self.teams_with(&self.settings_with(&self.cwd, None)?)
+    }
+
+    /// All teams below the root, with the limits of those settings.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub(crate) fn teams_with(&self, settings: &Settings) -> Result<Teams, Failure> {
+        let limits = match settings.pitcrew("limits") {
+            Some(limits) => Limits::deserialize(limits)
+                .map_err(|e| Failure::usage(format!("`pitcrew.limits` in the settings cannot be used: {e}")))?,
+            None => Limits::default(),
+        };
+        Ok(Teams::new(Arc::new(self.files(settings)?), limits, Arc::new(SystemClock)))
+    }
+
+    /// The settings of a project's folder, with what the command line sets on top.
+    ///
+    /// # Errors
+    /// When a file of them cannot be read.
+    pub(crate) fn settings_with(&self, project: &Path, cli: Option<Value>) -> Result<Settings, Failure> {
+        let paths = Paths {
+            managed: Some(PathBuf::from(MANAGED_SETTINGS)),
+            cli,
+            project: Some(project.to_owned()),
+            root: Some(self.root.clone()),
+        };
+        Settings::load(&paths).map_err(|e| Failure::new(FailureKind::Usage, e))
+    }
+
+    /// Runs a short command: on this thread alone, so that it starts fast.
+    pub(crate) fn briefly<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
+        runtime.block_on(work)
+    }
+
+    /// Runs a command that lives long and does much at once.
+    pub(crate) fn at_length<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::internal)?;
+        runtime.block_on(work)
+    }
+
+    /// Whether somebody can see, and answer, what is asked.
+    pub(crate) fn has_terminal(&self) -> bool {
+        std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    }
+}

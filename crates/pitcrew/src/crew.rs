@@ -1,0 +1,183 @@
+//! What a run is started with: from what the command line says, the settings and the environment to the runtime's options.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitcrew_model::{
+    Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec, ollama_models, open,
+};
+use pitcrew_protocol::LEAD_NAME;
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::run::{Asks, Begin, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime};
+use pitcrew_runtime::settings::Settings;
+use pitcrew_team::Teams;
+use serde_json::{Map, Value};
+
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+
+/// How long agents have to end when they are asked to.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
+
+/// The reference's switch for its team tools.
+const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
+
+/// A run as a command wants it; what is absent comes from the settings and the environment.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Whether a new team is made or an old one goes on.
+    pub(crate) begin: Begin,
+    /// The folder the lead works in.
+    pub(crate) cwd: PathBuf,
+    /// The lead's model.
+    pub(crate) model: Option<String>,
+    /// The teammates', when they name none.
+    pub(crate) teammate_model: Option<String>,
+    /// The command line's own layer of settings.
+    pub(crate) settings: Map<String, Value>,
+    /// The lead's permission mode.
+    pub(crate) mode: Option<String>,
+    /// Who answers when a call needs a permission.
+    pub(crate) asks: Asks,
+    /// Where the run ends by itself.
+    pub(crate) limits: RunLimits,
+    /// More instructions for the lead.
+    pub(crate) append_system_prompt: Option<String>,
+}
+
+/// Starts a run.
+///
+/// # Errors
+/// When the settings, the model or the team cannot be used, or another process runs the team.
+pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Failure> {
+    let settings = context.settings_with(&plan.cwd, Some(cli_layer(context, plan.settings)))?;
+    let endpoints = endpoints(context, &settings);
+    let teams = context.teams_with(&settings)?;
+    let named = match (plan.model, &plan.begin) {
+        (None, Begin::Resume { team, .. }) => lead_model(&teams, team).await?,
+        (named, _) => named,
+    };
+    let model = model_name(named.as_deref(), &settings, &endpoints).await?;
+    let mode = match plan.mode.as_deref() {
+        Some(name) => permission_mode(name)?,
+        None => settings.permissions().default_mode.unwrap_or_default(),
+    };
+    let options = RunOptions {
+        teams,
+        begin: plan.begin,
+        cwd: plan.cwd,
+        root: context.root.clone(),
+        home: context.home.clone(),
+        session_id: uuid::Uuid::new_v4().to_string(),
+        open_model: opener(endpoints),
+        model,
+        teammate_model: plan.teammate_model,
+        prices: prices(&settings)?,
+        settings,
+        mode,
+        asks: plan.asks,
+        limits: plan.limits,
+        shutdown_grace: SHUTDOWN_GRACE,
+        append_system_prompt: plan.append_system_prompt,
+    };
+    Runtime::start(options).await.map_err(not_started)
+}
+
+/// Reads a settings file that was named on the command line.
+///
+/// # Errors
+/// When it cannot be read or is no JSON object.
+pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> {
+    let said = |error: &dyn std::fmt::Display| {
+        Failure::usage(format!("the settings file {} cannot be used: {error}", path.display()))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| said(&e))?;
+    serde_json::from_str(&text).map_err(|e| said(&e))
+}
+
+/// The command line's layer, with the reference's switch when the environment has it.
+fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Value {
+    if matches!(context.environment.get(TEAMS_SWITCH).map(String::as_str), Some("0" | "false")) {
+        let ours = layer.entry("pitcrew").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(ours) = ours {
+            ours.insert("teams".to_owned(), Value::Bool(false));
+        }
+    }
+    Value::Object(layer)
+}
+
+/// Where models are reached: the environment, with the settings' `env` on top.
+fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
+    let env = settings.env();
+    Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned())
+}
+
+/// The model the lead of a team ran on before.
+async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure> {
+    let recorded = teams.open(team).await?.member(LEAD_NAME).await?.model;
+    Ok(recorded.filter(|model| model.parse::<ModelSpec>().is_ok()))
+}
+
+/// The lead's model: what was named, else the settings', else what the environment offers, a local Ollama last.
+async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoints) -> Result<String, Failure> {
+    if let Some(name) = named {
+        let spec: ModelSpec = name.parse().map_err(|e: ModelError| Failure::new(FailureKind::Usage, e))?;
+        return Ok(spec.to_string());
+    }
+    match default_spec(settings.model(), endpoints, None) {
+        Ok(spec) => Ok(spec.to_string()),
+        Err(ModelError::NoModel) => {
+            install_crypto();
+            // A machine without Ollama is the usual case and no error of its own.
+            let local = ollama_models(endpoints).await.ok();
+            let spec = default_spec(None, endpoints, local.as_deref());
+            spec.map(|spec| spec.to_string()).map_err(|e| Failure::new(FailureKind::Usage, e))
+        }
+        Err(error) => Err(Failure::new(FailureKind::Usage, error)),
+    }
+}
+
+/// Opens models by name; all of a run share one pace.
+fn opener(endpoints: Endpoints) -> OpenModel {
+    let (pace, policy) = (Pace::new(), RetryPolicy::default());
+    Arc::new(move |name: &str| -> Result<Arc<dyn Model>, ModelError> {
+        let spec: ModelSpec = name.parse()?;
+        if !matches!(spec, ModelSpec::Script(_)) {
+            install_crypto();
+        }
+        open(&spec, &endpoints, &pace, &policy)
+    })
+}
+
+/// Chooses who encrypts connections; done once, by the first model that needs one.
+fn install_crypto() {
+    // The only error is that it was done before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn prices(settings: &Settings) -> Result<PriceTable, Failure> {
+    let mut prices = PriceTable::list();
+    if let Some(ours) = settings.pitcrew("prices") {
+        prices.override_with(ours).map_err(|e| Failure::new(FailureKind::Usage, e))?;
+    }
+    Ok(prices)
+}
+
+fn permission_mode(name: &str) -> Result<PermissionMode, Failure> {
+    serde_json::from_value(Value::String(name.to_owned())).map_err(|_| {
+        Failure::usage(format!("there is no permission mode {name:?}"))
+            .hint("modes: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions")
+    })
+}
+
+fn not_started(error: RunError) -> Failure {
+    match error {
+        RunError::Team(error) => error.into(),
+        error @ RunError::Held { .. } => Failure::new(FailureKind::Conflict, error)
+            .hint("`pitcrew shutdown TEAM` ends it; `pitcrew inbox --follow` reads along"),
+        error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),
+        error @ (RunError::Model { .. } | RunError::Settings { .. }) => Failure::new(FailureKind::Usage, error),
+        error @ RunError::Store { .. } => Failure::internal(error),
+    }
+}

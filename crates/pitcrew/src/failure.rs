@@ -1,0 +1,240 @@
+//! The error of a command at the edge: what kind it is, its whole chain once, hints, and the exit code it ends with.
+//!
+//! Libraries say what failed in their own types; here each becomes a [`Failure`]. How one is printed is `output`'s.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use pitcrew_protocol::{ApiError, ErrorCode};
+use serde_json::Value;
+
+/// What kind of end a command came to; each kind has one exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    /// The command did its work, and the answer is no.
+    Failed,
+    /// The request itself is malformed.
+    Usage,
+    /// The team, agent, task or message does not exist.
+    NotFound,
+    /// The name is taken, or the thing is not in a state that allows this.
+    Conflict,
+    /// The caller may not do this.
+    Denied,
+    /// Too much, too soon or too many.
+    RateLimit,
+    /// A run ended at a limit its user set.
+    LimitReached,
+    /// Something under us failed.
+    Internal,
+    /// Ctrl-C.
+    Interrupted,
+    /// SIGTERM.
+    Terminated,
+}
+
+impl FailureKind {
+    const ALL: [Self; 10] = [
+        Self::Failed,
+        Self::Usage,
+        Self::NotFound,
+        Self::Conflict,
+        Self::Denied,
+        Self::RateLimit,
+        Self::LimitReached,
+        Self::Internal,
+        Self::Interrupted,
+        Self::Terminated,
+    ];
+
+    /// The exit code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Conflict => 4,
+            Self::Denied => 5,
+            Self::RateLimit => 6,
+            Self::LimitReached => 7,
+            Self::Internal => 70,
+            Self::Interrupted => 130,
+            Self::Terminated => 143,
+        }
+    }
+
+    /// What the exit code says, for the help and the manual.
+    fn meaning(self) -> &'static str {
+        match self {
+            Self::Failed => "failed: the run's lead failed, doctor found something, teammates remain",
+            Self::Usage => "the request is malformed: an option, a name, a text over its limit",
+            Self::NotFound => "no such team, agent, task or message",
+            Self::Conflict => "the name is taken, or the thing's state does not allow it",
+            Self::Denied => "the caller may not do this",
+            Self::RateLimit => "too many or too soon; try later",
+            Self::LimitReached => "a run ended at its --max-turns or --max-cost-usd",
+            Self::Internal => "the disk, the system or pitcrew itself failed; nothing was changed",
+            Self::Interrupted => "stopped by Ctrl-C",
+            Self::Terminated => "stopped by SIGTERM",
+        }
+    }
+
+    /// The code in the envelope for an error that did not come with one.
+    fn error_code(self) -> ErrorCode {
+        match self {
+            Self::Usage => ErrorCode::InvalidRequest,
+            Self::Conflict => ErrorCode::InvalidStatus,
+            Self::Denied => ErrorCode::PermissionDenied,
+            Self::RateLimit | Self::LimitReached => ErrorCode::RateLimit,
+            Self::NotFound => ErrorCode::AgentNotFound,
+            Self::Failed | Self::Internal | Self::Interrupted | Self::Terminated => ErrorCode::InternalError,
+        }
+    }
+
+    fn of(code: ErrorCode) -> Self {
+        match code {
+            ErrorCode::TeamNotFound | ErrorCode::AgentNotFound | ErrorCode::TaskNotFound => Self::NotFound,
+            ErrorCode::TeamAlreadyExists
+            | ErrorCode::AgentAlreadyExists
+            | ErrorCode::InvalidStatus
+            | ErrorCode::CircularDependency => Self::Conflict,
+            ErrorCode::PermissionDenied => Self::Denied,
+            ErrorCode::RateLimit => Self::RateLimit,
+            ErrorCode::InternalError => Self::Internal,
+            ErrorCode::InvalidRequest => Self::Usage,
+        }
+    }
+}
+
+/// The table of exit codes, as the help shows it.
+pub(crate) fn exit_code_table() -> String {
+    let mut table = String::from("  0    done");
+    for kind in FailureKind::ALL {
+        let _ = write!(table, "\n  {:<4} {}", kind.code(), kind.meaning());
+    }
+    table
+}
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    kind: FailureKind,
+    error: Box<dyn Error + Send + Sync>,
+    hints: Vec<String>,
+}
+
+impl Failure {
+    /// A failure of that kind.
+    pub(crate) fn new(kind: FailureKind, error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { kind, error: error.into(), hints: Vec::new() }
+    }
+
+    /// A failure whose answer was shown already: nothing more is said.
+    pub(crate) fn told(kind: FailureKind) -> Self {
+        Self { kind, error: String::new().into(), hints: Vec::new() }
+    }
+
+    /// Whether nothing more is to be said.
+    pub(crate) fn is_told(&self) -> bool {
+        self.error.to_string().is_empty()
+    }
+
+    /// A malformed request.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Usage, message.into())
+    }
+
+    /// Something under us failed.
+    pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self::new(FailureKind::Internal, error)
+    }
+
+    /// The same failure with one more thing the user can do about it.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    /// What the process ends with.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(self.kind.code())
+    }
+
+    /// The error and everything under it, each said once.
+    pub(crate) fn chain(&self) -> String {
+        let mut said = self.error.to_string();
+        let mut under = self.error.source();
+        while let Some(error) = under {
+            let _ = write!(said, ": {error}");
+            under = error.source();
+        }
+        said
+    }
+
+    /// What the user can do about it.
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+
+    /// The envelope of the API.
+    pub(crate) fn envelope(&self) -> ApiError {
+        match self.error.downcast_ref::<ApiError>() {
+            Some(error) => error.clone(),
+            None => ApiError::new(self.kind.error_code(), self.chain()),
+        }
+    }
+}
+
+impl From<ApiError> for Failure {
+    fn from(error: ApiError) -> Self {
+        let hints = hints_in(&error);
+        Self { kind: FailureKind::of(error.code), error: error.into(), hints }
+    }
+}
+
+/// What the details of an API error tell a person to try.
+fn hints_in(error: &ApiError) -> Vec<String> {
+    let mut hints = Vec::new();
+    for (key, value) in &error.details {
+        let names: Vec<&str> = value.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if let Some(of) = key.strip_prefix("available_").or_else(|| key.strip_prefix("valid_")) {
+            let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            hints.push(format!("{}: {shown}", of.replace('_', " ")));
+        }
+    }
+    hints
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_exit_code_is_told_once_and_in_the_manual() {
+        let manual = include_str!("../../../docs/exit-codes.md");
+        for kind in FailureKind::ALL {
+            let row = format!("| {} | {} |", kind.code(), kind.meaning());
+            assert!(manual.contains(&row), "docs/exit-codes.md lacks {row}");
+        }
+        let codes: std::collections::HashSet<u8> = FailureKind::ALL.map(FailureKind::code).into();
+        assert_eq!(codes.len(), FailureKind::ALL.len());
+    }
+
+    #[test]
+    fn the_details_of_an_api_error_become_hints() {
+        let error = ApiError::new(ErrorCode::AgentNotFound, "no agent 'bop'").with("valid_agents", vec!["ann", "bob"]);
+        let failure = Failure::from(error);
+        assert_eq!(failure.hints(), ["agents: ann, bob"]);
+        assert_eq!(failure.kind.code(), 3);
+    }
+
+    #[test]
+    fn a_chain_is_printed_once_and_whole() {
+        let io = std::io::Error::other("disk on fire");
+        let error = pitcrew_store::StoreError::Io { action: "write", path: "/x".into(), source: io };
+        let failure = Failure::internal(error);
+        assert_eq!(failure.chain(), "cannot write /x: disk on fire");
+        assert_eq!(failure.envelope().code, ErrorCode::InternalError);
+    }
+}

@@ -1,0 +1,20 @@
+//! A run as plain lines on stderr, for logs and pipes.
+
+use jiff::Zoned;
+
+use super::view::Remark;
+use crate::output;
+
+/// Writes a remark with the time of day.
+pub(crate) fn write(remark: &Remark) {
+    let time = Zoned::now().strftime("%H:%M:%S");
+    output::remark(&format!("{time} {}", line(remark)));
+}
+
+/// A remark in one line.
+pub(crate) fn line(remark: &Remark) -> String {
+    match &remark.agent {
+        Some(agent) => format!("{agent} {}", remark.text),
+        None => remark.text.clone(),
+    }
+}

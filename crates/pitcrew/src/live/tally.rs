@@ -1,0 +1,171 @@
+//! What a run's last event sums up: turns, time, tokens and cost by model, and what was denied. Pure but for the clock.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use pitcrew_model::Usage;
+use pitcrew_protocol::{EventIds, LEAD_NAME, ResultEvent, RunSummary, StreamUsage};
+use pitcrew_runtime::events::{RunEvent, ToolEnded};
+use pitcrew_runtime::run::{RunEnd, RunOutcome};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+/// The sums of a run so far.
+#[derive(Debug)]
+pub(crate) struct Tally {
+    started: Instant,
+    session_id: String,
+    lead_turns: u64,
+    model_time: Duration,
+    models: BTreeMap<String, (Usage, f64)>,
+    asked: BTreeMap<String, String>,
+    denied: Vec<Value>,
+    sums: Sums,
+}
+
+/// What happened how often.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(crate) struct Sums {
+    /// How long the run took.
+    pub(crate) duration_ms: u64,
+    /// Tasks that were made.
+    pub(crate) tasks_made: u64,
+    /// Tasks that were completed.
+    pub(crate) tasks_completed: u64,
+    /// Messages that entered conversations.
+    pub(crate) messages: u64,
+    /// Plans that were handed in.
+    pub(crate) plans: u64,
+    /// Permissions that were asked for.
+    pub(crate) permissions_asked: u64,
+    /// Permissions that were refused.
+    pub(crate) permissions_refused: u64,
+}
+
+impl Tally {
+    /// Nothing yet.
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            session_id: String::new(),
+            lead_turns: 0,
+            model_time: Duration::ZERO,
+            models: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            denied: Vec::new(),
+            sums: Sums::default(),
+        }
+    }
+
+    /// Takes an event in.
+    pub(crate) fn add(&mut self, event: &RunEvent) {
+        match event {
+            RunEvent::Started(started) => self.session_id.clone_from(&started.session_id),
+            RunEvent::Answered(answered) => {
+                if answered.agent.as_str() == LEAD_NAME {
+                    self.lead_turns += 1;
+                }
+                self.model_time += answered.took;
+                let sums = self.models.entry(answered.model.clone()).or_default();
+                sums.0 += answered.usage;
+                sums.1 += answered.cost_usd.unwrap_or(0.0);
+            }
+            RunEvent::PermissionAsked { call, tool, .. } => {
+                self.sums.permissions_asked += 1;
+                self.asked.insert(call.clone(), tool.clone());
+            }
+            RunEvent::PermissionAnswered { call, refused, .. } => {
+                if let (Some(reason), Some(tool)) = (refused, self.asked.remove(call)) {
+                    self.sums.permissions_refused += 1;
+                    self.denied.push(json!({"tool_name": tool, "tool_use_id": call, "reason": reason}));
+                }
+            }
+            RunEvent::MailDelivered { ids, .. } => self.sums.messages += ids.len() as u64,
+            RunEvent::ToolEnded(ended) if !ended.is_error => self.count(ended),
+            RunEvent::ToolEnded(_)
+            | RunEvent::AgentStarted(_)
+            | RunEvent::AgentChanged { .. }
+            | RunEvent::TextDelta { .. }
+            | RunEvent::ModelWaits { .. }
+            | RunEvent::ToolStarted { .. }
+            | RunEvent::ModeChanged { .. }
+            | RunEvent::ShuttingDown { .. }
+            | RunEvent::Warning { .. } => {}
+        }
+    }
+
+    fn count(&mut self, ended: &ToolEnded) {
+        match ended.tool.as_str() {
+            "TaskCreate" => self.sums.tasks_made += 1,
+            "TaskUpdate" if ended.data.pointer("/statusChange/to") == Some(&json!("completed")) => {
+                self.sums.tasks_completed += 1;
+            }
+            "ExitPlanMode" => self.sums.plans += 1,
+            _ => {}
+        }
+    }
+
+    /// What happened how often so far.
+    pub(crate) fn sums(&self) -> Sums {
+        Sums { duration_ms: millis(self.started.elapsed()), ..self.sums.clone() }
+    }
+
+    /// The last event of the run.
+    pub(crate) fn result(&self, outcome: &RunOutcome) -> ResultEvent {
+        let (subtype, is_error, text) = match &outcome.end {
+            RunEnd::Success { text } => ("success", false, text.clone()),
+            RunEnd::Failed { reason } => ("error_during_execution", true, reason.clone()),
+            RunEnd::Interrupted => ("error_interrupted", true, "stopped by the user".to_owned()),
+            RunEnd::LimitReached { reason, text } => {
+                let subtype = if reason.contains("turn") { "error_max_turns" } else { "error_max_cost" };
+                (subtype, true, text.clone().unwrap_or_else(|| reason.clone()))
+            }
+        };
+        let ids = EventIds {
+            session_id: self.session_id.clone(),
+            uuid: uuid::Uuid::new_v4().to_string(),
+            parent_tool_use_id: None,
+        };
+        let summary = RunSummary {
+            subtype: subtype.to_owned(),
+            is_error,
+            duration_ms: millis(self.started.elapsed()),
+            duration_api_ms: millis(self.model_time),
+            num_turns: self.lead_turns,
+            result: text,
+            total_cost_usd: outcome.cost_usd(),
+            usage: stream_usage(&outcome.usage()),
+            model_usage: self
+                .models
+                .iter()
+                .map(|(model, sums)| (model.clone(), model_usage(sums)))
+                .collect::<Map<_, _>>(),
+            permission_denials: self.denied.clone(),
+        };
+        ResultEvent::new(ids, summary)
+    }
+}
+
+fn model_usage((usage, cost_usd): &(Usage, f64)) -> Value {
+    json!({
+        "inputTokens": usage.input_tokens,
+        "outputTokens": usage.output_tokens,
+        "cacheReadInputTokens": usage.cache_read_input_tokens,
+        "cacheCreationInputTokens": usage.cache_creation_input_tokens,
+        "costUSD": cost_usd,
+    })
+}
+
+/// Tokens as the stream writes them.
+pub(crate) fn stream_usage(usage: &Usage) -> StreamUsage {
+    StreamUsage::new(
+        usage.input_tokens,
+        usage.cache_creation_input_tokens,
+        usage.cache_read_input_tokens,
+        usage.output_tokens,
+    )
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,318 @@
+//! What every agent of a run does now, and what of each event is worth a line to a person. Pure.
+
+use std::fmt::Write as _;
+
+use pitcrew_model::{Block, Usage};
+use pitcrew_protocol::{AgentName, Color};
+use pitcrew_runtime::agent::Status;
+use pitcrew_runtime::events::{Answered, RunEvent};
+use serde_json::Value;
+
+use crate::output::first_line;
+
+/// The widest description of what an agent does now.
+const DOING_CHARS: usize = 60;
+
+/// The widest line of what an agent said.
+const SAID_CHARS: usize = 160;
+
+/// A run as far as it was told.
+#[derive(Debug, Default)]
+pub(crate) struct View {
+    agents: Vec<AgentView>,
+}
+
+/// One agent.
+#[derive(Debug)]
+pub(crate) struct AgentView {
+    /// Its name.
+    pub(crate) name: AgentName,
+    /// Its color; the lead has none.
+    pub(crate) color: Option<Color>,
+    /// Its state.
+    pub(crate) status: Status,
+    /// The tool it runs, or what it waits for.
+    doing: Option<String>,
+    usage: Usage,
+    cost_usd: f64,
+    has_price: bool,
+}
+
+/// Something worth a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Remark {
+    /// Who it is about; the run itself when absent.
+    pub(crate) agent: Option<AgentName>,
+    /// What.
+    pub(crate) text: String,
+}
+
+impl View {
+    /// The agents, in the order of their start.
+    pub(crate) fn agents(&self) -> &[AgentView] {
+        &self.agents
+    }
+
+    /// Takes an event in, and says what of it is worth a line.
+    pub(crate) fn apply(&mut self, event: &RunEvent) -> Vec<Remark> {
+        match event {
+            RunEvent::Started(started) => {
+                self.start(AgentName::lead(), None);
+                let verb = if started.resumed { "goes on" } else { "starts" };
+                vec![Remark::of_run(format!("team {} {verb} on {}", started.team, started.model))]
+            }
+            RunEvent::AgentStarted(started) => {
+                let color = started.color.as_deref().and_then(named);
+                self.start(started.agent.clone(), color);
+                let place = if started.parent_call.is_some() { "as a subagent" } else { "as a teammate" };
+                let agent_type = started.agent_type.as_deref().unwrap_or("agent");
+                let text = format!("joins {place} ({agent_type}, {}, mode {})", started.model, started.mode);
+                vec![Remark::of(&started.agent, text)]
+            }
+            RunEvent::AgentChanged { agent, status, detail } => self.changed(agent, *status, detail.as_deref()),
+            RunEvent::TextDelta { agent, .. } => {
+                self.does(agent, Some("writes".to_owned()));
+                Vec::new()
+            }
+            RunEvent::ModelWaits { agent, reason, delay } => {
+                let text = format!("waits {:.0} s for the model: {reason}", delay.as_secs_f64().ceil());
+                self.does(agent, Some(text.clone()));
+                vec![Remark::of(agent, text)]
+            }
+            RunEvent::Answered(answered) => self.answered(answered),
+            RunEvent::ToolStarted { agent, tool, input, .. } => {
+                let call = brief(tool, input);
+                self.does(agent, Some(call.clone()));
+                vec![Remark::of(agent, call)]
+            }
+            RunEvent::ToolEnded(ended) => {
+                self.does(&ended.agent, None);
+                let failed = ended.is_error.then(|| {
+                    Remark::of(&ended.agent, format!("{} failed: {}", ended.tool, first_line(&ended.text, SAID_CHARS)))
+                });
+                failed.into_iter().collect()
+            }
+            RunEvent::MailDelivered { agent, from, .. } => {
+                vec![Remark::of(agent, format!("reads mail from {}", counted(from)))]
+            }
+            RunEvent::PermissionAsked { agent, tool, .. } => {
+                self.does(agent, Some(format!("asks for leave to call {tool}")));
+                vec![Remark::of(agent, format!("asks for leave to call {tool}"))]
+            }
+            RunEvent::PermissionAnswered { agent, refused, .. } => {
+                self.does(agent, None);
+                let text = match refused {
+                    Some(reason) => format!("was refused: {}", first_line(reason, SAID_CHARS)),
+                    None => "was allowed".to_owned(),
+                };
+                vec![Remark::of(agent, text)]
+            }
+            RunEvent::ModeChanged { agent, mode } => vec![Remark::of(agent, format!("is in mode {mode} now"))],
+            RunEvent::ShuttingDown { reason } => vec![Remark::of_run(format!("shutting down: {reason}"))],
+            RunEvent::Warning { text } => vec![Remark::of_run(format!("warning: {}", first_line(text, SAID_CHARS)))],
+        }
+    }
+
+    fn start(&mut self, name: AgentName, color: Option<Color>) {
+        self.agents.retain(|agent| agent.name != name);
+        self.agents.push(AgentView {
+            name,
+            color,
+            status: Status::Pending,
+            doing: None,
+            usage: Usage::default(),
+            cost_usd: 0.0,
+            has_price: true,
+        });
+    }
+
+    fn changed(&mut self, name: &AgentName, status: Status, detail: Option<&str>) -> Vec<Remark> {
+        let Some(agent) = self.agent(name) else { return Vec::new() };
+        let is_news = agent.status != status && status != Status::Active;
+        agent.status = status;
+        agent.doing = None;
+        if !is_news {
+            return Vec::new();
+        }
+        let mut text = format!("is {}", status.as_str().replace('_', " "));
+        if let Some(detail) = detail {
+            let _ = write!(text, ": {}", first_line(detail, SAID_CHARS));
+        }
+        vec![Remark::of(name, text)]
+    }
+
+    fn answered(&mut self, answered: &Answered) -> Vec<Remark> {
+        if let Some(agent) = self.agent(&answered.agent) {
+            agent.doing = None;
+            agent.usage += answered.usage;
+            agent.cost_usd += answered.cost_usd.unwrap_or(0.0);
+            agent.has_price = answered.cost_usd.is_some();
+        }
+        let said = answered.blocks.iter().filter_map(|block| match block {
+            Block::Text { text, .. } if !text.trim().is_empty() => {
+                Some(Remark::of(&answered.agent, format!("says: {}", first_line(text.trim(), SAID_CHARS))))
+            }
+            Block::Text { .. }
+            | Block::Thinking { .. }
+            | Block::RedactedThinking { .. }
+            | Block::ToolUse { .. }
+            | Block::ToolResult { .. }
+            | Block::Image { .. }
+            | Block::Other(_) => None,
+        });
+        said.collect()
+    }
+
+    fn does(&mut self, name: &AgentName, doing: Option<String>) {
+        if let Some(agent) = self.agent(name) {
+            agent.doing = doing;
+        }
+    }
+
+    fn agent(&mut self, name: &AgentName) -> Option<&mut AgentView> {
+        self.agents.iter_mut().find(|agent| agent.name == *name)
+    }
+}
+
+impl AgentView {
+    /// State, current tool, tokens and cost, in one line without the name.
+    pub(crate) fn line(&self) -> String {
+        let doing = match (&self.doing, self.status) {
+            (Some(doing), _) => first_line(doing, DOING_CHARS),
+            (None, Status::Active) => "thinks".to_owned(),
+            (None, status) => status.as_str().replace('_', " "),
+        };
+        let mut line = format!("{doing:<30}");
+        let tokens = self.usage.context_tokens();
+        if tokens > 0 {
+            let _ = write!(line, "  {} tokens", short(tokens));
+            if self.has_price {
+                let _ = write!(line, "  ${:.2}", self.cost_usd);
+            }
+        }
+        line.trim_end().to_owned()
+    }
+}
+
+impl Remark {
+    fn of(agent: &AgentName, text: String) -> Self {
+        Self { agent: Some(agent.clone()), text }
+    }
+
+    fn of_run(text: String) -> Self {
+        Self { agent: None, text }
+    }
+}
+
+/// A call in one line: the tool, and of its input what tells most.
+pub(crate) fn brief(tool: &str, input: &Value) -> String {
+    const TELLING: [&str; 10] =
+        ["command", "file_path", "pattern", "recipient", "to", "name", "subject", "taskId", "team_name", "request_id"];
+    let told = TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str));
+    match told {
+        Some(text) => format!("{tool}({})", first_line(text, DOING_CHARS)),
+        None => tool.to_owned(),
+    }
+}
+
+/// Names with how often each stands there, in the order of their first.
+fn counted(names: &[String]) -> String {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(known, _)| known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let shown = counts.iter().map(|(name, count)| match count {
+        1 => (*name).to_owned(),
+        count => format!("{name} ({count})"),
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+fn named(color: &str) -> Option<Color> {
+    Color::ALL.into_iter().find(|known| known.as_str() == color)
+}
+
+/// A count in at most four characters and a unit.
+pub(crate) fn short(count: u64) -> String {
+    match count {
+        0..1_000 => count.to_string(),
+        1_000..1_000_000 => format!("{}.{}k", count / 1_000, count % 1_000 / 100),
+        _ => format!("{}.{}M", count / 1_000_000, count % 1_000_000 / 100_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pitcrew_model::StopReason;
+    use serde_json::json;
+
+    use super::*;
+
+    fn name(name: &str) -> AgentName {
+        AgentName::new(name).unwrap()
+    }
+
+    fn tool(agent: &str, input: Value) -> RunEvent {
+        RunEvent::ToolStarted { agent: name(agent), call: "c1".into(), tool: "Bash".into(), input }
+    }
+
+    fn view() -> View {
+        let mut view = View::default();
+        view.start(name("bob"), Some(Color::Blue));
+        view
+    }
+
+    #[test]
+    fn an_agents_line_says_what_it_does_now() {
+        let mut view = view();
+        let _ = view.apply(&tool("bob", json!({"command": "cargo test --offline\nls"})));
+        assert_eq!(view.agents()[0].line(), "Bash(cargo test --offline)");
+        let status = Status::AwaitingPlanApproval;
+        let _ = view.apply(&RunEvent::AgentChanged { agent: name("bob"), status, detail: None });
+        assert_eq!(view.agents()[0].line(), "awaiting plan approval");
+    }
+
+    #[test]
+    fn tokens_and_cost_add_up() {
+        let mut view = view();
+        for _ in 0..2 {
+            let usage = Usage { input_tokens: 1_000, output_tokens: 100, ..Usage::default() };
+            let _ = view.apply(&RunEvent::Answered(Answered {
+                agent: name("bob"),
+                parent_call: None,
+                message_id: "m".into(),
+                model: "x".into(),
+                blocks: vec![],
+                stop: StopReason::EndTurn,
+                usage,
+                cost_usd: Some(0.25),
+                took: Duration::ZERO,
+            }));
+        }
+        assert_eq!(view.agents()[0].line(), "pending                         2.2k tokens  $0.50");
+    }
+
+    #[test]
+    fn mail_is_told_with_its_senders() {
+        let from = ["ann", "bob", "ann"].map(str::to_owned).to_vec();
+        let remarks = view().apply(&RunEvent::MailDelivered { agent: name("bob"), from, ids: vec![] });
+        assert_eq!(remarks[0].text, "reads mail from ann (2), bob");
+    }
+
+    #[test]
+    fn a_text_of_a_model_cannot_steer_the_terminal() {
+        assert_eq!(brief("Bash", &json!({"command": "ls \u{1b}[2J"})), "Bash(ls \u{fffd}[2J)");
+    }
+
+    #[test]
+    fn counts_are_short() {
+        for (count, text) in [(0, "0"), (999, "999"), (1_250, "1.2k"), (2_345_678, "2.3M")] {
+            assert_eq!(short(count), text);
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! What a command shows: text for people or one JSON document, on stdout; errors as the envelope or as text with hints.
+//!
+//! Everything printed goes through here, so that no text from a file can steer the terminal and a closed pipe is no error.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// The style of a heading, a name or an id.
+pub(crate) const STRONG: Style = Style::new().bold();
+/// The style of what matters less.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+const HINT: Style = AnsiColor::Cyan.on_default();
+
+/// In which form a command answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// For people.
+    Text,
+    /// One JSON document in the API's shapes.
+    Json,
+}
+
+/// Where a command's answer goes, and in which form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    form: Form,
+}
+
+impl Output {
+    /// Output in that form; `color` decides for the whole process.
+    pub(crate) fn new(form: Form, color: anstream::ColorChoice) -> Self {
+        color.write_global();
+        Self { form }
+    }
+
+    /// The form.
+    pub(crate) fn form(self) -> Form {
+        self.form
+    }
+
+    /// Shows an answer: `value` as JSON, or what `text` makes of it.
+    pub(crate) fn answer<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+        match self.form {
+            Form::Json => line(&serde_json::to_string_pretty(value).map_err(Failure::internal)?),
+            Form::Text => line(text(value).trim_end()),
+        }
+    }
+
+    /// Shows one item of an answer that goes on: a JSON line, or what `text` makes of it.
+    pub(crate) fn item<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
+        match self.form {
+            Form::Json => line(&serde_json::to_string(value).map_err(Failure::internal)?),
+            Form::Text => line(text(value).trim_end()),
+        }
+    }
+
+    /// Tells why a command failed: the envelope on stdout, or text on stderr.
+    pub(crate) fn failure(self, failure: &Failure) {
+        // There is nowhere left to tell that telling failed.
+        let _ = match self.form {
+            Form::Json => serde_json::to_string_pretty(&failure.envelope())
+                .map_err(io::Error::other)
+                .and_then(|text| writeln!(anstream::stdout().lock(), "{text}")),
+            Form::Text => error_text(failure),
+        };
+    }
+}
+
+fn error_text(failure: &Failure) -> io::Result<()> {
+    let mut err = anstream::stderr().lock();
+    writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&failure.chain()))?;
+    for hint in failure.hints() {
+        writeln!(err, "{HINT}hint:{HINT:#} {}", printable(hint))?;
+    }
+    Ok(())
+}
+
+/// Writes one line, or several, to stdout. A reader that has gone away ends the command quietly.
+pub(crate) fn line(text: &str) -> Result<(), Failure> {
+    let mut out = anstream::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Writes a remark to stderr; nothing depends on its arriving.
+pub(crate) fn remark(text: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{}", printable(text));
+}
+
+/// The text with everything taken out that could steer a terminal: control characters but line breaks and tabs, and the
+/// marks that turn the direction of writing.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| {
+        (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect())
+}
+
+/// The first line of a text, cut to `width` characters.
+pub(crate) fn first_line(text: &str, width: usize) -> String {
+    let line = text.lines().next().unwrap_or_default();
+    let line = printable(line);
+    if line.chars().count() <= width {
+        return line.into_owned();
+    }
+    let kept: String = line.chars().take(width.saturating_sub(1)).collect();
+    format!("{}…", kept.trim_end())
+}
+
+/// Rows in columns as wide as their widest cell, under a heading; the last column is not padded.
+pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(comfy_table::presets::NOTHING);
+    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    table.set_header(heading);
+    for row in rows {
+        table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    let lines = table.to_string();
+    lines.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_from_a_file_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\x1b[2Jb\u{202e}c\r"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
+        assert!(matches!(printable("plain\n\ttext"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_table_is_as_wide_as_its_cells() {
+        let rows = [["1".to_owned(), "Fix it".to_owned()], ["10".to_owned(), "Test".to_owned()]];
+        assert_eq!(table(["ID", "SUBJECT"], &rows), "ID  SUBJECT\n1   Fix it\n10  Test");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_on_a_character() {
+        assert_eq!(first_line("äöü and more\nnext", 4), "äöü…");
+    }
+}

@@ -1,0 +1,84 @@
+//! The end of a run, for people: what each agent did, what was kept, and with what the process ends.
+
+use std::fmt::Write as _;
+
+use pitcrew_runtime::run::{AgentSummary, RunEnd, RunOutcome};
+
+use crate::failure::{Failure, FailureKind};
+use crate::live::signals::EndSignal;
+use crate::live::view::short;
+use crate::output::{self, first_line, printable};
+
+/// The widest reason in the table.
+const REASON_CHARS: usize = 50;
+
+/// What every agent did, in a table, with what needs to be known besides.
+pub(crate) fn summary(outcome: &RunOutcome) -> String {
+    let cells = |agent: &AgentSummary| cells(agent, !outcome.unpriced.contains(&agent.model));
+    let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
+    let mut text = output::table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
+    for kept in &outcome.kept {
+        let place = kept.path.display().to_string();
+        let _ =
+            write!(text, "\nkept {}'s worktree {} on {}: {}", kept.agent, printable(&place), kept.branch, kept.reason);
+    }
+    if !outcome.unpriced.is_empty() {
+        let _ = write!(
+            text,
+            "\nwithout a price, and so not in the cost: {}",
+            outcome.unpriced.iter().map(|model| short_model(model)).collect::<Vec<_>>().join(", ")
+        );
+    }
+    if !outcome.team_deleted {
+        let _ = write!(text, "\nthe team is still there: pitcrew run --resume {}", outcome.team);
+    }
+    text
+}
+
+fn cells(agent: &AgentSummary, has_price: bool) -> [String; 7] {
+    let end = agent.state.as_str().replace('_', " ");
+    let reason = agent.reason.as_deref().map(|reason| format!(": {}", first_line(reason, REASON_CHARS)));
+    [
+        agent.name.to_string(),
+        short_model(&agent.model).to_owned(),
+        format!("{end}{}", reason.unwrap_or_default()),
+        agent.turns.to_string(),
+        agent.tool_calls.to_string(),
+        short(agent.usage.context_tokens()),
+        if has_price { format!("${:.2}", agent.cost_usd) } else { "-".to_owned() },
+    ]
+}
+
+/// A model's name without the folders of a script.
+fn short_model(model: &str) -> &str {
+    match model.strip_prefix("script:") {
+        Some(file) => file.rsplit('/').next().unwrap_or(file),
+        None => model,
+    }
+}
+
+/// The lead's last words.
+pub(crate) fn last_words(outcome: &RunOutcome) -> Option<&str> {
+    match &outcome.end {
+        RunEnd::Success { text } => Some(text),
+        RunEnd::LimitReached { text, .. } => text.as_deref(),
+        RunEnd::Failed { .. } | RunEnd::Interrupted => None,
+    }
+}
+
+/// With what the process ends.
+///
+/// # Errors
+/// Unless the lead said its last word.
+pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>) -> Result<(), Failure> {
+    let resume = format!("pitcrew run --resume {}", outcome.team);
+    match (&outcome.end, signal) {
+        (RunEnd::Success { .. }, None) => Ok(()),
+        (RunEnd::Failed { reason }, _) => Err(Failure::new(FailureKind::Failed, reason.clone())),
+        (RunEnd::LimitReached { reason, .. }, _) => Err(Failure::new(FailureKind::LimitReached, reason.clone())),
+        (RunEnd::Success { .. } | RunEnd::Interrupted, Some(signal)) => {
+            Err(Failure::new(signal.failure(), "the run was stopped").hint(resume))
+        }
+        (RunEnd::Interrupted, None) => Err(Failure::new(FailureKind::Interrupted, "the run was stopped").hint(resume)),
+    }
+}

@@ -1,0 +1,149 @@
+//! The repository of the demo: a small crate whose tests fail, unpacked from this binary into a git repository.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pitcrew_runtime::process::{Job, Stream};
+use serde::Serialize;
+use tokio::process::Command;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::{Failure, FailureKind};
+
+/// What is unpacked, by its path below the demo's folder.
+const FILES: [(&str, &str); 11] = [
+    ("script.yaml", include_str!("../demo/script.yaml")),
+    ("repository/.claude/settings.json", include_str!("../demo/crate/settings.json")),
+    ("repository/.gitignore", include_str!("../demo/crate/gitignore")),
+    ("repository/CLAUDE.md", include_str!("../demo/crate/CLAUDE.md")),
+    ("repository/Cargo.toml", include_str!("../demo/crate/Cargo.toml")),
+    ("repository/src/lib.rs", include_str!("../demo/crate/src/lib.rs")),
+    ("repository/src/slug.rs", include_str!("../demo/crate/src/slug.rs")),
+    ("repository/src/stats.rs", include_str!("../demo/crate/src/stats.rs")),
+    ("repository/src/wrap.rs", include_str!("../demo/crate/src/wrap.rs")),
+    ("repository/tests/slug.rs", include_str!("../demo/crate/tests/slug.rs")),
+    ("repository/tests/stats.rs", include_str!("../demo/crate/tests/stats.rs")),
+];
+
+/// The last file: once it is there, all of them are.
+const LAST_FILE: (&str, &str) = ("repository/tests/wrap.rs", include_str!("../demo/crate/tests/wrap.rs"));
+
+/// How long one command may take; the slowest compiles a crate of 80 lines.
+const COMMAND_TIME: Duration = Duration::from_secs(120);
+
+/// How long a command that is stopped has to end.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The demo's folder.
+#[derive(Debug)]
+pub(crate) struct Showcase {
+    folder: PathBuf,
+}
+
+/// How the tests of the crate went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Tests {
+    /// How many passed.
+    pub(crate) passed: u32,
+    /// How many failed.
+    pub(crate) failed: u32,
+}
+
+impl Showcase {
+    /// Unpacks the demo into a folder, if it is not there yet, and commits it.
+    ///
+    /// # Errors
+    /// When git or cargo cannot be run, or the folder cannot be written.
+    pub(crate) async fn unpack(folder: &Path) -> Result<Self, Failure> {
+        let showcase = Self { folder: folder.to_owned() };
+        if showcase.is_committed().await {
+            return Ok(showcase);
+        }
+        for (path, text) in FILES.iter().chain([&LAST_FILE]) {
+            let path = folder.join(path);
+            let written =
+                path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+            written.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
+        }
+        for args in [
+            &["init", "--quiet", "--initial-branch=main"][..],
+            &["config", "user.name", "pitcrew demo"],
+            &["config", "user.email", "demo@pitcrew.invalid"],
+            &["config", "commit.gpgsign", "false"],
+            &["add", "--all"],
+            &["commit", "--quiet", "--message", "texttools, with three faults"],
+        ] {
+            let (is_good, said) = showcase.command("git", args).await?;
+            if !is_good {
+                return Err(Failure::new(FailureKind::Failed, format!("git {} failed: {said}", args.join(" "))));
+            }
+        }
+        Ok(showcase)
+    }
+
+    /// The git repository.
+    pub(crate) fn repository(&self) -> PathBuf {
+        self.folder.join("repository")
+    }
+
+    /// What the models say.
+    pub(crate) fn script(&self) -> PathBuf {
+        self.folder.join("script.yaml")
+    }
+
+    /// The root of the demo's team, unless another is named.
+    pub(crate) fn root(folder: &Path) -> PathBuf {
+        folder.join("root")
+    }
+
+    /// Runs the crate's tests.
+    ///
+    /// # Errors
+    /// When cargo cannot be run, or the crate does not compile.
+    pub(crate) async fn test(&self) -> Result<Tests, Failure> {
+        let (_, said) = self.command("cargo", &["test", "--offline", "--no-fail-fast"]).await?;
+        let count = |what: &str| said.lines().filter(|line| line.starts_with("test ") && line.ends_with(what)).count();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let tests = Tests { passed: number(count("... ok")), failed: number(count("... FAILED")) };
+        if tests.passed + tests.failed == 0 {
+            return Err(Failure::new(FailureKind::Failed, format!("the demo's crate cannot be tested: {said}")));
+        }
+        Ok(tests)
+    }
+
+    /// The commits of the repository, one a line, the newest first.
+    ///
+    /// # Errors
+    /// When git cannot be run.
+    pub(crate) async fn commits(&self) -> Result<Vec<String>, Failure> {
+        let (_, said) = self.command("git", &["log", "--format=%h %s"]).await?;
+        Ok(said.lines().map(str::to_owned).collect())
+    }
+
+    async fn is_committed(&self) -> bool {
+        let asked = self.command("git", &["rev-parse", "--quiet", "--verify", "HEAD"]).await;
+        self.folder.join(LAST_FILE.0).is_file() && asked.is_ok_and(|(is_good, _)| is_good)
+    }
+
+    async fn command(&self, program: &str, args: &[&str]) -> Result<(bool, String), Failure> {
+        let not_run = |e: std::io::Error| {
+            Failure::new(FailureKind::Failed, format!("cannot run {program}: {e}"))
+                .hint("the demo needs git and cargo on the PATH")
+        };
+        let mut command = Command::new(program);
+        command.args(args).current_dir(self.repository()).env("CARGO_TARGET_DIR", "target").env("LC_ALL", "C");
+        let job = Job::spawn(&mut command).map_err(not_run)?;
+        let mut said = (Vec::new(), Vec::new());
+        let sink = |stream: Stream, bytes: &[u8]| match stream {
+            Stream::Stdout => said.0.extend_from_slice(bytes),
+            Stream::Stderr => said.1.extend_from_slice(bytes),
+        };
+        let deadline = Some(Instant::now() + COMMAND_TIME);
+        let ended = job.run(deadline, GRACE, &CancellationToken::new(), sink).await.map_err(not_run)?;
+        let is_good = ended.ending.exit_code() == Some(0);
+        let (stdout, stderr) = said;
+        let text = if is_good || stderr.is_empty() || !stdout.is_empty() { stdout } else { stderr };
+        Ok((is_good, String::from_utf8_lossy(&text).into_owned()))
+    }
+}

@@ -1,0 +1,250 @@
+//! Bad input: each case has its envelope and its exit code, in both forms, and changes nothing on disk.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::room::Room;
+
+/// Runs the request twice, for people and as JSON, and checks code, envelope and that the files are as they were.
+fn check(room: &Room, args: &[&str], code: i32, error: &str) -> Value {
+    let before = room.tree();
+    let text = room.run(args);
+    assert_eq!(text.code, code, "{args:?}: {text:?}");
+    assert!(text.stderr.contains("error: "), "{args:?}: {text:?}");
+    assert_eq!(text.stdout, "", "{args:?}");
+    let mut with_json = vec!["--json"];
+    with_json.extend(args);
+    let json = room.run(&with_json);
+    assert_eq!(json.code, code, "{args:?}: {json:?}");
+    assert_eq!(json.stderr, "", "{args:?}");
+    let envelope: Value = serde_json::from_str(&json.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {json:?}"));
+    assert_eq!(envelope["success"], false, "{args:?}");
+    assert_eq!(envelope["error"], error, "{args:?}: {envelope}");
+    assert!(envelope["message"].as_str().is_some_and(|message| !message.is_empty()), "{args:?}: {envelope}");
+    assert!(room.tree() == before, "{args:?} changed something on disk");
+    envelope
+}
+
+#[test]
+fn an_unknown_team_is_told_with_those_there_are() {
+    let room = Room::with_crew();
+    for args in [
+        &["team", "show", "crwe"][..],
+        &["team", "delete", "crwe"],
+        &["send", "--team", "crwe", "bob", "hi"],
+        &["broadcast", "--team", "crwe", "hi"],
+        &["inbox", "--team", "crwe"],
+        &["task", "list", "--team", "crwe"],
+        &["member", "list", "--team", "crwe"],
+        &["shutdown", "crwe"],
+    ] {
+        let envelope = check(&room, args, 3, "team_not_found");
+        assert_eq!(envelope["details"]["available_teams"][0], "crew", "{args:?}");
+        assert_eq!(envelope["details"]["did_you_mean"], "crew", "{args:?}");
+    }
+}
+
+#[test]
+fn without_any_team_a_command_says_how_to_make_one() {
+    check(&Room::new(), &["team", "show"], 3, "team_not_found");
+}
+
+#[test]
+fn an_unknown_agent_is_told_with_the_members_and_makes_no_inbox() {
+    let room = Room::with_crew();
+    room.ok(&["task", "create", "Fix it"]);
+    for args in [
+        &["send", "bop", "hi"][..],
+        &["inbox", "bop"],
+        &["member", "remove", "bop"],
+        &["member", "mode", "bop", "plan"],
+        &["task", "update", "1", "--owner", "bop"],
+        &["task", "claim", "1", "--as", "bop"],
+    ] {
+        let envelope = check(&room, args, 3, "agent_not_found");
+        assert_eq!(envelope["details"]["did_you_mean"], "bob", "{args:?}");
+    }
+}
+
+#[test]
+fn an_unknown_task_is_refused() {
+    let room = Room::with_crew();
+    room.ok(&["task", "create", "Fix it"]);
+    for args in [
+        &["task", "get", "99"][..],
+        &["task", "get", "../1"],
+        &["task", "update", "99", "--status", "completed"],
+        &["task", "update", "1", "--blocked-by", "99"],
+        &["task", "claim", "99", "--as", "bob"],
+    ] {
+        check(&room, args, 3, "task_not_found");
+    }
+}
+
+#[test]
+fn names_that_no_path_can_carry_are_refused() {
+    let room = Room::with_crew();
+    let long = "x".repeat(300);
+    for name in ["..", "", long.as_str(), "a\nb", "a\u{7f}b", "😀"] {
+        check(&room, &["team", "create", name], 2, "invalid_request");
+        check(&room, &["send", "bob", "hi", "--from", name], 2, "invalid_request");
+    }
+}
+
+#[test]
+fn emoji_that_fall_on_one_folder_are_refused() {
+    let room = Room::new();
+    room.ok(&["team", "create", "crew😀"]);
+    check(&room, &["team", "create", "crew🚀"], 4, "team_already_exists");
+    check(&room, &["team", "create", "crew--"], 4, "team_already_exists");
+    check(&room, &["team", "show", "crew🚀"], 3, "team_not_found");
+}
+
+#[test]
+fn texts_over_their_limits_are_refused() {
+    let room = Room::with_crew();
+    let text = |chars: usize| "ä".repeat(chars);
+    check(&room, &["send", "bob", &text(10_001)], 2, "invalid_request");
+    check(&room, &["send", "bob", ""], 2, "invalid_request");
+    check(&room, &["broadcast", &text(10_001)], 2, "invalid_request");
+    check(&room, &["send", "bob", "hi", "--summary", &text(101)], 2, "invalid_request");
+    check(&room, &["task", "create", &text(201)], 2, "invalid_request");
+    check(&room, &["task", "create", "Fix it", &text(5_001)], 2, "invalid_request");
+    room.ok(&["send", "bob", &text(10_000), "--summary", &text(100)]);
+}
+
+#[test]
+fn circles_of_tasks_are_refused() {
+    let room = Room::with_crew();
+    for subject in ["one", "two", "three"] {
+        room.ok(&["task", "create", subject]);
+    }
+    room.ok(&["task", "update", "2", "--blocked-by", "1"]);
+    room.ok(&["task", "update", "3", "--blocked-by", "2"]);
+    check(&room, &["task", "update", "1", "--blocked-by", "3"], 4, "circular_dependency");
+    check(&room, &["task", "update", "1", "--blocked-by", "1"], 4, "circular_dependency");
+    check(&room, &["task", "update", "3", "--blocks", "1"], 4, "circular_dependency");
+}
+
+#[test]
+fn a_second_broadcast_comes_too_soon() {
+    let room = Room::with_crew();
+    room.ok(&["broadcast", "first"]);
+    check(&room, &["broadcast", "second"], 6, "rate_limit");
+}
+
+#[test]
+fn a_config_that_is_not_json_is_told_and_left_alone() {
+    let room = Room::with_crew();
+    for text in ["", "not json", "{\"name\": \"crew\", \"members\": [", "[]", "{\"name\": 5, \"members\": []}"] {
+        fs::write(room.root().join("teams/crew/config.json"), text).unwrap();
+        for args in [&["team", "show", "crew"][..], &["send", "bob", "hi"], &["member", "mode", "bob", "plan"]] {
+            check(&room, args, 70, "internal_error");
+        }
+    }
+}
+
+#[test]
+fn half_a_megabyte_of_inbox_cut_in_the_middle_is_told_and_left_alone() {
+    let room = Room::with_crew();
+    let inbox = room.root().join("teams/crew/inboxes/bob.json");
+    room.ok(&["send", "bob", "the first of many"]);
+    let one: Vec<Value> = serde_json::from_slice(&fs::read(&inbox).unwrap()).unwrap();
+    let many = serde_json::to_string_pretty(&vec![one[0].clone(); 4_000]).unwrap();
+    assert!(many.len() > 600_000);
+    fs::write(&inbox, &many[..512 * 1024]).unwrap();
+    let envelope = check(&room, &["send", "bob", "hi"], 70, "internal_error");
+    assert!(envelope["message"].as_str().unwrap().contains("bob.json"), "{envelope}");
+    check(&room, &["inbox", "bob"], 70, "internal_error");
+}
+
+#[test]
+fn settings_that_cannot_be_used_are_told() {
+    let room = Room::with_crew();
+    for text in ["{", "{\"pitcrew\": {\"durability\": \"perhaps\"}}", "{\"pitcrew\": {\"limits\": {\"agents\": -1}}}"] {
+        fs::write(room.root().join("settings.json"), text).unwrap();
+        check(&room, &["team", "list"], 2, "invalid_request");
+    }
+}
+
+/// A file system of its own at a folder, until it is dropped.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    /// Mounts a small tmpfs; `None`, said loudly, where that is not allowed.
+    fn small(at: &'a Path, bytes: usize) -> Option<Self> {
+        let mounted =
+            Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]).arg(at).status();
+        if mounted.is_ok_and(|status| status.success()) {
+            return Some(Self(at));
+        }
+        eprintln!("SKIPPED: this user may not mount a file system, so a full disk and a read-only root are not tested");
+        None
+    }
+
+    fn make_read_only(&self) {
+        assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(self.0).status().unwrap().success());
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        Command::new("umount").arg("-l").arg(self.0).status().unwrap();
+    }
+}
+
+#[test]
+fn a_read_only_root_is_told() {
+    let room = Room::with_crew();
+    let root = room.root();
+    let copied = room.tree();
+    let Some(mounted) = Mounted::small(&root, 4 << 20) else { return };
+    for (path, content) in copied {
+        match content {
+            None => fs::create_dir_all(root.join(path)).unwrap(),
+            Some(content) => {
+                fs::create_dir_all(root.join(&path).parent().unwrap()).unwrap();
+                fs::write(root.join(path), content).unwrap();
+            }
+        }
+    }
+    mounted.make_read_only();
+    room.ok(&["team", "show"]);
+    room.ok(&["inbox", "bob"]);
+    check(&room, &["send", "bob", "hi"], 70, "internal_error");
+    check(&room, &["team", "create", "other"], 70, "internal_error");
+    check(&room, &["task", "create", "Fix it"], 70, "internal_error");
+    check(&room, &["team", "delete", "crew"], 70, "internal_error");
+}
+
+/// Takes what room is left on the disk.
+fn fill(path: &Path) {
+    let mut file = fs::File::create(path).unwrap();
+    for size in [4096, 1] {
+        while file.write_all(&vec![b'x'; size]).is_ok() {}
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_loses_nothing() {
+    let room = Room::new();
+    let root = room.root();
+    let Some(_mounted) = Mounted::small(&root, 256 * 1024) else { return };
+    room.ok(&["team", "create", "crew"]);
+    let text = "x".repeat(9_000);
+    let mut sent = 0;
+    while room.run(&["send", "team-lead", &text]).code == 0 {
+        sent += 1;
+        assert!(sent < 100, "the disk never fills");
+    }
+    assert!(sent > 2, "nothing fits on the disk");
+    fill(&root.join("filler"));
+    check(&room, &["send", "team-lead", &text], 70, "internal_error");
+    check(&room, &["team", "create", "other"], 70, "internal_error");
+    let inbox = room.json(&["inbox"]);
+    assert_eq!(inbox["total"], sent);
+}

@@ -1,0 +1,133 @@
+//! The demo: a whole team of scripted models on a real crate, whole and killed.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::room::Room;
+
+fn folder(room: &Room) -> PathBuf {
+    room.work().join("demo")
+}
+
+/// The journal of the demo's team, alive or archived.
+fn journal(folder: &Path) -> Vec<Value> {
+    let alive = folder.join("root/teams/demo/pitcrew/journal.ndjson");
+    let archived = || {
+        let archive = std::fs::read_dir(folder.join("root/pitcrew/archive")).ok()?;
+        Some(archive.flatten().next()?.path().join("team/pitcrew/journal.ndjson"))
+    };
+    let path = if alive.exists() { Some(alive) } else { archived() };
+    let text = path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn count(journal: &[Value], event: &str) -> usize {
+    journal.iter().filter(|entry| entry["event"] == event).count()
+}
+
+/// Nothing may enter a conversation twice, whoever was killed when.
+fn check_delivered_once(folder: &Path) {
+    let archive = std::fs::read_dir(folder.join("root/pitcrew/archive")).unwrap().flatten().next().unwrap().path();
+    let mut seen = std::collections::HashSet::new();
+    for entry in journal(folder).iter().filter(|entry| entry["event"] == "message_persisted") {
+        assert!(seen.insert(entry["id"].to_string()), "{entry} was persisted twice");
+    }
+    for name in ["team-lead", "bob", "wanda", "cleo"] {
+        let inbox = std::fs::read_to_string(archive.join(format!("team/inboxes/{name}.json"))).unwrap();
+        let inbox: Vec<Value> = serde_json::from_str(&inbox).unwrap();
+        let unread: Vec<_> = inbox.iter().filter(|message| message["read"] == false).collect();
+        assert!(unread.is_empty(), "{name} has not read {unread:?}");
+    }
+}
+
+#[test]
+fn the_demo_mends_its_crate_and_cleans_up() {
+    let room = Room::new();
+    let shown = room.json(&["demo", "--dir", "demo"]);
+    assert_eq!(shown["success"], true, "{shown:#}");
+    assert_eq!(shown["scripted"], true);
+    assert_eq!(shown["tests_before"], serde_json::json!({"passed": 3, "failed": 5}));
+    assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
+    assert_eq!(shown["tasks_completed"], 4);
+    assert_eq!(shown["plans"], 1);
+    assert_eq!(shown["permissions_asked"], 1);
+    assert_eq!(shown["permissions_refused"], 0);
+    let root = folder(&room).join("root");
+    assert!(!root.join("teams/demo").exists() && !root.join("tasks/demo").exists(), "the team is still there");
+    assert_eq!(std::fs::read_dir(root.join("pitcrew/worktrees")).map_or(0, Iterator::count), 0, "a worktree is left");
+    assert!(room.tree().is_empty(), "the demo touched the user's own root");
+    assert!(!folder(&room).join("repository/src/too-early.rs").exists(), "plan mode let something through");
+    check_delivered_once(&folder(&room));
+}
+
+#[test]
+fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
+    let room = Room::new();
+    let ran = Room::ok(&room, &["demo"]);
+    assert!(ran.stdout.starts_with("The model turns were scripted: no language model was called."), "{}", ran.stdout);
+    assert!(ran.stdout.contains("after        8 of 8 tests pass"), "{}", ran.stdout);
+    assert_eq!(std::fs::read_dir(room.temporary()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_folder_with_something_in_it_is_not_unpacked_into() {
+    let room = Room::new();
+    std::fs::create_dir(folder(&room)).unwrap();
+    std::fs::write(folder(&room).join("mine"), "precious").unwrap();
+    assert_eq!(room.run(&["demo", "--dir", "demo"]).code, 4);
+    assert_eq!(std::fs::read_dir(folder(&room)).unwrap().count(), 1);
+}
+
+/// Starts the demo, kills it once its journal has that many entries, and goes on with it.
+fn check_resumed(entries: usize) {
+    let room = Room::new();
+    let folder = folder(&room);
+    let mut demo = room.command(&["demo", "--dir", "demo"]);
+    let mut demo = demo.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    while journal(&folder).len() < entries && demo.try_wait().unwrap().is_none() {
+        assert!(started.elapsed() < Duration::from_secs(120), "the demo stands still");
+        std::thread::yield_now();
+    }
+    demo.kill().unwrap();
+    demo.wait().unwrap();
+    let root = folder.join("root").display().to_string();
+    let mut resumed = room.command(&["--root", &root, "run", "--resume", "demo"]);
+    let resumed = resumed.current_dir(folder.join("repository")).output().unwrap();
+    let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
+    let log = String::from_utf8_lossy(&resumed.stderr).into_owned();
+    assert!(resumed.status.success(), "killed after {entries}: {log}");
+    assert_eq!(said.trim(), "slug, wrap and stats are mended, and the whole suite passes.", "killed after {entries}");
+    assert!(!folder.join("root/teams/demo").exists(), "killed after {entries}: the team is still there");
+    let journal = journal(&folder);
+    assert_eq!(count(&journal, "team_deleted"), 1, "killed after {entries}");
+    let made = journal.iter().filter(|entry| entry["event"] == "task_changed" && entry["change"] == "created").count();
+    assert_eq!(made, 4, "killed after {entries}: tasks were made twice or lost");
+    check_delivered_once(&folder);
+    let shown = room.json(&["demo", "--resume", "demo"]);
+    assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}), "killed after {entries}");
+}
+
+#[test]
+fn a_demo_that_is_killed_early_goes_on_to_the_same_end() {
+    for entries in [1, 5, 11, 18] {
+        check_resumed(entries);
+    }
+}
+
+#[test]
+fn a_demo_that_is_killed_in_the_middle_goes_on_to_the_same_end() {
+    for entries in [25, 40, 57] {
+        check_resumed(entries);
+    }
+}
+
+#[test]
+fn a_demo_that_is_killed_late_goes_on_to_the_same_end() {
+    for entries in [80, 105, 130] {
+        check_resumed(entries);
+    }
+}

@@ -1,0 +1,95 @@
+//! `pitcrew doctor`.
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use insta::assert_snapshot;
+
+use crate::room::Room;
+
+fn age(path: &Path) {
+    fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(120)).unwrap();
+}
+
+#[test]
+fn a_sound_root_is_well() {
+    assert_snapshot!(Room::with_crew().transcript(&[&["doctor"]]), @r#"
+    $ pitcrew doctor
+    all is well
+    "#);
+}
+
+#[test]
+fn what_crashes_left_behind_is_found_and_mended() {
+    let room = Room::with_crew();
+    room.ok(&["send", "bob", "the first"]);
+    room.ok(&["send", "bob", "the second"]);
+    let inboxes = room.root().join("teams/crew/inboxes");
+    for lock in ["ann.json.lock", "team-lead.json.lock"] {
+        fs::create_dir(inboxes.join(lock)).unwrap();
+        age(&inboxes.join(lock));
+    }
+    fs::write(inboxes.join(".pitcrew-4711.tmp"), "half a fi").unwrap();
+    age(&inboxes.join(".pitcrew-4711.tmp"));
+    let whole = fs::read_to_string(inboxes.join("bob.json")).unwrap();
+    fs::write(inboxes.join("bob.json"), &whole[..whole.len() - 40]).unwrap();
+    fs::write(room.root().join("tasks/crew/1.json"), "{\"id\":").unwrap();
+    let before = room.tree();
+    let found = room.transcript(&[&["doctor"]]);
+    assert!(room.tree() == before, "looking changed something");
+    assert_snapshot!(found, @r#"
+    $ pitcrew doctor
+    stale lock [root]/teams/crew/inboxes/ann.json.lock
+    stale lock [root]/teams/crew/inboxes/team-lead.json.lock
+    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32
+    5 found, 5 left
+    [exit 1]
+    "#);
+    assert_snapshot!(room.transcript(&[&["doctor", "--repair"], &["doctor"]]), @r#"
+    $ pitcrew doctor --repair
+    stale lock [root]/teams/crew/inboxes/ann.json.lock -> removed
+    stale lock [root]/teams/crew/inboxes/team-lead.json.lock -> removed
+    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp -> removed
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 -> moved to [root]/tasks/crew/1.json.torn-[uuid]
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 -> moved to [root]/teams/crew/inboxes/bob.json.torn-[uuid]
+    5 found, 0 left
+    $ pitcrew doctor
+    all is well
+    "#);
+    assert_eq!(room.json(&["inbox", "bob"])["total"], 1);
+}
+
+#[test]
+fn dead_members_and_their_mail_are_found_and_let_go() {
+    let room = Room::new();
+    room.killed_run();
+    room.ok(&["send", "bob", "are you there?"]);
+    let found = room.json(&["doctor"]);
+    assert_eq!(found["findings"][0]["kind"], "dead_member", "{found:#}");
+    assert_eq!(room.run(&["doctor"]).code, 1);
+    let mended = room.json(&["doctor", "--repair"]);
+    assert_eq!(mended["left"], 0, "{mended:#}");
+    assert_eq!(room.ok(&["doctor"]).stdout, "all is well\n");
+    assert_eq!(room.json(&["member", "list"])["total"], 1);
+}
+
+#[test]
+fn a_team_of_another_client_has_no_dead_members() {
+    let room = Room::new();
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
+    crate::room::copy(&recorded, &room.root());
+    room.ok(&["doctor"]);
+}
+
+#[test]
+fn a_torn_config_is_left_to_a_person() {
+    let room = Room::with_crew();
+    fs::write(room.root().join("teams/crew/config.json"), "{").unwrap();
+    let report = room.json(&["doctor", "--repair"]);
+    assert_eq!(report["findings"][0]["kind"], "torn");
+    assert_eq!(report["left"], 1);
+    assert_eq!(room.run(&["doctor", "--repair"]).code, 1);
+}

@@ -1,0 +1,135 @@
+//! The help, the completions and the manual pages.
+
+use insta::assert_snapshot;
+
+use crate::room::Room;
+
+#[test]
+fn the_help_shows_commands_examples_and_exit_codes() {
+    assert_snapshot!(Room::new().transcript(&[&["--help"]]), @r#"
+    $ pitcrew --help
+    Run teams of coding agents.
+
+    A lead splits a goal into tasks, spawns teammates, and they work in parallel, write to each other,
+    have plans approved and shut down cleanly. The team lives in plain files below the root, which
+    Claude Code reads and writes too.
+
+    Usage: pitcrew [OPTIONS] <COMMAND>
+
+    Commands:
+      run          Run a team on the repository you stand in
+      demo         Watch a team mend a small crate: the models are scripted, everything else is real
+      team         Make, list, show and delete teams
+      task         Make, list, show, change and claim tasks
+      member       List and remove members, and change a member's permission mode
+      send         Write to a member of a team; it arrives while the member works
+      broadcast    Write to every member of a team; at most once in 5 seconds
+      inbox        Show a member's inbox without taking anything out of it
+      message      Tell what became of a message: persisted, injected, acknowledged or dead, with the
+                   times
+      shutdown     Ask the process that runs a team to shut it down, and wait for its end
+      doctor       Look for what crashes left behind: stale locks, torn files, dead members, their
+                   unread mail and worktrees
+      completions  Print completions for a shell
+      man          Print the manual page, or write one a command into a folder
+      help         Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Everywhere:
+          --root <DIR>
+              The folder teams live below [default: $CLAUDE_CONFIG_DIR, else ~/.claude]
+
+          --json
+              Answer with one JSON document on stdout, errors included
+
+          --color <WHEN>
+              When to use colour: auto, always or never; NO_COLOR counts too
+              
+              [default: auto]
+
+    Examples:
+      pitcrew demo                                   watch a scripted team mend a small crate
+      pitcrew run "make the tests pass"              run a team on the repository you stand in
+      pitcrew team show                              the team, its members and its tasks
+      pitcrew send bob "look at parser.rs first"     write to a teammate while it works
+      pitcrew inbox team-lead --follow               read along
+      pitcrew run --resume myteam                    go on after a crash
+
+    Exit codes:
+      0    done
+      1    failed: the run's lead failed, doctor found something, teammates remain
+      2    the request is malformed: an option, a name, a text over its limit
+      3    no such team, agent, task or message
+      4    the name is taken, or the thing's state does not allow it
+      5    the caller may not do this
+      6    too many or too soon; try later
+      7    a run ended at its --max-turns or --max-cost-usd
+      70   the disk, the system or pitcrew itself failed; nothing was changed
+      130  stopped by Ctrl-C
+      143  stopped by SIGTERM
+    "#);
+}
+
+#[test]
+fn the_help_of_a_command_shows_how_it_is_used() {
+    assert_snapshot!(Room::new().transcript(&[&["send", "--help"]]), @r#"
+    $ pitcrew send --help
+    Write to a member of a team; it arrives while the member works
+
+    Usage: pitcrew send [OPTIONS] <RECIPIENT> <TEXT>
+
+    Arguments:
+      <RECIPIENT>  Who gets it
+      <TEXT>       The text; - reads it from stdin
+
+    Options:
+      -s, --summary <TEXT>  A preview of 5 to 10 words
+          --from <NAME>     What the writer is called; never a member's name [default: operator]
+      -t, --team <TEAM>     The team [default: the only one, else the one named after the repository's
+                            folder]
+      -h, --help            Print help
+
+    Everywhere:
+          --root <DIR>    The folder teams live below [default: $CLAUDE_CONFIG_DIR, else ~/.claude]
+          --json          Answer with one JSON document on stdout, errors included
+          --color <WHEN>  When to use colour: auto, always or never; NO_COLOR counts too [default: auto]
+
+    Examples:
+      pitcrew send bob "look at parser.rs first"
+      git diff | pitcrew send --team backend reviewer - --summary "my changes"
+    "#);
+}
+
+#[test]
+fn completions_exist_for_the_usual_shells() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = Room::new().ok(&["completions", shell]).stdout;
+        assert!(script.contains("broadcast"), "{shell}");
+    }
+}
+
+#[test]
+fn manual_pages_are_printed_and_installed_one_a_command() {
+    let room = Room::new();
+    assert!(room.ok(&["man"]).stdout.contains(".TH pitcrew 1"));
+    room.ok(&["man", "man1"]);
+    for page in ["pitcrew.1", "pitcrew-send.1", "pitcrew-team-create.1"] {
+        assert!(room.work().join("man1").join(page).is_file(), "{page}");
+    }
+}
+
+#[test]
+fn what_is_not_understood_is_a_malformed_request_in_the_form_asked_for() {
+    let room = Room::new();
+    assert_eq!(room.run(&["send"]).code, 2);
+    let answer = room.json(&["send"]);
+    assert_eq!(answer["success"], false);
+    assert_eq!(answer["error"], "invalid_request");
+    assert_eq!(room.run(&["--json", "send"]).stderr, "");
+}

@@ -1,0 +1,16 @@
+//! The binary as its users meet it: what they type, what they see, what is on disk afterwards.
+
+#![cfg(test)]
+
+mod bad_input;
+mod demo;
+mod doctor;
+mod help;
+mod lock_oracle;
+mod members;
+mod messages;
+mod recordings;
+mod room;
+mod run;
+mod tasks;
+mod teams;

@@ -1,0 +1,49 @@
+//! `pitcrew member`.
+
+use insta::assert_snapshot;
+
+use crate::room::Room;
+
+#[test]
+fn members_are_listed_and_changed_and_removed() {
+    let room = Room::with_crew();
+    room.ok(&["task", "create", "Fix it"]);
+    room.ok(&["task", "update", "1", "--owner", "bob", "--status", "in_progress"]);
+    let seen = room.transcript(&[
+        &["member", "list"],
+        &["member", "mode", "ann", "acceptEdits"],
+        &["member", "mode", "ann", "whatever"],
+        &["member", "remove", "bob"],
+        &["member", "remove", "bob"],
+        &["member", "list"],
+        &["task", "list"],
+    ]);
+    assert_snapshot!(seen, @r#"
+    $ pitcrew member list
+    MEMBER     TYPE             MODEL    MODE  RUNS IN     WORKTREE
+    team-lead  team-lead        inherit  -     -           -
+    ann        general-purpose  haiku    -     in-process  -
+    bob        general-purpose  haiku    -     in-process  -
+    $ pitcrew member mode ann acceptEdits
+    ann is in mode acceptEdits now
+    $ pitcrew member mode ann whatever
+    error: there is no permission mode 'whatever'; there are: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions
+    hint: modes: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions
+    [exit 2]
+    $ pitcrew member remove bob
+    bob is no member of crew any more
+    free again: #1
+    unread messages returned to their senders: 1
+    $ pitcrew member remove bob
+    error: Agent 'bob' is not in team 'crew'
+    hint: agents: team-lead, ann
+    [exit 3]
+    $ pitcrew member list
+    MEMBER     TYPE             MODEL    MODE         RUNS IN     WORKTREE
+    team-lead  team-lead        inherit  -            -           -
+    ann        general-purpose  haiku    acceptEdits  in-process  -
+    $ pitcrew task list
+    TASK  STATUS   OWNER  SUBJECT  WAITS FOR
+    #1    pending  -      Fix it
+    "#);
+}

@@ -1,0 +1,123 @@
+//! Teams that the reference client left behind, in both dialects: listed, shown, read, and written to with every foreign
+//! field kept.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::room::{Room, copy};
+
+fn recorded(path: &str) -> Room {
+    let room = Room::new();
+    copy(&fixtures().join(path), &room.root());
+    room
+}
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures")
+}
+
+/// Sends into a recorded team and checks that everything that was there before is there still, to the byte.
+fn check_send(path: &str, dir: &str, agent: &str) {
+    let room = recorded(path);
+    let before = room.tree();
+    let inbox = PathBuf::from(format!("teams/{dir}/inboxes/{agent}.json"));
+    let there: Vec<Value> = serde_json::from_slice(before[&inbox].as_deref().unwrap()).unwrap();
+    room.ok(&["send", "--team", dir, agent, "a word from outside", "--summary", "a word"]);
+    let mut now: Vec<Value> = serde_json::from_value(room.json_file(inbox.to_str().unwrap())).unwrap();
+    let ours = now.pop().unwrap();
+    assert_eq!(ours["text"], "a word from outside");
+    // Compared as text, so that the order of fields counts.
+    let text = |messages: &[Value]| serde_json::to_string(messages).unwrap();
+    assert_eq!(text(&now), text(&there), "{path}");
+    let mut after = room.tree();
+    for (file, content) in &before {
+        if *file != inbox {
+            assert_eq!(after.remove(file).as_ref(), Some(content), "{}", file.display());
+        }
+    }
+}
+
+#[test]
+fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
+    let room = recorded("claude-2.1.39/in-process");
+    insta::assert_snapshot!(room.transcript(&[
+        &["team", "list"],
+        &["team", "show"],
+        &["task", "get", "1"],
+        &["inbox", "worker"],
+    ]), @r#"
+    $ pitcrew team list
+    TEAM   MEMBERS  MADE        ABOUT
+    probe  2        2026-11-20  probe team
+    $ pitcrew team show
+    probe  not running, [root]/teams/probe/config.json
+    probe team
+
+    MEMBER     TYPE             MODEL                       MODE  RUNS IN     WORKTREE
+    team-lead  architect        claude-sonnet-4-5-20250929  -     -           -
+    worker     general-purpose  claude-opus-4-6             -     in-process  -
+
+    TASK  STATUS     OWNER   SUBJECT  WAITS FOR
+    #1    completed  worker  Do A
+    #2    pending    -       Do B
+    $ pitcrew task get 1
+    #1 Do A
+    status      completed
+    owner       worker
+    holds up    #2
+    p           1
+
+    desc A
+    $ pitcrew inbox worker
+    worker  [time] read [uuid]
+      [task_assignment]
+      {"type":"task_assignment","taskId":"1","subject":"Do A","description":"desc A","assignedBy":"worker","timestamp":"[time]"}
+
+    team-lead: greeting the worker  [time] read [uuid]
+      hello worker
+
+    team-lead: greeting everyone  [time] read [uuid]
+      hello all
+    "#);
+}
+
+#[test]
+fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
+    let room = recorded("claude-2.1.329/session-team");
+    insta::assert_snapshot!(room.transcript(&[
+        &["team", "list"],
+        &["team", "show"],
+        &["task", "get", "1"],
+        &["inbox", "worker"],
+    ]), @r#"
+    $ pitcrew team list
+    TEAM              MEMBERS  MADE        ABOUT
+    session-6132882e  2        2026-11-20
+    $ pitcrew team show
+    session-6132882e  not running, [root]/teams/session-6132882e/config.json
+
+    MEMBER     TYPE             MODEL            MODE  RUNS IN     WORKTREE
+    team-lead  team-lead        -                -     in-process  -
+    worker     general-purpose  claude-opus-5-5  -     tmux        -
+
+    TASK  STATUS   OWNER  SUBJECT  WAITS FOR
+    #1    pending  -      Do A
+    $ pitcrew task get 1
+    #1 Do A
+    status      pending
+    owner       nobody
+
+    d
+    $ pitcrew inbox worker
+    nothing for worker
+    "#);
+}
+
+#[test]
+fn a_send_into_a_recorded_team_keeps_every_foreign_field() {
+    check_send("claude-2.1.39/in-process", "probe", "team-lead");
+    check_send("claude-2.1.39/tmux-permissions", "probe", "planner");
+    check_send("claude-2.1.39/plan-approval", "probe", "planner");
+    check_send("claude-2.1.329/session-team", "session-6132882e", "team-lead");
+}

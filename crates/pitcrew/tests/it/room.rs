@@ -1,0 +1,189 @@
+//! A root of its own for each test, and the binary run in it: what it printed, as a transcript with everything that
+//! changes from run to run replaced by a name.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::LazyLock;
+
+use regex::Regex;
+use serde_json::Value;
+
+/// A root, and a folder to stand in.
+pub(crate) struct Room {
+    dir: tempfile::TempDir,
+}
+
+/// How one run of the binary ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Room {
+    /// An empty root.
+    pub(crate) fn new() -> Self {
+        let room = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir(room.root()).unwrap();
+        fs::create_dir(room.work()).unwrap();
+        fs::create_dir(room.temporary()).unwrap();
+        room
+    }
+
+    /// A root with the team `crew`, whose members are the lead, ann and bob.
+    pub(crate) fn with_crew() -> Self {
+        let room = Self::new();
+        room.ok(&["team", "create", "crew", "--description", "mend things"]);
+        let mut config = room.json_file("teams/crew/config.json");
+        for (name, color) in [("ann", "blue"), ("bob", "green")] {
+            config["members"].as_array_mut().unwrap().push(serde_json::json!({
+                "agentId": format!("{name}@crew"), "name": name, "agentType": "general-purpose", "model": "haiku",
+                "prompt": "work", "color": color, "planModeRequired": false, "joinedAt": 1_770_000_000_000_i64,
+                "tmuxPaneId": "in-process", "cwd": "/home/dev/project", "subscriptions": [], "backendType": "in-process",
+            }));
+        }
+        fs::write(room.root().join("teams/crew/config.json"), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+        room
+    }
+
+    /// The folder teams live below.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.dir.path().join("root")
+    }
+
+    /// The folder the binary stands in.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    /// The folder for temporary files.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.dir.path().join("tmp")
+    }
+
+    /// The binary, about to run here and nowhere else.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_pitcrew"));
+        command.args(args).current_dir(self.work()).env_clear();
+        command.env("HOME", self.dir.path()).env("CLAUDE_CONFIG_DIR", self.root()).env("TMPDIR", self.temporary());
+        for (name, folder) in [("PATH", None), ("CARGO_HOME", Some(".cargo")), ("RUSTUP_HOME", Some(".rustup"))] {
+            let usual = || Some(std::env::home_dir()?.join(folder?).into_os_string());
+            if let Some(value) = std::env::var_os(name).or_else(usual) {
+                command.env(name, value);
+            }
+        }
+        command
+    }
+
+    /// Runs the binary.
+    pub(crate) fn run(&self, args: &[&str]) -> Ran {
+        Ran::of(self.command(args).output().unwrap())
+    }
+
+    /// Runs the binary, which must succeed.
+    pub(crate) fn ok(&self, args: &[&str]) -> Ran {
+        let ran = self.run(args);
+        assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
+        ran
+    }
+
+    /// Runs the binary with `--json` and reads its answer.
+    pub(crate) fn json(&self, args: &[&str]) -> Value {
+        let mut with_json = vec!["--json"];
+        with_json.extend(args);
+        let ran = self.run(&with_json);
+        serde_json::from_str(&ran.stdout).unwrap_or_else(|e| panic!("{args:?}: {e}: {ran:?}"))
+    }
+
+    /// What somebody at a terminal would see of several runs.
+    pub(crate) fn transcript(&self, runs: &[&[&str]]) -> String {
+        let mut seen = String::new();
+        for args in runs {
+            let ran = self.run(args);
+            let typed: Vec<String> = args.iter().map(|arg| quoted(arg)).collect();
+            seen += &format!("$ pitcrew {}\n{}{}", typed.join(" "), ran.stdout, ran.stderr);
+            if ran.code != 0 {
+                seen += &format!("[exit {}]\n", ran.code);
+            }
+        }
+        self.redacted(&seen)
+    }
+
+    /// The text with everything that changes from run to run replaced by a name.
+    pub(crate) fn redacted(&self, text: &str) -> String {
+        static CHANGING: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+            [
+                (Regex::new(r"torn-[0-9a-f]{32}").unwrap(), "torn-[uuid]"),
+                (Regex::new(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?").unwrap(), "[uuid]"),
+                (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
+                (Regex::new(r"\b1[789]\d{11}\b").unwrap(), "[ms]"),
+                (Regex::new(r"try again in \d+(\.\d+)? s").unwrap(), "try again in [n] s"),
+            ]
+        });
+        let text = text.replace(&self.root().display().to_string(), "[root]");
+        let text = text.replace(&self.dir.path().display().to_string(), "[dir]");
+        CHANGING.iter().fold(text, |text, (regex, name)| regex.replace_all(&text, *name).into_owned())
+    }
+
+    /// A JSON file below the root.
+    pub(crate) fn json_file(&self, path: &str) -> Value {
+        serde_json::from_str(&fs::read_to_string(self.root().join(path)).unwrap()).unwrap()
+    }
+
+    /// Every file and folder below the root with its content, but for the counters of calls, which count refused calls too.
+    pub(crate) fn tree(&self) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+        let mut tree = tree(&self.root());
+        tree.retain(|path, _| !path.starts_with("pitcrew"));
+        tree
+    }
+}
+
+impl Ran {
+    pub(crate) fn of(output: Output) -> Self {
+        Self {
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+}
+
+/// Every file and folder below `folder`, by path from there; a folder has no content.
+pub(crate) fn tree(folder: &Path) -> BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(next) = folders.pop() {
+        for entry in fs::read_dir(&next).unwrap() {
+            let path = entry.unwrap().path();
+            let below = path.strip_prefix(folder).unwrap().to_owned();
+            if path.is_dir() {
+                folders.push(path);
+                found.insert(below, None);
+            } else {
+                found.insert(below, Some(fs::read(&path).unwrap()));
+            }
+        }
+    }
+    found
+}
+
+/// Copies a folder with all in it.
+pub(crate) fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for (below, content) in tree(from) {
+        match content {
+            None => fs::create_dir_all(to.join(below)).unwrap(),
+            Some(content) => {
+                fs::create_dir_all(to.join(&below).parent().unwrap()).unwrap();
+                fs::write(to.join(below), content).unwrap();
+            }
+        }
+    }
+}
+
+fn quoted(arg: &str) -> String {
+    if arg.contains([' ', '"', '\n']) { format!("{arg:?}") } else { arg.to_owned() }
+}

@@ -1,0 +1,260 @@
+//! `pitcrew run` and `pitcrew shutdown`, with scripted models.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::room::{Ran, Room};
+
+/// A lead that makes a task and says its last word.
+const SHORT: &str = "
+agents:
+  team-lead:
+    - text: One task is enough.
+      tools:
+        - name: TaskCreate
+          input: {subject: Do it, description: All of it}
+    - text: It is done.
+";
+
+/// A lead that never comes to an end.
+const ENDLESS: &str = "
+agents:
+  team-lead:
+    - repeat:
+        at_most: 100000
+        turns:
+          - delay_ms: 20
+            tools: [{name: TaskList}]
+";
+
+/// A lead that never comes to an end, and a teammate that waits; asked to shut down, the teammate agrees.
+pub(crate) const WAITING: &str = "
+agents:
+  team-lead:
+    - tools:
+        - name: Task
+          input: {name: bob, subagent_type: general-purpose, description: wait, prompt: Wait.}
+    - repeat:
+        at_most: 100000
+        turns:
+          - delay_ms: 50
+            tools: [{name: TaskList}]
+  bob:
+    - text: I wait.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
+      tools:
+        - name: SendMessage
+          input: {type: shutdown_response, request_id: '${request}', approve: true}
+";
+
+fn run(room: &Room, script: &str, more: &[&str]) -> Ran {
+    let model = room.script(script);
+    let mut args = vec!["run", "do it", "--model", &model];
+    args.extend(more);
+    room.run(&args)
+}
+
+#[test]
+fn the_leads_last_words_are_the_answer() {
+    let room = Room::new();
+    let ran = run(&room, SHORT, &[]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is done.\n"), "{ran:?}");
+    assert!(ran.stderr.contains("team-lead TaskCreate(Do it)"), "{ran:?}");
+}
+
+#[test]
+fn the_team_is_named_after_the_folder_and_a_taken_name_gets_a_number() {
+    let room = Room::new();
+    room.ok(&["team", "create", "work"]);
+    assert!(run(&room, SHORT, &[]).stderr.contains("team work-2 starts"));
+    assert!(run(&room, SHORT, &["--team", "mine"]).stderr.contains("team mine starts"));
+}
+
+#[test]
+fn json_is_one_result_event() {
+    let room = Room::new();
+    for ran in [run(&room, SHORT, &["--output-format", "json"]), run(&room, SHORT, &["--json"])] {
+        let result: Value = serde_json::from_str(&ran.stdout).unwrap();
+        assert_eq!(result["type"], "result");
+        assert_eq!(result["subtype"], "success");
+        assert_eq!(result["is_error"], false);
+        assert_eq!(result["num_turns"], 2);
+        assert_eq!(result["result"], "It is done.");
+    }
+}
+
+#[test]
+fn stream_json_is_as_recorded_and_has_team_events_only_when_asked_for() {
+    let room = Room::new();
+    let kinds = |ran: &Ran| -> Vec<String> {
+        let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let kind = |line: Value| match line["subtype"].as_str() {
+            Some(subtype) => format!("{} {subtype}", line["type"].as_str().unwrap()),
+            None => line["type"].as_str().unwrap().to_owned(),
+        };
+        lines.map(kind).collect()
+    };
+    let plain = run(&room, SHORT, &["--output-format", "stream-json"]);
+    assert_eq!(
+        kinds(&plain),
+        ["system init", "assistant", "assistant", "user", "assistant", "result success"],
+        "{}",
+        plain.stdout
+    );
+    let more = run(&room, SHORT, &["--output-format", "stream-json", "--include-team-events"]);
+    assert!(kinds(&more).iter().any(|kind| kind == "system pitcrew_team_event"), "{}", more.stdout);
+}
+
+#[test]
+fn a_limit_ends_the_run_in_order_and_says_so() {
+    let room = Room::new();
+    let ran = run(&room, ENDLESS, &["--max-turns", "3"]);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    assert!(ran.stderr.contains("error: "), "{ran:?}");
+}
+
+#[test]
+fn a_model_that_cannot_be_used_is_a_malformed_request() {
+    let room = Room::new();
+    for model in ["nonsense", "script:/nowhere.yaml", "anthropic/claude-x"] {
+        let ran = room.run(&["run", "do it", "--model", model]);
+        assert_eq!(ran.code, 2, "{ran:?}");
+    }
+    let none = room.run(&["run", "do it"]);
+    assert_eq!(none.code, 2, "{none:?}");
+    for way in ["--model", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "Ollama"] {
+        assert!(none.stderr.contains(way), "{none:?}");
+    }
+}
+
+#[test]
+fn only_what_exists_and_is_not_running_can_be_resumed() {
+    let room = Room::new();
+    assert_eq!(room.run(&["run", "--resume", "nobody"]).code, 3);
+    let mut running = room.start_waiting();
+    let model = room.script(WAITING);
+    let second = room.run(&["run", "--resume", "work", "--model", &model]);
+    assert_eq!(second.code, 4, "{second:?}");
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+#[test]
+fn ctrl_c_asks_everyone_to_stop_and_the_team_can_be_resumed() {
+    let room = Room::new();
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let running = room.start_waiting();
+        kill_process(Pid::from_child(&running), signal).unwrap();
+        let ran = Ran::of(running.wait_with_output().unwrap());
+        assert_eq!(ran.code, code, "{ran:?}");
+        assert!(ran.stderr.contains("pitcrew run --resume work"), "{ran:?}");
+        let resumed = room.resume_and_stop("work");
+        assert_eq!(resumed.code, 130, "{resumed:?}");
+        room.ok(&["doctor", "--repair"]);
+        room.ok(&["team", "delete", "work"]);
+    }
+}
+
+#[test]
+fn a_second_ctrl_c_does_not_wait() {
+    let room = Room::new();
+    let running = room.start_waiting();
+    for signal in [Signal::INT, Signal::TERM] {
+        kill_process(Pid::from_child(&running), signal).unwrap();
+    }
+    assert_eq!(Ran::of(running.wait_with_output().unwrap()).code, 130);
+}
+
+#[test]
+fn shutdown_ends_the_team_of_another_process_and_waits_for_it() {
+    let room = Room::new();
+    assert_eq!(room.run(&["shutdown"]).code, 3);
+    let running = room.start_waiting();
+    assert!(room.ok(&["team", "show"]).stdout.contains(&format!("run by process {}", running.id())));
+    assert_eq!(room.ok(&["shutdown"]).stdout, "team work is shut down\n");
+    assert_eq!(Ran::of(running.wait_with_output().unwrap()).code, 130);
+    let again = room.run(&["shutdown", "work"]);
+    assert_eq!(again.code, 4, "{again:?}");
+}
+
+#[test]
+fn a_message_reaches_a_running_team() {
+    let room = Room::new();
+    let mut running = room.start_waiting();
+    let sent = room.json(&["send", "bob", "hello from outside"]);
+    let id = sent["receipts"][0]["id"].as_str().unwrap().to_owned();
+    let mut log = BufReader::new(running.stderr.take().unwrap()).lines();
+    assert!(log.any(|line| line.unwrap().contains("bob reads mail from operator")));
+    assert_ne!(room.json(&["message", &id])["state"], "persisted");
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+#[test]
+fn nobody_at_the_terminal_means_no() {
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: touch made.txt}}]
+    - text: I tried.
+";
+    let room = Room::new();
+    let refused = run(&room, script, &[]);
+    assert_eq!(refused.code, 0, "{refused:?}");
+    assert!(!room.work().join("made.txt").exists());
+    run(&room, script, &["--deny", "Bash(touch:*)", "--yes"]);
+    assert!(!room.work().join("made.txt").exists(), "a rule that denies wins over --yes");
+    run(&room, script, &["--yes"]);
+    assert!(room.work().join("made.txt").exists());
+    run(&room, &script.replace("made", "ruled"), &["--allow", "Bash(touch:*)"]);
+    assert!(room.work().join("ruled.txt").exists());
+}
+
+impl Room {
+    /// Writes a script and names the model that plays it.
+    pub(crate) fn script(&self, text: &str) -> String {
+        let file = self.work().join("script.yaml");
+        std::fs::write(&file, text).unwrap();
+        format!("script:{}", file.display())
+    }
+
+    /// Starts the team `work`, and returns once its teammate waits.
+    pub(crate) fn start_waiting(&self) -> std::process::Child {
+        let model = self.script(WAITING);
+        let mut command = self.command(&["run", "wait", "--team", "work", "--model", &model]);
+        self.until(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "bob is idle")
+    }
+
+    /// Goes on with a team, and stops it once its lead works.
+    pub(crate) fn resume_and_stop(&self, team: &str) -> Ran {
+        let mut command = self.command(&["run", "--resume", team]);
+        let running = self.until(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "team-lead TaskList");
+        kill_process(Pid::from_child(&running), Signal::INT).unwrap();
+        Ran::of(running.wait_with_output().unwrap())
+    }
+
+    /// Starts a run and returns once its log says so.
+    fn until(&self, command: &mut std::process::Command, said: &str) -> std::process::Child {
+        let mut child = command.spawn().unwrap();
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains(said) {
+            line.clear();
+            assert_ne!(err.read_line(&mut line).unwrap(), 0, "the run ended without saying {said:?}");
+        }
+        child.stderr = Some(err.into_inner());
+        child
+    }
+
+    /// A team `work` whose process was killed.
+    pub(crate) fn killed_run(&self) {
+        let mut running = self.start_waiting();
+        running.kill().unwrap();
+        running.wait().unwrap();
+    }
+}

@@ -1,0 +1,123 @@
+//! `pitcrew team` and how a command finds its team.
+
+use insta::assert_snapshot;
+
+use crate::room::Room;
+
+#[test]
+fn a_team_is_made_listed_shown_and_deleted() {
+    let room = Room::new();
+    let seen = room.transcript(&[
+        &["team", "list"],
+        &["team", "create", "backend", "--description", "fix the build"],
+        &["team", "list"],
+        &["team", "show"],
+        &["team", "delete", "backend"],
+        &["team", "list"],
+    ]);
+    assert_snapshot!(seen, @r#"
+    $ pitcrew team list
+    no teams
+    $ pitcrew team create backend --description "fix the build"
+    made team backend in [root]/teams/backend/config.json
+    $ pitcrew team list
+    TEAM     MEMBERS  MADE        ABOUT
+    backend  1        2026-11-20  fix the build
+    $ pitcrew team show
+    backend  not running, [root]/teams/backend/config.json
+    fix the build
+
+    MEMBER     TYPE       MODEL    MODE  RUNS IN  WORKTREE
+    team-lead  team-lead  inherit  -     -        -
+
+    no tasks
+    $ pitcrew team delete backend
+    Cleaned up directories and worktrees for team "backend"
+    $ pitcrew team list
+    no teams
+    "#);
+    assert!(!room.root().join("teams/backend").exists());
+    assert!(!room.root().join("tasks/backend").exists());
+}
+
+#[test]
+fn with_json_the_answers_have_the_shapes_of_the_api_reference() {
+    let room = Room::new();
+    let made = room.json(&["team", "create", "backend"]);
+    assert_snapshot!(room.redacted(&format!("{made:#}")), @r#"
+    {
+      "team_name": "backend",
+      "team_file_path": "[root]/teams/backend/config.json",
+      "lead_agent_id": "team-lead@backend"
+    }
+    "#);
+    let deleted = room.json(&["team", "delete", "backend"]);
+    assert_snapshot!(format!("{deleted:#}"), @r#"
+    {
+      "success": true,
+      "message": "Cleaned up directories and worktrees for team \"backend\"",
+      "team_name": "backend"
+    }
+    "#);
+}
+
+#[test]
+fn a_team_with_teammates_is_not_deleted() {
+    let room = Room::with_crew();
+    assert_snapshot!(room.transcript(&[&["team", "delete", "crew"]]), @r#"
+    $ pitcrew team delete crew
+    error: Cannot cleanup team with 2 active member(s): ann, bob. Use requestShutdown to gracefully terminate teammates first.
+    hint: `pitcrew shutdown` ends a running team; `pitcrew member remove NAME` removes one that is dead
+    [exit 4]
+    "#);
+}
+
+#[test]
+fn a_name_that_falls_on_the_folder_of_another_team_is_refused() {
+    let room = Room::new();
+    room.ok(&["team", "create", "my-team"]);
+    assert_snapshot!(room.transcript(&[&["team", "create", "My Team"], &["team", "create", "my-team"]]), @r#"
+    $ pitcrew team create "My Team"
+    error: Team 'My Team' would share the folder 'my-team' with team 'my-team'
+    [exit 4]
+    $ pitcrew team create my-team
+    error: Team 'my-team' already exists
+    [exit 4]
+    "#);
+}
+
+#[test]
+fn of_several_teams_the_one_named_after_the_repository_is_meant() {
+    let room = Room::new();
+    for team in ["work", "other"] {
+        room.ok(&["team", "create", team]);
+    }
+    assert!(room.ok(&["team", "show"]).stdout.starts_with("work"));
+    room.ok(&["team", "delete", "work"]);
+    room.ok(&["team", "create", "third"]);
+    assert_snapshot!(room.transcript(&[&["team", "show"], &["team", "show", "thrid"]]), @r#"
+    $ pitcrew team show
+    error: there are several teams, and none is named after this repository
+    hint: teams: other, third
+    hint: name one with --team
+    [exit 3]
+    $ pitcrew team show thrid
+    error: Team 'thrid' does not exist; did you mean 'third'?
+    hint: teams: other, third
+    [exit 3]
+    "#);
+}
+
+#[test]
+fn a_team_with_a_broken_config_is_listed_with_the_reason() {
+    let room = Room::new();
+    room.ok(&["team", "create", "sound"]);
+    std::fs::create_dir_all(room.root().join("teams/torn")).unwrap();
+    std::fs::write(room.root().join("teams/torn/config.json"), "{\"name\": \"to").unwrap();
+    assert_snapshot!(room.transcript(&[&["team", "list"]]), @r#"
+    $ pitcrew team list
+    TEAM   MEMBERS  MADE        ABOUT
+    sound  1        2026-11-20
+    torn   0        -           [root]/teams/torn/config.json is no…
+    "#);
+}
