@@ -27,8 +27,8 @@ agents:
     - tools:
         - {name: TaskUpdate, input: {taskId: '2', addBlockedBy: ['1']}}
     - tools:
-        - {name: Task, input: {name: writer, team_name: probe, subagent_type: general-purpose, description: Greet, prompt: Do task 1.}}
         - {name: Task, input: {name: checker, team_name: probe, subagent_type: general-purpose, description: Check, prompt: Do task 2.}}
+        - {name: Task, input: {name: writer, team_name: probe, subagent_type: general-purpose, description: Greet, prompt: Do task 1.}}
     - wait_for: {contains: the file is right, from: message}
     - text: Done; good night.
       tools:
@@ -87,7 +87,7 @@ async fn check_job(setting: &Setting) {
     assert!(ran.outcome.team_deleted);
     let states: Vec<_> = ran.outcome.agents.iter().map(|agent| (agent.name.to_string(), agent.state)).collect();
     let done = |name: &str| (name.to_owned(), Status::Completed);
-    assert_eq!(states, [done("team-lead"), done("writer"), done("checker")]);
+    assert_eq!(states, [done("team-lead"), done("checker"), done("writer")]);
     assert_eq!(std::fs::read_to_string(setting.cwd.join("count.txt")).unwrap(), "1\n");
     assert!(setting.teams.list().await.unwrap().is_empty());
 }
