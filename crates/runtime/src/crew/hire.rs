@@ -14,11 +14,11 @@ use super::quarters::Quarters;
 use super::wake::Desk;
 use crate::agent::{Agent, Profile, Role};
 use crate::definitions::AgentDefinition;
-use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, link};
+use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, link};
 use crate::gate::PermissionMode;
 use crate::team_tools::{exit_plan_mode, team_tools};
 use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
-use crate::transcript::Conversation;
+use crate::transcript::{Conversation, OpenCall};
 
 /// The tools whose calls the team knows by their key, so that they may be made again after a crash.
 const REPEATABLE: [&str; 12] = [
@@ -57,6 +57,8 @@ pub(super) struct Hired {
     pub(super) link: Link,
     pub(super) conversation_turns: u32,
     pub(super) tools: Vec<String>,
+    /// The calls by which it was spawning others when a crash came; it makes them again.
+    pub(super) open_spawns: Vec<String>,
 }
 
 impl Quarters {
@@ -71,6 +73,9 @@ impl Quarters {
         };
         let is_new = conversation == Conversation::default();
         let conversation_turns = conversation.turns();
+        let is_spawn = |open: &&OpenCall| matches!(open.call.tool.as_str(), "Task" | "Agent");
+        let spawns = conversation.open_calls().iter().filter(is_spawn);
+        let open_spawns = spawns.map(|open| call_name(&hire.name, &open.call)).collect();
         let tools = self.tools_of(&hire, desk);
         let names = |wanted: &dyn Fn(&dyn Tool) -> bool| {
             tools.iter().filter(|tool| wanted(tool.as_ref())).map(|tool| tool.name().to_owned()).collect()
@@ -88,7 +93,7 @@ impl Quarters {
         let agent = Agent::new(profile, hire.mode, conversation);
         let seat = self.seat(hire, tools);
         let driver = Driver::new(agent, seat, self.gate.clone(), log, wire);
-        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names })
+        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names, open_spawns })
     }
 
     fn seat(&mut self, hire: Hire, tools: Toolbox) -> Seat {

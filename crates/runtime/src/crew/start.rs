@@ -216,7 +216,12 @@ impl TeamLoop {
         let mut news = Vec::new();
         if is_resumed {
             self.finish_what_was_begun().await;
-            for member in config.teammates() {
+            let is_being_spawned = |member: &Member| {
+                let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
+                call.is_some_and(|call| lead.open_spawns.contains(&call))
+            };
+            // Who was being spawned is started by the call that the lead makes again: it knows what else was asked for.
+            for member in config.teammates().filter(|member| !is_being_spawned(member)) {
                 news.extend(self.resume_teammate(member).await);
             }
         }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pitcrew_protocol::{StatusChange, TaskStatus, TeamCall};
+use pitcrew_protocol::{AgentName, StatusChange, TaskStatus, TeamCall};
 use serde_json::Value;
 
 use super::seat::Seat;
@@ -63,7 +63,7 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
     let outcome = match refusal {
         Some(reason) => ToolOutcome::refused(reason),
         None => {
-            let context = ToolContext { call: format!("{}:{}", seat.name, call.key), ..seat.context.clone() };
+            let context = ToolContext { call: call_name(&seat.name, &call), ..seat.context.clone() };
             seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };
@@ -78,6 +78,11 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
     let seen = seat.context.reads.take_news();
     let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
     Event::ToolFinished { call: call.id, ending }
+}
+
+/// The name of a call that no other call of the team has; the team knows by it what is done already.
+pub(crate) fn call_name(agent: &AgentName, call: &ToolCall) -> String {
+    format!("{agent}:{}", call.key)
 }
 
 /// The name a tool goes by here: the session dialect calls the spawning one `Agent`.

@@ -12,6 +12,7 @@ mod model_call;
 mod run;
 mod seat;
 
+pub(crate) use calls::call_name;
 pub(crate) use inbox::task_notification;
 pub(crate) use log::{Log, LogError, chain, output_file};
 pub(crate) use run::{Driver, Link, Start, link};

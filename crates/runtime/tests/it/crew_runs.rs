@@ -46,7 +46,6 @@ agents:
     - tools:
         - {name: TaskUpdate, input: {taskId: '1', status: completed}}
         - {name: SendMessage, input: {type: message, recipient: checker, content: hello.txt is there, summary: The file is there}}
-    - text: I wrote it.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -61,7 +60,6 @@ agents:
     - tools:
         - {name: TaskUpdate, input: {taskId: '2', status: completed}}
         - {name: SendMessage, input: {type: message, recipient: team-lead, content: the file is right, summary: All well}}
-    - text: I checked it.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -97,7 +95,6 @@ async fn check_job(setting: &Setting) {
 /// A teammate that says it is there and answers every shutdown request with yes.
 const WAITER: &str = r#"
   default:
-    - text: Here I am.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -148,7 +145,6 @@ agents:
     - capture:
         why: {from: tool_result, regex: '(Permission denied.*)'}
       tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: '${why}', summary: denied}}]
-    - text: I could not.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -176,7 +172,6 @@ agents:
   bob:
     - tools: [{name: Bash, input: {command: touch by-bob}}]
     - tools: [{name: Bash, input: {command: touch by-bob-too}}]
-    - text: Done.
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -241,7 +236,6 @@ agents:
     - tools: [{{name: ExitPlanMode}}]
     - wait_for: {{contains: plan_approval_response}}
 {VANDAL}
-    - text: Done.
     - wait_for: {{contains: shutdown_request}}
     - capture:
         request: {{regex: '"requestId":\s*"(shutdown[^"]+)"'}}
@@ -280,6 +274,11 @@ agents:
     ran.success();
     assert_eq!(ran.results_of("team-lead", "Agent"), ["It says 42."]);
     assert!(ran.results_of("Explore#1", "Task")[0].contains("No such tool available: Task"));
+    let works_for = |event: &RunEvent| match event {
+        RunEvent::ToolEnded(ended) if ended.agent.as_str() == "Explore#1" => ended.parent_call.clone(),
+        _ => None,
+    };
+    assert_eq!(ran.events.iter().find_map(works_for).as_deref(), Some("toolu_script_team-lead_0_0"));
 }
 
 #[tokio::test]
@@ -291,7 +290,7 @@ agents:
     - tools:
         - {name: Task, input: {name: polite, description: wait, prompt: Wait.}}
         - {name: Task, input: {name: deaf, description: wait, prompt: Wait.}}
-    - wait_for: {contains: Finish now, from: message}
+    - wait_for: {contains: polite has shut down, from: message}
     - text: Finished.
   deaf:
     - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
@@ -322,7 +321,7 @@ agents:
 
     std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
     let mut again = setting.options(script);
-    again.begin = Begin::Resume { team: "probe".to_owned(), goal: Some("Finish now.".to_owned()) };
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
     again.asks = Asks::Allow;
     let ran = setting.run(again).await;
     ran.success();
