@@ -294,12 +294,6 @@ impl Effects {
     pub(super) fn push_first(&mut self, effect: Effect) {
         self.0.insert(0, effect);
     }
-
-    /// The effects as a slice.
-    #[must_use]
-    pub fn as_slice(&self) -> &[Effect] {
-        &self.0
-    }
 }
 
 impl IntoIterator for Effects {

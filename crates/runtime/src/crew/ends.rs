@@ -158,10 +158,12 @@ impl TeamLoop {
         }
     }
 
-    /// A lead that is being ended itself has no use for the news.
+    /// A lead that is being ended has no use for the news now; when it can be resumed, the message stays unread until then.
     fn tell_farewell(&mut self, text: String, ids: Vec<MessageId>) {
-        if self.course.why().is_some() {
-            return self.tell_lead(Event::Settled(ids));
+        match self.course.why() {
+            Some(why) if why.is_resumable() => return,
+            Some(_) => return self.tell_lead(Event::Settled(ids)),
+            None => {}
         }
         self.tell_lead(Event::Told { text, ids });
         let orders = self.course.hear(News::LeadTold);

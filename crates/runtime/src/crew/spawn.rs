@@ -9,7 +9,7 @@ use pitcrew_team::{Actor, SpawnMember};
 use tokio::sync::oneshot;
 
 use super::course::News;
-use super::hire::Hire;
+use super::hire::{Hire, Hired};
 use super::team_loop::{Adopted, Hand, Part, TeamLoop};
 use super::wake::{Request, Wish};
 use crate::agent::{Event, Role, Status};
@@ -33,7 +33,7 @@ impl TeamLoop {
             Wish::TeamCreate(input) => (self.adopt(&input), Vec::new()),
             Wish::TeamDelete => (self.delete().await, Vec::new()),
             Wish::Stop { name } => (self.stop_teammate(&name), Vec::new()),
-            Wish::Spawn { input, .. } if input.name.is_none() => match self.send_out(input, reply).await {
+            Wish::Spawn { input, call } if input.name.is_none() => match self.send_out(input, &call, reply).await {
                 Ok(()) => return Vec::new(),
                 Err((reply, outcome)) => {
                     let _not_waited_for = reply.send(outcome);
@@ -285,9 +285,10 @@ impl TeamLoop {
     async fn send_out(
         &mut self,
         input: SpawnInput,
+        call: &str,
         reply: oneshot::Sender<ToolOutcome>,
     ) -> Result<(), (oneshot::Sender<ToolOutcome>, ToolOutcome)> {
-        match self.hire_errand(input).await {
+        match self.hire_errand(input, call).await {
             Ok((name, hired, turns)) => {
                 let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
                 let hand = Hand { link: hired.link, inbox, part, mode_in_config: None, turns };
@@ -299,7 +300,7 @@ impl TeamLoop {
         }
     }
 
-    async fn hire_errand(&mut self, input: SpawnInput) -> Result<(AgentName, super::hire::Hired, u32), ToolOutcome> {
+    async fn hire_errand(&mut self, input: SpawnInput, call: &str) -> Result<(AgentName, Hired, u32), ToolOutcome> {
         let definition = self.definition(&input)?;
         let mode = self.mode_of(&input, &definition)?;
         let model_name = self.model_of(&input, &definition);
@@ -316,7 +317,7 @@ impl TeamLoop {
             model,
             mode,
             cwd: self.quarters.cwd.clone(),
-            parent_call: Some(input.description),
+            parent_call: Some(call.split_once(':').map_or(call, |(_caller, id)| id).to_owned()),
             max_turns: input.max_turns.into_iter().chain(self.limits.max_turns).min(),
             prompt: input.prompt,
             cancel: self.here.token(),

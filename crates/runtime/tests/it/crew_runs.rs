@@ -274,6 +274,11 @@ agents:
     ran.success();
     assert_eq!(ran.results_of("team-lead", "Agent"), ["It says 42."]);
     assert!(ran.results_of("Explore#1", "Task")[0].contains("No such tool available: Task"));
+    let works_for = |event: &RunEvent| match event {
+        RunEvent::ToolEnded(ended) if ended.agent.as_str() == "Explore#1" => ended.parent_call.clone(),
+        _ => None,
+    };
+    assert_eq!(ran.events.iter().find_map(works_for).as_deref(), Some("toolu_script_team-lead_0_0"));
 }
 
 #[tokio::test]
@@ -285,7 +290,7 @@ agents:
     - tools:
         - {name: Task, input: {name: polite, description: wait, prompt: Wait.}}
         - {name: Task, input: {name: deaf, description: wait, prompt: Wait.}}
-    - wait_for: {contains: Finish now, from: message}
+    - wait_for: {contains: polite has shut down, from: message}
     - text: Finished.
   deaf:
     - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
@@ -316,7 +321,7 @@ agents:
 
     std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
     let mut again = setting.options(script);
-    again.begin = Begin::Resume { team: "probe".to_owned(), goal: Some("Finish now.".to_owned()) };
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
     again.asks = Asks::Allow;
     let ran = setting.run(again).await;
     ran.success();
