@@ -22,7 +22,8 @@ const KILLED_EVERY: usize = 100;
 fn modules() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proper-lockfile-4.1.2");
     let modules = folder.join("node_modules");
-    let quiet = |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    let quiet =
+        |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
     let is_there = || modules.join("proper-lockfile").is_dir();
     let install = || {
         fs::create_dir_all(&folder).unwrap();
@@ -50,7 +51,8 @@ fn send_loop(room: &Room, name: &str, nth: usize) {
         room.ok(&["send", "bob", &format!("{name} {n}"), "--from", name]);
         if (n + 1) % KILLED_EVERY == 0 {
             let victim = format!("{name}-killed");
-            let mut victim = room.command(&["send", "bob", &format!("{name} {n} killed"), "--from", &victim]).spawn().unwrap();
+            let mut victim =
+                room.command(&["send", "bob", &format!("{name} {n} killed"), "--from", &victim]).spawn().unwrap();
             let (born, age) = (Instant::now(), Duration::from_millis((n / KILLED_EVERY * LOOPS + nth) as u64 * 3));
             while born.elapsed() < age {
                 std::thread::yield_now();
