@@ -41,6 +41,8 @@ impl Stage {
             session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
             open_model: Arc::new(move |_name| Ok(model.clone())),
             model: "script:bench.yaml".to_owned(),
+            teammate_model: None,
+            append_system_prompt: None,
             prices: PriceTable::default(),
             settings: Settings::default(),
             mode: PermissionMode::BypassPermissions,

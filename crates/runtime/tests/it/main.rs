@@ -2,10 +2,6 @@
 
 #![cfg(test)]
 
-mod gate_modes;
-mod gate_rules;
-mod crew_runs;
-mod crew_setting;
 mod crew_crashes;
 mod crew_runs;
 mod crew_setting;
