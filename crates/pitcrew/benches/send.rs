@@ -3,12 +3,7 @@
 //! The limits: three times `git --version` plus the durable write, and 20 ms from the send to the conversation at the
 //! 99th percentile. All are measured in one run, in turn, because the machine is shared.
 
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a benchmark prints, and stops where it cannot go on"
-)]
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark prints, and stops where it cannot go on")]
 
 use std::fs::File;
 use std::io::Write as _;
