@@ -1,8 +1,9 @@
 //! Staying for a moment after a change, for a command that would end with it.
 //!
-//! The reference client writes `config.json` and tasks without a lock, from readings that were up to 0.11 s old when it
-//! was measured (2.1.39, two cores under load), and 4 of 25 changes of a busy member's mode were lost to it. The store makes
-//! such a change again when it looks at the file; a run goes on looking, a command has to do it here.
+//! The reference client writes `config.json` and tasks without a lock, and 4 of 25 changes of a busy member's mode were
+//! lost to it (2.1.39, two cores under load). Its writes came up to 0.11 s after the change; 0.85 s once, from a teammate
+//! that was just starting, which is more than a command should take. The store makes such a change again when it looks at
+//! the file; a run goes on looking, a command has to do it here.
 
 use std::time::Duration;
 
@@ -10,13 +11,13 @@ use pitcrew_team::Team;
 
 use crate::failure::Failure;
 
-/// How long a command stays; twice the oldest reading seen.
+/// How long a command stays; twice what a teammate in a turn was seen to take.
 const STAY: Duration = Duration::from_millis(240);
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// Stays until what was changed in the team's config or tasks can no longer be overwritten from an older reading.
+/// Stays until what was changed in the team's config or tasks is unlikely to be overwritten from an older reading.
 ///
 /// # Errors
 /// When the team's files cannot be read.
