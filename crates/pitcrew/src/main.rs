@@ -8,6 +8,7 @@ mod commands;
 mod context;
 mod crew;
 mod failure;
+mod linger;
 mod live;
 mod output;
 mod report;

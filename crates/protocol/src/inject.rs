@@ -170,7 +170,10 @@ fn is_overlooked(c: char) -> bool {
 }
 
 /// What an attribute holds for `text`; it has neither quotes, angle brackets nor anything that breaks a line.
-fn attribute(text: &str) -> String {
+///
+/// For the summary of a message to a client that escapes nothing itself.
+#[must_use]
+pub fn attribute(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         let breaks_line = c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');

@@ -61,9 +61,11 @@ impl Letter {
     }
 }
 
-/// A frame as the text of a message.
+/// A frame as the text of a message. Its texts spell `<` as JSON may, since other clients put frames into a conversation
+/// as they are, and a tag in one would be a tag there.
 pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
-    frame.into().to_text().map_err(|e| refusal::internal(format!("a frame cannot be written: {e}")))
+    let text = frame.into().to_text().map_err(|e| refusal::internal(format!("a frame cannot be written: {e}")))?;
+    Ok(text.replace('<', "\\u003c"))
 }
 
 impl Team {

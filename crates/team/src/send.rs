@@ -2,11 +2,13 @@
 
 use pitcrew_protocol::{
     AgentName, ApiError, BroadcastSent, Frame, Member, MessageSent, Routing, SendMessageInput, TeamConfig, ToolAnswer,
+    attribute, neutralised,
 };
 use pitcrew_store::RateScope;
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::delivery::{Letter, Receipt, as_text, dead, undeliverable};
+use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
 /// What came of a SendMessage.
@@ -150,12 +152,18 @@ impl Team {
         (content, summary): (&str, Option<String>),
         call: Option<&str>,
     ) -> Result<Letter, ApiError> {
+        // Ours escape what they put into a conversation; other clients put in what stands in the inbox, as it is.
+        let is_foreign = config.member(to.as_str()).is_some_and(|member| SpawnRecord::of(member).is_none());
+        let (text, summary) = match is_foreign {
+            true => (neutralised(content), summary.as_deref().map(attribute)),
+            false => (content.into(), summary),
+        };
         Ok(Letter {
             id: self.letter_id(config, call, ["message", &speaker.name, to.as_str()])?,
             from: speaker.name.clone(),
             color: speaker.color.clone(),
             to: to.clone(),
-            text: as_text(content),
+            text: as_text(&text),
             summary,
         })
     }

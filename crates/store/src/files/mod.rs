@@ -18,6 +18,7 @@ mod rates;
 mod reapply;
 mod tasks;
 mod teams;
+mod turn;
 mod update;
 mod watch;
 

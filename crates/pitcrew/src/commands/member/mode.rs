@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::linger;
 use crate::selection::TeamChoice;
 
 /// Change a member's permission mode, also while it runs
@@ -24,6 +25,7 @@ impl Mode {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.open(context).await?;
         team.set_mode(&Actor::User, &AgentName::foreign(&self.name), &self.mode).await?;
+        linger::until_kept(&team).await?;
         let answer = json!({"success": true, "name": self.name, "mode": self.mode});
         context.output.answer(&answer, |_| format!("{} is in mode {} now", self.name, self.mode))
     }

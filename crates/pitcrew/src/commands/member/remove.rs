@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::linger;
 use crate::selection::TeamChoice;
 
 /// Take a member out of the team: its tasks are free again, its unread mail goes back to the senders
@@ -21,6 +22,7 @@ impl Remove {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.open(context).await?;
         let removed = team.remove_member(&Actor::User, &AgentName::foreign(&self.name)).await?;
+        linger::until_kept(&team).await?;
         let answer = json!({
             "success": true,
             "message": format!("{} is no member of {} any more", self.name, team.name()),

@@ -5,6 +5,7 @@ use pitcrew_team::{Actor, TaskView};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::linger;
 use crate::selection::TeamChoice;
 
 /// Make a member the owner of a task and set it in progress; of any number of claims one wins
@@ -27,6 +28,7 @@ impl Claim {
         let team = self.team.open(context).await?;
         let actor = Actor::Member(AgentName::foreign(&self.member));
         let task = team.claim(&actor, self.id.as_deref()).await?;
+        linger::until_kept(&team).await?;
         let owner = self.member;
         context
             .output

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::linger;
 use crate::selection::TeamChoice;
 
 /// Change a task: its status, owner, blockers, texts or free fields
@@ -61,6 +62,7 @@ impl Update {
             metadata: (!metadata.is_empty()).then_some(metadata),
         };
         let updated = team.update_task(&Actor::User, input).await?;
+        linger::until_kept(&team).await?;
         match self.status {
             Some(StatusChange::Deleted) => {
                 let gone = json!({"taskId": updated.task_id, "status": "deleted"});

@@ -1,0 +1,88 @@
+//! Taking turns with other pitcrew processes at a file, before its lock is asked for.
+//!
+//! Writers that read without the lock spoil each other's readings, and the one that loses too often holds the lock over
+//! an fsync. The reference client shares that lock and drops its own message when it meets it (seen, 2.1.39, with two of
+//! ours writing to one inbox). So ours queue among themselves, where no other client looks. It is a courtesy: what keeps
+//! writers apart is the lock, and one that gets no turn goes on without. The kernel ends the turn of a process that dies.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+
+/// How long a turn is waited for; longer than dozens of forced writes take, short enough to outlive a stopped process.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The pause between two looks; a small part of what a forced write takes.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// The right to change a file before the others of ours; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    _flocked: File,
+}
+
+impl Turn {
+    /// Waits for a turn at the file at `path`; `None` when there is none to be had: the file is not there, its file system
+    /// knows no such locks, or it took longer than `patience`.
+    pub(crate) fn take(path: &Path, patience: Duration) -> Option<Self> {
+        let started = Instant::now();
+        loop {
+            let file = File::open(path).ok()?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) if is_at(&file, path) => return Some(Self { _flocked: file }),
+                Ok(()) => continue,
+                Err(Errno::WOULDBLOCK) => {}
+                Err(error) => {
+                    tracing::debug!(path = %path.display(), %error, "no turns are taken here");
+                    return None;
+                }
+            }
+            if started.elapsed() >= patience {
+                return None;
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+}
+
+/// Whether the open file still is the one at the path: who had the turn before has mostly renamed a new one over it.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+    (open.dev(), open.ino()) == (there.dev(), there.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_is_had_by_one_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        assert!(Turn::take(&path, PATIENCE).is_none(), "nothing is there to take turns at");
+        fs::write(&path, "[]").unwrap();
+        let turn = Turn::take(&path, Duration::ZERO).unwrap();
+        assert!(Turn::take(&path, Duration::ZERO).is_none());
+        drop(turn);
+        assert!(Turn::take(&path, Duration::ZERO).is_some());
+    }
+
+    #[test]
+    fn a_turn_is_at_the_file_that_is_there_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, new) = (dir.path().join("a.json"), dir.path().join("b.json"));
+        fs::write(&path, "[]").unwrap();
+        let old = Turn::take(&path, Duration::ZERO).unwrap();
+        fs::write(&new, "[1]").unwrap();
+        fs::rename(&new, &path).unwrap();
+        let turn = Turn::take(&path, Duration::ZERO);
+        assert!(turn.is_some());
+        drop(old);
+        assert!(Turn::take(&path, Duration::ZERO).is_none(), "the new file's turn is still had");
+    }
+}
