@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use pitcrew_team::Team;
+use pitcrew_team::{SpawnRecord, Team};
 
 use crate::failure::Failure;
 
@@ -17,12 +17,14 @@ const STAY: Duration = Duration::from_millis(240);
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(40);
 
-/// Stays until what was changed in the team's config or tasks is unlikely to be overwritten from an older reading.
+/// Stays until what was changed in the team's config or tasks is unlikely to be overwritten from an older reading; not at
+/// all in a team whose teammates are all ours, for we lock.
 ///
 /// # Errors
 /// When the team's files cannot be read.
 pub(crate) async fn until_kept(team: &Team) -> Result<(), Failure> {
-    if team.config().await?.members.len() < 2 {
+    let config = team.config().await?;
+    if config.teammates().all(|member| SpawnRecord::of(member).is_some()) {
         return Ok(());
     }
     let mut stayed = Duration::ZERO;
