@@ -336,7 +336,10 @@ struct Put {
 
 impl Entry {
     fn of(stem: &str, snapshot: &Snapshot) -> Result<Self, Fault> {
-        let read = serde_json::from_slice::<Task>(&snapshot.bytes).map_or_else(|_| parse(&snapshot.bytes), Ok);
+        let read = match std::str::from_utf8(&snapshot.bytes).map(Task::from_json) {
+            Ok(Ok(task)) => Ok(task),
+            Ok(Err(_)) | Err(_) => parse(&snapshot.bytes),
+        };
         let holds = match read {
             Ok(task) if task.id.as_str() == stem => Holds::Task(Box::new(task)),
             Ok(_) => Holds::Other,
