@@ -255,9 +255,10 @@ impl Driver {
     async fn acknowledge(&mut self, ids: Vec<MessageId>) -> Result<Outcome, String> {
         let seat = &self.seat;
         seat.team.injected(&seat.name, &ids).await;
-        seat.team.acknowledge(&seat.name, &ids).await.map_err(|error| chain(&error))?;
+        // It is delivered, whether or not it can be marked.
         let from = ids.iter().map(|id| self.senders.remove(id).unwrap_or_default()).collect();
-        seat.sink.tell(RunEvent::MailDelivered { agent: seat.name.clone(), from, ids }).await;
+        seat.sink.tell(RunEvent::MailDelivered { agent: seat.name.clone(), from, ids: ids.clone() }).await;
+        seat.team.acknowledge(&seat.name, &ids).await.map_err(|error| chain(&error))?;
         Ok(Outcome::Done)
     }
 
