@@ -72,15 +72,12 @@ impl Quarters {
         let is_new = conversation == Conversation::default();
         let conversation_turns = conversation.turns();
         let tools = self.tools_of(&hire, desk);
-        let names = |wanted: &dyn Fn(&dyn Tool) -> bool| {
-            tools.iter().filter(|tool| wanted(tool.as_ref())).map(|tool| tool.name().to_owned()).collect()
-        };
         let profile = Profile {
             name: hire.name.clone(),
             role: hire.role,
             max_turns: hire.max_turns,
-            read_only: names(&|tool| tool.is_read_only()),
-            repeatable: REPEATABLE.iter().map(|name| (*name).to_owned()).collect(),
+            read_only: tools.iter().filter(|tool| tool.is_read_only()).map(|tool| tool.name()).collect(),
+            repeatable: REPEATABLE.into(),
         };
         let tool_names = tools.iter().map(|tool| tool.name().to_owned()).collect();
         let start = if is_new { Start::New(hire.prompt.clone()) } else { Start::Resumed };
