@@ -3,19 +3,27 @@
 //! [`wire_object!`] makes a struct whose reader keeps what it does not know, and whose writer puts each field back where
 //! it was. An optional field that is `null`, or of a type we do not expect, is read as absent and kept as it stands.
 
+use std::borrow::Cow;
 use std::fmt;
+use std::ops::Deref;
 
-use serde::{Serialize, Serializer};
+use serde::de::{DeserializeSeed, Deserializer, Visitor};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The fields of an object that its type does not name, with the order in which all its fields were read.
 #[derive(Clone, Default)]
 pub struct Foreign {
-    slots: Vec<(String, Option<Box<RawValue>>)>,
+    slots: Vec<(Cow<'static, str>, Option<Box<RawValue>>)>,
 }
 
 impl Foreign {
+    /// Room for so many fields.
+    pub(crate) fn with_capacity(fields: usize) -> Self {
+        Self { slots: Vec::with_capacity(fields) }
+    }
+
     /// The text of the unknown field `key`, as it was read.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&RawValue> {
@@ -24,12 +32,12 @@ impl Foreign {
 
     /// Puts the field `key`, in place where it stands already, else at the end.
     pub fn put(&mut self, key: &str, value: Box<RawValue>) {
-        self.keep(key.to_owned(), Some(value));
+        self.keep(key.to_owned().into(), Some(value));
     }
 
     /// The unknown fields, in the order read.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.slots.iter().filter_map(|(key, raw)| Some((key.as_str(), raw.as_deref()?)))
+        self.slots.iter().filter_map(|(key, raw)| Some((key.as_ref(), raw.as_deref()?)))
     }
 
     /// The unknown field `key`, to be written.
@@ -47,7 +55,7 @@ impl Foreign {
         older.filter(|older| self.slots.iter().any(|(k, raw)| k == older && raw.is_none())).unwrap_or(key)
     }
 
-    pub(crate) fn keep(&mut self, key: String, raw: Option<Box<RawValue>>) {
+    pub(crate) fn keep(&mut self, key: Cow<'static, str>, raw: Option<Box<RawValue>>) {
         match self.slots.iter_mut().find(|(k, _)| *k == key) {
             Some(slot) => slot.1 = raw,
             None => self.slots.push((key, raw)),
@@ -56,7 +64,7 @@ impl Foreign {
 
     /// The keys to write: those read, in their order, and each known key that came since after the one it follows.
     pub(crate) fn order<'a>(&'a self, known: &[&'a str]) -> Vec<&'a str> {
-        let mut order: Vec<&str> = self.slots.iter().map(|(key, _)| key.as_str()).collect();
+        let mut order: Vec<&str> = self.slots.iter().map(|(key, _)| key.as_ref()).collect();
         let mut after = 0;
         for key in known {
             match order.iter().position(|k| k == key) {
@@ -115,6 +123,48 @@ impl PartialEq for Foreign {
     }
 }
 
+/// The key of a field: one of these, or an unknown one. Only an unknown one is copied.
+pub(crate) struct Key(pub(crate) &'static [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for Key {
+    type Value = Cow<'static, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Key {
+    type Value = Cow<'static, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the name of a field")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<Self::Value, E> {
+        let known = self.0.iter().find(|known| **known == key);
+        Ok(known.map_or_else(|| Cow::Owned(key.to_owned()), |known| Cow::Borrowed(*known)))
+    }
+}
+
+/// The text of a field while its object is read: of its own, or, where all the JSON is one text, a part of that.
+pub(crate) trait FieldText<'de>: Deserialize<'de> + Deref<Target = RawValue> {
+    /// The text, to be kept.
+    fn kept(self) -> Box<RawValue>;
+}
+
+impl<'de> FieldText<'de> for Box<RawValue> {
+    fn kept(self) -> Box<RawValue> {
+        self
+    }
+}
+
+impl<'de> FieldText<'de> for &'de RawValue {
+    fn kept(self) -> Box<RawValue> {
+        self.to_owned()
+    }
+}
+
 /// Declares a wire object: `name: Type => "wireName" req` for a required field, `opt` for an optional one, and
 /// `req or "olderName"` for one that is also read, and then written back, by an older name.
 ///
@@ -132,16 +182,16 @@ macro_rules! wire_object {
     };
     (@read $raw:ident, $foreign:ident, $slot:ident, $key:literal, req) => {{
         $slot = Some($crate::tolerant::from_raw(&$raw).map_err(|e| serde::de::Error::custom(format_args!("`{}`: {e}", $key)))?);
-        $foreign.keep($key.to_owned(), None);
+        $foreign.keep(std::borrow::Cow::Borrowed($key), None);
     }};
     (@read $raw:ident, $foreign:ident, $slot:ident, $key:literal, opt) => {
         match $crate::tolerant::from_raw(&$raw) {
             Ok(value) => {
                 $slot = value;
-                let kept = if $slot.is_some() { None } else { Some($raw) };
-                $foreign.keep($key.to_owned(), kept);
+                let kept = if $slot.is_some() { None } else { Some($raw.kept()) };
+                $foreign.keep(std::borrow::Cow::Borrowed($key), kept);
             }
-            Err(_) => $foreign.keep($key.to_owned(), Some($raw)),
+            Err(_) => $foreign.keep(std::borrow::Cow::Borrowed($key), Some($raw.kept())),
         }
     };
     (@older) => { None };
@@ -181,22 +231,38 @@ macro_rules! wire_object {
             }
         }
 
-        impl<'de> serde::Deserialize<'de> for $name {
-            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                struct Fields;
-                impl<'de> serde::de::Visitor<'de> for Fields {
+        impl $name {
+            /// Reads a JSON text: as `Deserialize` does, at less cost.
+            ///
+            /// # Errors
+            /// What the JSON reader says.
+            pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
+                let mut reader = serde_json::Deserializer::from_str(text);
+                let read = Self::read::<_, &serde_json::value::RawValue>(&mut reader)?;
+                reader.end()?;
+                Ok(read)
+            }
+
+            fn read<'de, D, R>(deserializer: D) -> Result<Self, D::Error>
+            where
+                D: serde::Deserializer<'de>,
+                R: $crate::wire::FieldText<'de>,
+            {
+                struct Fields<R>(std::marker::PhantomData<R>);
+                impl<'de, R: $crate::wire::FieldText<'de>> serde::de::Visitor<'de> for Fields<R> {
                     type Value = $name;
                     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                         f.write_str(concat!("an object (", stringify!($name), ")"))
                     }
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
-                        let mut foreign = $crate::wire::Foreign::default();
+                        const KNOWN: &[&str] = &[$($key, $($older,)?)*];
+                        let mut foreign = $crate::wire::Foreign::with_capacity(KNOWN.len());
                         $(let mut $field = None;)*
-                        while let Some(key) = map.next_key::<String>()? {
-                            let raw: Box<serde_json::value::RawValue> = map.next_value()?;
-                            match key.as_str() {
+                        while let Some(key) = map.next_key_seed($crate::wire::Key(KNOWN))? {
+                            let raw: R = map.next_value()?;
+                            match key.as_ref() {
                                 $($key => wire_object!(@read raw, foreign, $field, $key, $kind),)*
-                                _ => foreign.keep(key, Some(raw)),
+                                _ => foreign.keep(key, Some(raw.kept())),
                             }
                         }
                         $($(if $field.is_none() && let Some(raw) = foreign.take($older) {
@@ -205,7 +271,13 @@ macro_rules! wire_object {
                         Ok($name { $($field: wire_object!(@done $field, $key, $kind),)* foreign })
                     }
                 }
-                deserializer.deserialize_map(Fields)
+                deserializer.deserialize_map(Fields::<R>(std::marker::PhantomData))
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::read::<D, Box<serde_json::value::RawValue>>(deserializer)
             }
         }
     };
@@ -256,5 +328,23 @@ mod tests {
             assert!(line.contains(&format!("\"exact\":{token}}}")) && line.contains("b\\u00e9 "), "{line}");
             assert!(!line.contains('\n'), "{line}");
         }
+    }
+
+    #[test]
+    fn a_text_is_read_alike_by_both_readers() {
+        let odd = PRETTY.replace("\"status\"", "\"st\\u0061tus\"").replace("\"s\"", "\"\\ud83d\"");
+        for text in
+            [PRETTY, &odd, &odd.replace("{\n  \"id\"", "{\"activeForm\":null,\n  \"taskId\""), "{}", "[1]", "{\"id\":"]
+        {
+            match (Task::from_json(text), serde_json::from_str::<Task>(text)) {
+                (Ok(task), Ok(other)) => {
+                    assert_eq!(task, other);
+                    assert_eq!(serde_json::to_string(&task).unwrap(), serde_json::to_string(&other).unwrap());
+                }
+                (task, other) => assert_eq!(task.unwrap_err().to_string(), other.unwrap_err().to_string()),
+            }
+        }
+        assert!(Task::from_json(&odd).is_ok_and(|task| task.subject == "\u{FFFD}"));
+        assert!(Task::from_json(&format!("{PRETTY} x")).is_err());
     }
 }

@@ -21,9 +21,9 @@ pub struct Profile {
     /// How many times its model may be called.
     pub max_turns: Option<u32>,
     /// The tools whose calls change nothing: several of one turn run at the same time.
-    pub read_only: BTreeSet<String>,
+    pub read_only: BTreeSet<&'static str>,
     /// The tools whose calls may be made a second time, as the team knows them by their key.
-    pub repeatable: BTreeSet<String>,
+    pub repeatable: BTreeSet<&'static str>,
 }
 
 /// The part an agent has.

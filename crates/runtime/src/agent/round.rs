@@ -31,7 +31,7 @@ impl Agent {
 
     /// Starts the next calls: all read-only ones up to the first other, or that one.
     pub(super) fn make_calls(&mut self, fx: &mut Effects) {
-        let is_read_only = |open: &&OpenCall| self.profile.read_only.contains(&open.call.tool);
+        let is_read_only = |open: &&OpenCall| self.profile.read_only.contains(open.call.tool.as_str());
         let open = self.conversation.open_calls();
         let mut batch: Vec<OpenCall> = open.iter().take_while(is_read_only).cloned().collect();
         if batch.is_empty() {
@@ -156,7 +156,8 @@ impl Agent {
     }
 
     fn run(&mut self, call: ToolCall, fx: &mut Effects) {
-        let is_harmless = self.profile.read_only.contains(&call.tool) || self.profile.repeatable.contains(&call.tool);
+        let is_harmless =
+            self.profile.read_only.contains(call.tool.as_str()) || self.profile.repeatable.contains(call.tool.as_str());
         if !is_harmless || is_errand(&call) {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
         }

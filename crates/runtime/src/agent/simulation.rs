@@ -54,13 +54,12 @@ struct World {
 }
 
 fn profile() -> Profile {
-    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     Profile {
         name: AgentName::new("worker").unwrap(),
         role: Role::Teammate,
         max_turns: None,
-        read_only: set(&["Read"]),
-        repeatable: set(&["TaskUpdate"]),
+        read_only: ["Read"].into(),
+        repeatable: ["TaskUpdate"].into(),
     }
 }
 

@@ -58,13 +58,12 @@ impl Play {
 }
 
 fn profile(role: Role) -> Profile {
-    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     Profile {
         name: AgentName::new("worker").unwrap(),
         role,
         max_turns: None,
-        read_only: set(&["Read", "Grep"]),
-        repeatable: set(&["SendMessage", "TaskUpdate", "ExitPlanMode"]),
+        read_only: ["Read", "Grep"].into(),
+        repeatable: ["SendMessage", "TaskUpdate", "ExitPlanMode"].into(),
     }
 }
 

@@ -77,15 +77,12 @@ impl Quarters {
         let spawns = conversation.open_calls().iter().filter(is_spawn);
         let open_spawns = spawns.map(|open| call_name(&hire.name, &open.call)).collect();
         let tools = self.tools_of(&hire, desk);
-        let names = |wanted: &dyn Fn(&dyn Tool) -> bool| {
-            tools.iter().filter(|tool| wanted(tool.as_ref())).map(|tool| tool.name().to_owned()).collect()
-        };
         let profile = Profile {
             name: hire.name.clone(),
             role: hire.role,
             max_turns: hire.max_turns,
-            read_only: names(&|tool| tool.is_read_only()),
-            repeatable: REPEATABLE.iter().map(|name| (*name).to_owned()).collect(),
+            read_only: tools.iter().filter(|tool| tool.is_read_only()).map(|tool| tool.name()).collect(),
+            repeatable: REPEATABLE.into(),
         };
         let tool_names = tools.iter().map(|tool| tool.name().to_owned()).collect();
         let start = if is_new { Start::New(hire.prompt.clone()) } else { Start::Resumed };

@@ -21,7 +21,8 @@ use crate::events::{RunEvent, ToolEnded};
 use crate::gate::{Gate, PermissionMode};
 use crate::transcript::{Step, ToolCall};
 
-/// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop.
+/// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop. They are boxed,
+/// since a channel sets room aside for many, and an idle agent gets none.
 const EVENTS_WAITING: usize = 64;
 
 /// How an agent begins.
@@ -35,14 +36,14 @@ pub(crate) enum Start {
 /// The crew's end of an agent.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<Box<Event>>,
     mail: Arc<Notify>,
     cancel: CancellationToken,
 }
 
 /// The agent's end.
 pub(crate) struct Wire {
-    events: mpsc::Receiver<Event>,
+    events: mpsc::Receiver<Box<Event>>,
     mail: Arc<Notify>,
     cancel: CancellationToken,
 }
@@ -59,7 +60,7 @@ impl Link {
     /// Tells the agent something, without waiting: the crew must never wait for an agent. An agent that does not take its
     /// events any more is stopped.
     pub(crate) fn tell(&self, event: Event) {
-        match self.events.try_send(event) {
+        match self.events.try_send(Box::new(event)) {
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
             Err(mpsc::error::TrySendError::Full(_)) => self.cancel.cancel(),
         }
@@ -166,7 +167,7 @@ impl Driver {
         tokio::select! {
             // What the crew said before it answered a call is heard before the answer.
             biased;
-            Some(event) = self.wire.events.recv() => event,
+            Some(event) = self.wire.events.recv() => *event,
             () = self.wire.mail.notified() => Event::MailWaiting,
             Some(event) = self.running.next() => event,
         }
@@ -255,9 +256,10 @@ impl Driver {
     async fn acknowledge(&mut self, ids: Vec<MessageId>) -> Result<Outcome, String> {
         let seat = &self.seat;
         seat.team.injected(&seat.name, &ids).await;
-        seat.team.acknowledge(&seat.name, &ids).await.map_err(|error| chain(&error))?;
+        // It is delivered, whether or not it can be marked.
         let from = ids.iter().map(|id| self.senders.remove(id).unwrap_or_default()).collect();
-        seat.sink.tell(RunEvent::MailDelivered { agent: seat.name.clone(), from, ids }).await;
+        seat.sink.tell(RunEvent::MailDelivered { agent: seat.name.clone(), from, ids: ids.clone() }).await;
+        seat.team.acknowledge(&seat.name, &ids).await.map_err(|error| chain(&error))?;
         Ok(Outcome::Done)
     }
 

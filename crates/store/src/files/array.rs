@@ -33,7 +33,8 @@ impl<'a> Entries<'a> {
 
     /// The entries that are messages, with their places.
     pub(crate) fn messages(&self) -> Vec<(usize, Message)> {
-        self.iter().enumerate().filter_map(|(at, text)| Some((at, pitcrew_protocol::from_text(text).ok()?))).collect()
+        let read = |text: &str| Message::from_json(text).or_else(|_| pitcrew_protocol::from_text(text)).ok();
+        self.iter().enumerate().filter_map(|(at, text)| Some((at, read(text)?))).collect()
     }
 
     /// The text with each named entry marked as read.

@@ -36,6 +36,7 @@ pub(crate) struct Files {
     pub(crate) disk: Disk,
     pub(crate) recent: Recent,
     pub(crate) dialects: Mutex<HashMap<TeamDir, (Stamp, bool)>>,
+    pub(crate) configs: Mutex<HashMap<TeamDir, (Stamp, TeamConfig)>>,
     pub(crate) tables: Tables,
     pub(crate) folders: Mutex<Folders>,
     pub(crate) watchers: Watchers,
@@ -51,6 +52,7 @@ impl FileBackend {
             disk: Disk::new(options),
             recent: Recent::default(),
             dialects: Mutex::default(),
+            configs: Mutex::default(),
             tables: Tables::default(),
             folders: Mutex::default(),
             watchers: Watchers::default(),
@@ -102,6 +104,7 @@ impl Files {
         self.tables.forget(team);
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
         self.dialects.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+        self.configs.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
         self.watchers.tell_gone(team);
     }
 }

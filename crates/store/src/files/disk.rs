@@ -225,24 +225,28 @@ impl Snapshot {
         self.mode
     }
 
+    /// Whether an equal stamp proves that the file is as it was read.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.doubtful
+    }
+
     /// Reads a file whole; `None` when it is not there.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
-        Self::of(File::open(path), path)
+        Self::of(File::open(path), || path.to_owned())
     }
 
-    /// Reads a file of an open folder, which spares the way there.
-    pub(crate) fn read_in(dir: &File, path: &Path) -> Result<Option<Self>, StoreError> {
-        let name = path.file_name().unwrap_or_default();
+    /// Reads a file of an open folder, which spares the way there; `folder` is that folder's path.
+    pub(crate) fn read_in(dir: &File, folder: &Path, name: &str) -> Result<Option<Self>, StoreError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let file = openat(dir, name, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
-        Self::of(file, path)
+        Self::of(file, || folder.join(name))
     }
 
-    fn of(file: io::Result<File>, path: &Path) -> Result<Option<Self>, StoreError> {
+    fn of(file: io::Result<File>, path: impl FnOnce() -> PathBuf) -> Result<Option<Self>, StoreError> {
         match file.and_then(Self::of_open) {
             Ok(snapshot) => Ok(Some(snapshot)),
             Err(error) if is_absent(&error) => Ok(None),
-            Err(error) => Err(failed("read", path)(error)),
+            Err(error) => Err(failed("read", &path())(error)),
         }
     }
 

@@ -336,7 +336,10 @@ struct Put {
 
 impl Entry {
     fn of(stem: &str, snapshot: &Snapshot) -> Result<Self, Fault> {
-        let read = serde_json::from_slice::<Task>(&snapshot.bytes).map_or_else(|_| parse(&snapshot.bytes), Ok);
+        let read = match std::str::from_utf8(&snapshot.bytes).map(Task::from_json) {
+            Ok(Ok(task)) => Ok(task),
+            Ok(Err(_)) | Err(_) => parse(&snapshot.bytes),
+        };
         let holds = match read {
             Ok(task) if task.id.as_str() == stem => Holds::Task(Box::new(task)),
             Ok(_) => Holds::Other,
@@ -454,14 +457,14 @@ fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -
         Err(error) => return Err(failed("open", folder)(error)),
     };
     for stem in stems {
-        let path = folder.join(format!("{stem}.json"));
+        let name = format!("{stem}.json");
         if let Some(entry) = known.get(stem)
             && !entry.stamp.is_fresh()
-            && fs::metadata(&path).is_ok_and(|meta| Stamp::of(&meta) == entry.stamp)
+            && fs::metadata(folder.join(&name)).is_ok_and(|meta| Stamp::of(&meta) == entry.stamp)
         {
             continue;
         }
-        match Snapshot::read_in(&dir, &path)?.map(|s| Entry::of(stem, &s)) {
+        match Snapshot::read_in(&dir, folder, &name)?.map(|s| Entry::of(stem, &s)) {
             None => all.0.push((stem.clone(), None)),
             Some(Ok(entry)) => all.0.push((stem.clone(), Some(entry))),
             Some(Err(Fault::Torn(_))) => all.1.push(stem.clone()),
