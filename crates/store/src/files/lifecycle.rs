@@ -134,6 +134,26 @@ impl Files {
         Ok(archive)
     }
 
+    /// All archives that hold a team, sorted.
+    pub(crate) fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
+        let archive = self.paths.archive();
+        let entries = match fs::read_dir(&archive) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(failed("list", &archive)(error)),
+        };
+        let mut archives = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed("list", &archive))?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if entry.path().join("team").is_dir() {
+                archives.push(ArchiveName(name));
+            }
+        }
+        archives.sort();
+        Ok(archives)
+    }
+
     /// An archive of the team that still lacks the tasks standing under its name.
     pub(crate) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
@@ -165,10 +185,12 @@ impl Files {
 
     fn force_journal(&self, team: &TeamDir) -> Result<(), StoreError> {
         let path = self.paths.journal(team);
-        match File::open(&path) {
+        match plain::open(&path) {
             Ok(file) => self.disk.force(&file).map_err(failed("force to disk", &path)),
-            Err(error) if is_absent(&error) => Ok(()),
-            Err(error) => Err(failed("open", &path)(error)),
+            // Nothing of ours to force; it moves as it is.
+            Err(Unopened::NotPlain) => Ok(()),
+            Err(Unopened::Failed(error)) if is_absent(&error) => Ok(()),
+            Err(error) => Err(error.at("open", &path)),
         }
     }
 

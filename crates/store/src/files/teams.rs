@@ -38,7 +38,7 @@ impl Files {
     /// Says [`StoreError::NoTeam`] for a folder without a config.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         let path = self.paths.config(team);
-        match fs::metadata(&path) {
+        match fs::symlink_metadata(&path) {
             Ok(meta) => Ok(Stamp::of(&meta)),
             Err(error) if is_absent(&error) => Err(StoreError::NoTeam { team: team.clone() }),
             Err(error) => Err(failed("look at", &path)(error)),
