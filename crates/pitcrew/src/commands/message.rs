@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::printable;
 
-/// Tell what became of a message: persisted, injected, acknowledged or dead, with the times
+/// Tell what became of a message, also of a deleted team: persisted, injected, acknowledged or dead, with the times
 #[derive(Debug, clap::Args)]
 pub(crate) struct Message {
     /// The id that `pitcrew send` told, or `pitcrew inbox` shows
@@ -34,6 +34,9 @@ fn text(trace: &MessageTrace) -> String {
     ];
     for (step, at) in steps {
         let _ = writeln!(text, "{step:<13} {}", at.as_deref().unwrap_or("-"));
+    }
+    if let Some(at) = &trace.team_deleted_at {
+        let _ = writeln!(text, "{:<13} {at}", "team deleted");
     }
     if let Some(dead) = &trace.dead {
         let _ = writeln!(text, "{:<13} {}: {}", "dead", dead.at, printable(&dead.reason));

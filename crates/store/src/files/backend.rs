@@ -19,8 +19,8 @@ use super::reapply::Recent;
 use super::tasks::Tables;
 use super::watch::Watchers;
 use crate::{
-    Appended, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot, StoreError,
-    StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot,
+    StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -132,6 +132,15 @@ impl Backend for FileBackend {
         self.run(move |files| files.archive_team(&team)).await
     }
 
+    async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
+        self.run(|files| files.archives()).await
+    }
+
+    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
+        let path = self.files.paths.archived_journal(archive);
+        self.run(move |_| read_journal(&path)).await
+    }
+
     fn team_file(&self, team: &TeamDir) -> PathBuf {
         self.files.paths.config(team)
     }
@@ -235,9 +244,7 @@ impl Files {
 
     fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
         self.must_exist(team)?;
-        let lines = lines::read(&self.paths.journal(team))?;
-        // A line of a later version is passed over like a torn one: the journal is evidence, not truth.
-        Ok(lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        read_journal(&self.paths.journal(team))
     }
 
     fn append_lines(&self, team: &TeamDir, path: &Path, lines: &[String], force: Force) -> Result<(), StoreError> {
@@ -250,4 +257,9 @@ impl Files {
             other => other,
         }
     }
+}
+
+/// Reads a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
+fn read_journal(path: &Path) -> Result<Vec<JournalEntry>, StoreError> {
+    Ok(lines::read(path)?.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }

@@ -12,8 +12,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::backend::Files;
 use super::disk::{TEMP_PREFIX, failed, is_absent, make_dir};
+use super::plain::{self, Unopened};
 use super::teams::pretty;
-use crate::StoreError;
+use crate::{ArchiveName, StoreError};
 
 /// What a team's folder begins with until it is whole; no team's folder can.
 pub(crate) const UNBORN: &str = ".new-";
@@ -198,8 +199,8 @@ impl Files {
     fn lock_lifecycle(&self) -> Result<File, StoreError> {
         make_dir(&self.paths.common())?;
         let path = self.paths.lifecycle();
-        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let file = open.map_err(failed("open", &path))?;
+        let open = plain::open_with(OpenOptions::new().write(true).create(true).truncate(false), &path);
+        let file = open.map_err(|error| error.at("open", &path))?;
         file.lock().map_err(failed("lock", &path))?;
         Ok(file)
     }
