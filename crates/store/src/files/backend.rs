@@ -196,7 +196,12 @@ impl Backend for FileBackend {
 
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
         let path = self.files.paths.rate(scope);
-        self.run(move |_| rates::take_slot(&path, rate, now_ms)).await
+        self.run(move |files| {
+            let slot = rates::take_slot(&path, rate, now_ms)?;
+            files.disk.crash_point("slot taken");
+            Ok(slot)
+        })
+        .await
     }
 
     async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError> {

@@ -35,7 +35,7 @@ pub struct FileOptions {
     /// of tasks `temp written` for each file, `list locked`, `high water mark raised`, `task replaced` and `task removed`
     /// for each, `list unlocked`; a line of a journal or log `line to append`, `line appended`, `line forced`; a new team
     /// `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`; an archived one
-    /// `team archived`, `tasks archived`. Each is traced (level `TRACE`) with its number.
+    /// `team archived`, `tasks archived`; a rate `slot taken`. Each is traced (level `TRACE`) with its number.
     #[cfg(feature = "crash-points")]
     pub crash_at: Option<u64>,
 }

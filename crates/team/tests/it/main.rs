@@ -11,6 +11,8 @@ mod handshakes;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod kills;
+#[cfg(test)]
 mod mail;
 #[cfg(test)]
 mod members;
