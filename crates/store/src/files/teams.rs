@@ -128,21 +128,30 @@ impl Files {
         mut edit: DocumentEdit,
     ) -> Result<(), StoreError> {
         self.must_exist(team)?;
-        self.make_ours(team)?;
         let path = self.paths.document(team, name);
-        update::update(&self.disk, &path, &path, |before| {
-            let there: Option<Value> = match before {
-                None => None,
-                Some(s) => Some(serde_json::from_slice(&s.bytes).map_err(|e| Fault::Torn(e.to_string()))?),
-            };
-            let mut document = there.clone();
-            edit(&mut document)?;
-            Ok(match document {
-                document if document == there => Plan::Keep(()),
-                Some(document) => Plan::Write(pretty(&document)?, ()),
-                None => Plan::Remove(()),
+        let mut update = || {
+            update::update(&self.disk, &path, &path, |before| {
+                let there: Option<Value> = match before {
+                    None => None,
+                    Some(s) => Some(serde_json::from_slice(&s.bytes).map_err(|e| Fault::Torn(e.to_string()))?),
+                };
+                let mut document = there.clone();
+                edit(&mut document)?;
+                Ok(match document {
+                    document if document == there => Plan::Keep(()),
+                    Some(document) => Plan::Write(pretty(&document)?, ()),
+                    None => Plan::Remove(()),
+                })
             })
-        })?;
+        };
+        match update() {
+            // A team that a reference client made gets our folders with the first thing written into them.
+            Err(StoreError::Io { source, .. }) if is_absent(&source) => {
+                self.make_ours(team)?;
+                update()?;
+            }
+            done => _ = done?,
+        }
         Ok(())
     }
 

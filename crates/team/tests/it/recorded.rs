@@ -116,3 +116,38 @@ async fn a_plan_of_a_reference_client_is_answered_in_its_recorded_form() {
         "as the reference's own lead answered the one before"
     );
 }
+
+fn tree(dir: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            all.extend(tree(&path));
+        }
+        all.push(path);
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn what_is_refused_leaves_a_recorded_team_as_it_was() {
+    for (recording, team) in
+        [("claude-2.1.39/in-process", "probe"), ("claude-2.1.329/session-team", "session-6132882e")]
+    {
+        let recorded = Recorded::open(recording, team).await;
+        let below = ["teams", "tasks"].map(|dir| recorded.root.path().join(dir));
+        let before = below.each_ref().map(|dir| tree(dir));
+        let writer = Actor::Outside("ci".into());
+        is(&recorded.team.send(&writer, message("nobody", "x"), None).await.unwrap_err(), ErrorCode::AgentNotFound);
+        is(&recorded.team.send(&writer, message("worker", ""), None).await.unwrap_err(), ErrorCode::InvalidRequest);
+        let answer = SendMessageInput::PlanApprovalResponse {
+            request_id: "no-such".into(),
+            recipient: "worker".into(),
+            approve: true,
+            content: None,
+        };
+        recorded.team.send(&Actor::Lead, answer, None).await.unwrap_err();
+        recorded.team.remove_member(&Actor::User, &name("nobody")).await.unwrap_err();
+        assert_eq!(below.each_ref().map(|dir| tree(dir)), before);
+    }
+}
