@@ -39,6 +39,7 @@ impl Files {
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         let path = self.paths.config(team);
         match fs::symlink_metadata(&path) {
+            Ok(_) if is_nameless(team) => Err(StoreError::NoTeam { team: team.clone() }),
             Ok(meta) => Ok(Stamp::of(&meta)),
             Err(error) if is_absent(&error) => Err(StoreError::NoTeam { team: team.clone() }),
             Err(error) => Err(failed("look at", &path)(error)),
@@ -171,8 +172,14 @@ impl Files {
 }
 
 fn read_config(team: &TeamDir, snapshot: Option<&Snapshot>) -> Result<TeamConfig, Fault> {
-    let snapshot = snapshot.ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
+    let there = snapshot.filter(|_| !is_nameless(team));
+    let snapshot = there.ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
     parse(&snapshot.bytes)
+}
+
+/// Whether the folder is that of an empty name, and so the folder of all teams.
+fn is_nameless(team: &TeamDir) -> bool {
+    team.as_str().is_empty()
 }
 
 /// Reads a file of one JSON value, and says where the first fault is.

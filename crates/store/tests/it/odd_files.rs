@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_store::{Backend as _, Event, JournalEntry, Leaving, LogName, StoreError};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -177,4 +177,19 @@ async fn a_task_that_gives_itself_a_path_as_its_id_stays_where_it_is() {
     scene.backend.edit_tasks(&scene.team, Box::new(clear)).await.unwrap();
     assert_eq!(scene.read("tasks/probe/2.json"), evil, "it is no task of the list, and stays");
     assert!(!scene.path("x.json").exists() && !scene.path("tasks/x.json").exists());
+}
+
+#[tokio::test]
+async fn the_folder_of_all_teams_is_no_team() {
+    let scene = Scene::new().await;
+    fs::copy(scene.path("teams/probe/config.json"), scene.path("teams/config.json")).unwrap();
+    let nowhere = TeamDir::of("");
+    for done in [
+        scene.backend.team(&nowhere).await.err(),
+        scene.backend.archive_team(&nowhere).await.err(),
+        scene.backend.append(&nowhere, &worker(), message("m1")).await.err(),
+    ] {
+        assert!(matches!(done, Some(StoreError::NoTeam { .. })), "{done:?}");
+    }
+    assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("probe")]);
 }
