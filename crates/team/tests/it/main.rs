@@ -27,4 +27,6 @@ mod tasks;
 #[cfg(test)]
 mod teams;
 #[cfg(test)]
+mod views;
+#[cfg(test)]
 mod whole;
