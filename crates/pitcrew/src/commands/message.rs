@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::printable;
 
-/// Tell what became of a message, also of a deleted team: persisted, injected, acknowledged or dead, with the times
+/// Tell what became of a message: persisted, injected, acknowledged or dead, with the times
 #[derive(Debug, clap::Args)]
 pub(crate) struct Message {
     /// The id that `pitcrew send` told, or `pitcrew inbox` shows
