@@ -17,8 +17,8 @@ use crate::StoreError;
 /// The longest config, inbox, task or document that is read or written: some ten thousand messages of the longest content.
 pub(crate) const FILE_MOST: u64 = 128 * 1024 * 1024;
 
-/// The longest journal or log that is read. They grow for as long as a team lives.
-pub(crate) const LOG_MOST: u64 = 1024 * 1024 * 1024;
+/// The longest journal or log that is read: some millions of lines. They grow for as long as a team lives.
+pub(crate) const LOG_MOST: u64 = 512 * 1024 * 1024;
 
 /// How every file is opened: links are refused, and a FIFO or device does not make us wait.
 pub(crate) const CAREFUL: OFlags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);

@@ -151,6 +151,17 @@ async fn an_odd_journal_or_log_is_named_and_never_written_through() {
 }
 
 #[tokio::test]
+async fn a_journal_of_gigabytes_is_not_read() {
+    let (scene, _outside) = scene("teams/probe/pitcrew/journal.ndjson", Odd::Huge).await;
+    let path = scene.path("teams/probe/pitcrew/journal.ndjson");
+    names(scene.backend.journal(&scene.team).await, &path, Odd::Huge);
+    scene.backend.archive_team(&scene.team).await.unwrap();
+    let archive = scene.backend.archives().await.unwrap().remove(0);
+    let kept = scene.path("pitcrew/archive").join(archive.to_string()).join("team/pitcrew/journal.ndjson");
+    names(scene.backend.archived_journal(&archive).await, &kept, Odd::Huge);
+}
+
+#[tokio::test]
 async fn a_task_that_gives_itself_a_path_as_its_id_stays_where_it_is() {
     let scene = Scene::new().await;
     scene.add_tasks(1).await;
