@@ -68,7 +68,7 @@ fn dashed(name: &str, keep: impl Fn(char) -> bool) -> String {
 macro_rules! text_type {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
-        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(transparent)]
         pub struct $name(String);
 
@@ -96,22 +96,27 @@ macro_rules! text_type {
 
 text_type! {
     /// A team's name as given, such as `My Team.x`.
+    #[derive(Deserialize)]
     TeamName
 }
 text_type! {
-    /// The folder of a team below `teams/` and `tasks/`: lower case ASCII letters, digits and dashes only.
+    /// The folder of a team below `teams/` and `tasks/`: lower case ASCII letters, digits and dashes only. It is made by
+    /// [`TeamDir::of`] and never read from a file.
     TeamDir
 }
 text_type! {
     /// An agent's name, unique in its team; never holds `@`.
+    #[derive(Deserialize)]
     AgentName
 }
 text_type! {
-    /// The stem of an agent's inbox file: ASCII letters, digits, `_` and `-` only.
+    /// The stem of an agent's inbox file: ASCII letters, digits, `_` and `-` only. It is made by
+    /// [`AgentName::inbox_file`] and never read from a file.
     InboxFile
 }
 text_type! {
     /// An agent's id, `name@team`.
+    #[derive(Deserialize)]
     AgentId
 }
 

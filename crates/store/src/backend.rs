@@ -49,6 +49,12 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// A crash in the middle leaves a team, or the rest of one, that a second call removes.
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError>;
 
+    /// The archives of deleted teams, sorted.
+    async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
+
+    /// The journal of a deleted team; empty when it kept none.
+    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError>;
+
     /// Where people find the team's config.
     fn team_file(&self, team: &TeamDir) -> PathBuf;
 
@@ -113,6 +119,16 @@ pub struct StoredMessage {
     pub id: MessageId,
     /// The message.
     pub message: Message,
+}
+
+/// The archive of a deleted team, as a backend names it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ArchiveName(pub(crate) String);
+
+impl std::fmt::Display for ArchiveName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// What an append did.

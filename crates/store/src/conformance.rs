@@ -79,6 +79,7 @@ checks![
     a_lease_has_one_holder,
     a_watcher_is_told_of_every_kind_of_change,
     an_archived_team_is_gone_and_its_name_free,
+    the_journal_of_an_archived_team_can_be_read,
 ];
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &'static str, found: T, expected: T) -> Result<(), Failure> {
@@ -491,4 +492,20 @@ async fn an_archived_team_is_gone_and_its_name_free(backend: Arc<dyn Backend>) -
     add_tasks(&backend, &dir, 1).await?;
     same("first id", task_ids(&backend, &dir).await?, vec!["1".to_owned()])?;
     same("another archive", backend.archive_team(&dir).await? != first, true)
+}
+
+async fn the_journal_of_an_archived_team_can_be_read(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    same("no archives", backend.archives().await?, Vec::new())?;
+    let entry = |at_ms| JournalEntry { at_ms, event: Event::TeamDeleted { team: "Probe Team".into() } };
+    for at_ms in 1..3 {
+        let dir = team(&backend).await?;
+        backend.record(&dir, &[entry(at_ms)]).await?;
+        backend.archive_team(&dir).await?;
+    }
+    let mut journals = Vec::new();
+    for archive in backend.archives().await? {
+        journals.extend(backend.archived_journal(&archive).await?);
+    }
+    journals.sort_by_key(|entry| entry.at_ms);
+    same("journals", journals, vec![entry(1), entry(2)])
 }

@@ -14,8 +14,8 @@ mod memory;
 mod table;
 
 pub use backend::{
-    Appended, Backend, Change, DocumentEdit, Lease, LeaseHolder, LogName, RateScope, Slot, StoredMessage, TaskEdit,
-    TaskTable, TeamEdit, Watch,
+    Appended, ArchiveName, Backend, Change, DocumentEdit, Lease, LeaseHolder, LogName, RateScope, Slot, StoredMessage,
+    TaskEdit, TaskTable, TeamEdit, Watch,
 };
 pub use error::StoreError;
 pub use files::{Durability, FileBackend, FileOptions, Leaving};

@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::{
-    Appended, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot, StoreError,
-    StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
+    Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot,
+    StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -30,7 +30,7 @@ pub struct MemoryBackend {
 struct Shelf {
     teams: BTreeMap<TeamDir, Team>,
     slots: HashMap<RateScope, VecDeque<i64>>,
-    archived: u64,
+    archived: BTreeMap<ArchiveName, Vec<JournalEntry>>,
 }
 
 #[derive(Debug)]
@@ -149,8 +149,18 @@ impl Backend for MemoryBackend {
         let mut shelf = self.shelf();
         let gone = shelf.teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
         gone.tell(Change::Gone);
-        shelf.archived += 1;
-        Ok(PathBuf::from(format!("memory/archive/{team}-{}", shelf.archived)))
+        let name = format!("{team}-{}", shelf.archived.len() + 1);
+        let place = PathBuf::from(format!("memory/archive/{name}"));
+        shelf.archived.insert(ArchiveName(name), gone.journal);
+        Ok(place)
+    }
+
+    async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
+        Ok(self.shelf().archived.keys().cloned().collect())
+    }
+
+    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
+        Ok(self.shelf().archived.get(archive).cloned().unwrap_or_default())
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {

@@ -59,7 +59,7 @@ impl Speaker {
             }
             Actor::Outside(name) => {
                 let checked = AgentName::new(name).map_err(|e| refusal::bad_name(name, &e))?;
-                let held = config.members.iter().any(|m| one_form(&m.name, &checked));
+                let held = config.members.iter().any(|m| passes_for(&checked, &m.name));
                 if held || is_reserved(&checked) {
                     let message = format!(
                         "'{name}' is taken: an outside writer cannot speak as a member, the user or the system"
@@ -98,10 +98,49 @@ impl Speaker {
 
 /// Whether no agent may be called that.
 pub(crate) fn is_reserved(name: &AgentName) -> bool {
-    RESERVED.iter().any(|reserved| one_form(&AgentName::foreign(reserved), name))
+    RESERVED.map(AgentName::foreign).iter().any(|reserved| passes_for(name, reserved))
+}
+
+/// Whether `name` could be taken for `other`, by a program or by whoever reads it.
+pub(crate) fn passes_for(name: &AgentName, other: &AgentName) -> bool {
+    one_form(name, other) || looks_like(name, other)
+}
+
+/// Whether `name` could be read as `other`: only letters and digits are told apart by eye, and what is not ASCII may look
+/// like any of them.
+fn looks_like(name: &AgentName, other: &AgentName) -> bool {
+    let seen = |name: &AgentName| -> Vec<char> {
+        name.as_str().chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
+    };
+    let (name, other) = (seen(name), seen(other));
+    name.len() == other.len() && name.iter().zip(&other).all(|(a, b)| a == b || !a.is_ascii())
 }
 
 /// Whether two names fall on one inbox, upper and lower case being one as on many file systems.
 pub(crate) fn one_form(a: &AgentName, b: &AgentName) -> bool {
     a.inbox_file().as_str().eq_ignore_ascii_case(b.inbox_file().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_read_as_a_reserved_one_is_reserved() {
+        let alike = [
+            "team-lead",
+            "Team Lead",
+            "teamlead",
+            "team-lead\u{200B}",
+            "t\u{435}am-lead",
+            "us\u{301}er",
+            "\u{FF53}ystem.",
+        ];
+        for name in alike {
+            assert!(is_reserved(&AgentName::foreign(name)), "{name:?}");
+        }
+        for name in ["team-lead-2", "users", "worker", "Zo\u{EB}", "sys"] {
+            assert!(!is_reserved(&AgentName::foreign(name)), "{name:?}");
+        }
+    }
 }

@@ -6,7 +6,7 @@ use pitcrew_protocol::{
 };
 use pitcrew_store::RateScope;
 
-use crate::actor::{Actor, Rank, Speaker};
+use crate::actor::{Actor, Rank, Speaker, passes_for};
 use crate::delivery::{Letter, Receipt, as_text, dead, undeliverable};
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
@@ -42,8 +42,11 @@ impl Team {
     pub async fn send(&self, actor: &Actor, input: SendMessageInput, call: Option<&str>) -> Result<Sent, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(actor, &config)?;
-        if speaker.rank == Rank::Outside && self.ended().await?.member(&speaker.name).is_some() {
-            return Err(refusal::denied(format!("'{}' was a member of this team", speaker.name)));
+        if speaker.rank == Rank::Outside {
+            let name = AgentName::foreign(&speaker.name);
+            if let Some(ended) = self.ended().await?.members.iter().find(|ended| passes_for(&name, &ended.name)) {
+                return Err(refusal::denied(format!("'{}' was a member of this team", ended.name)));
+            }
         }
         self.count_call().await?;
         match input {

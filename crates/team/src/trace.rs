@@ -29,6 +29,9 @@ pub struct MessageTrace {
     pub acknowledged_at: Option<String>,
     /// Why and since when it will not be delivered.
     pub dead: Option<DeadLetter>,
+    /// When the team was deleted; absent while it lives. What other clients did with the message is not known then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team_deleted_at: Option<String>,
 }
 
 /// The end of a message that is not delivered.
@@ -41,7 +44,8 @@ pub struct DeadLetter {
 }
 
 impl Teams {
-    /// Tells what became of a message, in whichever team it was sent. A team that cannot be read is passed over.
+    /// Tells what became of a message, in whichever team it was sent, deleted ones included. A team that cannot be read is
+    /// passed over.
     ///
     /// # Errors
     /// `invalid_request` when no team knows it, `internal_error` when the store cannot be read.
@@ -55,6 +59,14 @@ impl Teams {
                 return Ok(trace);
             }
         }
+        for archive in self.backend().archives().await.map_err(refusal::of_store)? {
+            let Ok(journal) = self.backend().archived_journal(&archive).await else { continue };
+            let deleted = deletion(&journal);
+            let team = deleted.as_ref().map_or_else(|| archive.to_string(), |(team, _)| team.clone());
+            if let Some(trace) = told(&team, &journal, id) {
+                return Ok(MessageTrace { team_deleted_at: deleted.map(|(_, at)| at), ..trace });
+            }
+        }
         Err(refusal::invalid(format!("there is no message '{id}'")).with("message_id", id.0.as_str()))
     }
 
@@ -65,13 +77,13 @@ impl Teams {
         journal: &[JournalEntry],
         id: &MessageId,
     ) -> Option<MessageTrace> {
-        let told = told(config, journal, id);
+        let told = told(config.name.as_str(), journal, id);
         let members = config.members.iter().map(|m| &m.name);
         let boxes: Vec<&AgentName> = told.as_ref().map_or_else(|| members.collect(), |told| vec![&told.to]);
         for name in boxes {
             let inbox = self.backend().inbox(dir, &name.inbox_file()).await.unwrap_or_default();
             if let Some(stored) = inbox.into_iter().find(|stored| stored.id == *id) {
-                let trace = told.clone().unwrap_or_else(|| blank(config, id, name));
+                let trace = told.clone().unwrap_or_else(|| blank(config.name.as_str(), id, name));
                 return Some(with_inbox(trace, stored));
             }
         }
@@ -79,10 +91,17 @@ impl Teams {
     }
 }
 
-fn blank(config: &TeamConfig, id: &MessageId, to: &AgentName) -> MessageTrace {
+/// The team's name and when it was deleted, as the last line of its journal tells.
+fn deletion(journal: &[JournalEntry]) -> Option<(String, String)> {
+    let JournalEntry { at_ms, event } = journal.last()?;
+    let Event::TeamDeleted { team } = event else { return None };
+    Some((team.clone(), wire_time(*at_ms)))
+}
+
+fn blank(team: &str, id: &MessageId, to: &AgentName) -> MessageTrace {
     MessageTrace {
         id: id.clone(),
-        team: config.name.to_string(),
+        team: team.to_owned(),
         from: None,
         to: to.clone(),
         state: DeliveryState::Persisted,
@@ -90,13 +109,14 @@ fn blank(config: &TeamConfig, id: &MessageId, to: &AgentName) -> MessageTrace {
         injected_at: None,
         acknowledged_at: None,
         dead: None,
+        team_deleted_at: None,
     }
 }
 
 /// What the journal tells.
-fn told(config: &TeamConfig, journal: &[JournalEntry], id: &MessageId) -> Option<MessageTrace> {
+fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageTrace> {
     let mut about = journal.iter().filter_map(|entry| Some((entry, receiver(&entry.event, id)?))).peekable();
-    let mut trace = blank(config, id, about.peek()?.1);
+    let mut trace = blank(team, id, about.peek()?.1);
     for (JournalEntry { at_ms, event }, _) in about {
         let at = wire_time(*at_ms);
         match event {

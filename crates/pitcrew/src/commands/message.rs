@@ -35,6 +35,9 @@ fn text(trace: &MessageTrace) -> String {
     for (step, at) in steps {
         let _ = writeln!(text, "{step:<13} {}", at.as_deref().unwrap_or("-"));
     }
+    if let Some(at) = &trace.team_deleted_at {
+        let _ = writeln!(text, "{:<13} {at}", "team deleted");
+    }
     if let Some(dead) = &trace.dead {
         let _ = writeln!(text, "{:<13} {}: {}", "dead", dead.at, printable(&dead.reason));
     }

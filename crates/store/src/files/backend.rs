@@ -19,8 +19,8 @@ use super::reapply::Recent;
 use super::tasks::Tables;
 use super::watch::Watchers;
 use crate::{
-    Appended, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot, StoreError,
-    StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot,
+    StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -135,6 +135,15 @@ impl Backend for FileBackend {
         self.run(move |files| files.archive_team(&team)).await
     }
 
+    async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
+        self.run(|files| files.archives()).await
+    }
+
+    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
+        let path = self.files.paths.archived_journal(archive);
+        self.run(move |_| read_journal(&path)).await
+    }
+
     fn team_file(&self, team: &TeamDir) -> PathBuf {
         self.files.paths.config(team)
     }
@@ -190,7 +199,12 @@ impl Backend for FileBackend {
 
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
         let path = self.files.paths.rate(scope);
-        self.run(move |_| rates::take_slot(&path, rate, now_ms)).await
+        self.run(move |files| {
+            let slot = rates::take_slot(&path, rate, now_ms)?;
+            files.disk.crash_point("slot taken");
+            Ok(slot)
+        })
+        .await
     }
 
     async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError> {
@@ -238,9 +252,7 @@ impl Files {
 
     fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
         self.must_exist(team)?;
-        let lines = lines::read(&self.paths.journal(team))?;
-        // A line of a later version is passed over like a torn one: the journal is evidence, not truth.
-        Ok(lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        read_journal(&self.paths.journal(team))
     }
 
     fn append_lines(&self, team: &TeamDir, path: &Path, lines: &[String], force: Force) -> Result<(), StoreError> {
@@ -253,4 +265,9 @@ impl Files {
             other => other,
         }
     }
+}
+
+/// Reads a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
+fn read_journal(path: &Path) -> Result<Vec<JournalEntry>, StoreError> {
+    Ok(lines::read(path)?.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }

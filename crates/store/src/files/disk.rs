@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags, openat};
 
+use super::plain::{self, Unopened};
 use crate::StoreError;
 
 /// How sure a write must be before it counts.
@@ -34,7 +35,7 @@ pub struct FileOptions {
     /// of tasks `temp written` for each file, `list locked`, `high water mark raised`, `task replaced` and `task removed`
     /// for each, `list unlocked`; a line of a journal or log `line to append`, `line appended`, `line forced`; a new team
     /// `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`; an archived one
-    /// `team archived`, `tasks archived`. Each is traced (level `TRACE`) with its number.
+    /// `team archived`, `tasks archived`; a rate `slot taken`. Each is traced (level `TRACE`) with its number.
     #[cfg(feature = "crash-points")]
     pub crash_at: Option<u64>,
 }
@@ -171,7 +172,14 @@ impl Disk {
     }
 
     /// Writes `bytes` to a temporary file beside `target`, forced to disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`]; also for more bytes than anybody would read back.
     pub(crate) fn write_temp(&self, target: &Path, bytes: &[u8], mode: Option<u32>) -> Result<Temp, StoreError> {
+        if bytes.len() as u64 > plain::FILE_MOST {
+            let message = format!("it would be {} bytes long; at most {} are read", bytes.len(), plain::FILE_MOST);
+            return Err(failed("write", target)(io::Error::new(io::ErrorKind::FileTooLarge, message)));
+        }
         let dir = target.parent().unwrap_or(target);
         let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
         let mut file =
@@ -232,43 +240,44 @@ impl Snapshot {
 
     /// Reads a file whole; `None` when it is not there.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, StoreError> {
-        Self::of(File::open(path), || path.to_owned())
+        Self::of(plain::open(path), path)
     }
 
     /// Reads a file of an open folder, which spares the way there; `folder` is that folder's path.
     pub(crate) fn read_in(dir: &File, folder: &Path, name: &str) -> Result<Option<Self>, StoreError> {
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let flags = OFlags::RDONLY | plain::CAREFUL;
         let file = openat(dir, name, flags, Mode::empty()).map(File::from).map_err(io::Error::from);
-        Self::of(file, || folder.join(name))
+        Self::of(plain::checked(file), &folder.join(name))
     }
 
-    fn of(file: io::Result<File>, path: impl FnOnce() -> PathBuf) -> Result<Option<Self>, StoreError> {
-        match file.and_then(Self::of_open) {
-            Ok(snapshot) => Ok(Some(snapshot)),
-            Err(error) if is_absent(&error) => Ok(None),
-            Err(error) => Err(failed("read", &path())(error)),
+    fn of(file: Result<File, Unopened>, path: &Path) -> Result<Option<Self>, StoreError> {
+        match file {
+            Ok(file) => Self::of_open(file, path).map(Some),
+            Err(Unopened::Failed(error)) if is_absent(&error) => Ok(None),
+            Err(error) => Err(error.at("read", path)),
         }
     }
 
-    fn of_open(mut file: File) -> io::Result<Self> {
+    fn of_open(mut file: File, path: &Path) -> Result<Self, StoreError> {
         loop {
             // Stamped before it is read: what changes in between shows as a change later.
-            let meta = file.metadata()?;
-            let size = usize::try_from(meta.len()).map_err(io::Error::other)?;
+            let meta = file.metadata().map_err(failed("read", path))?;
+            plain::check_length(path, meta.len(), plain::FILE_MOST)?;
+            let size = usize::try_from(meta.len()).unwrap_or(0);
             let mut bytes = vec![0; size + 1];
-            let read = read_full(&mut file, &mut bytes)?;
+            let read = read_full(&mut file, &mut bytes).map_err(failed("read", path))?;
             if read == size {
                 bytes.truncate(size);
                 let stamp = Stamp::of(&meta);
                 return Ok(Self { bytes, stamp, mode: meta.mode(), doubtful: stamp.is_fresh() });
             }
-            io::Seek::rewind(&mut file)?;
+            io::Seek::rewind(&mut file).map_err(failed("read", path))?;
         }
     }
 
     /// Whether the file still is what was read; `before` is `None` when it was not there.
     pub(crate) fn still_holds(before: Option<&Self>, path: &Path) -> Result<bool, StoreError> {
-        let now = match fs::metadata(path) {
+        let now = match fs::symlink_metadata(path) {
             Ok(meta) => Some(Stamp::of(&meta)),
             Err(error) if is_absent(&error) => None,
             Err(error) => return Err(failed("look at", path)(error)),
@@ -314,5 +323,21 @@ pub(crate) fn remove_file(path: &Path) -> Result<(), StoreError> {
         Ok(()) => Ok(()),
         Err(error) if is_absent(&error) => Ok(()),
         Err(error) => Err(failed("remove", path)(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_written_that_nobody_would_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let most = usize::try_from(plain::FILE_MOST).unwrap();
+        let refused =
+            Disk::new(FileOptions::default()).write_temp(&dir.path().join("a.json"), &vec![0; most + 1], None);
+        let Err(StoreError::Io { source, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(source.kind(), io::ErrorKind::FileTooLarge);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 }

@@ -1,6 +1,6 @@
 //! The lease of the process that runs a team: the system's own lock on a file of ours, which ends with the process.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::thread;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use pitcrew_protocol::TeamDir;
 
 use super::backend::Files;
 use super::disk::{failed, is_absent};
+use super::plain::{self, Unopened};
 use crate::{Lease, LeaseHolder, StoreError};
 
 /// Somebody who only looks for the holder holds the file for a moment; so often and so long we wait for that to end.
@@ -24,8 +25,8 @@ impl Files {
         self.must_exist(team)?;
         self.make_ours(team)?;
         let path = self.paths.lease(team);
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = open.map_err(failed("open", &path))?;
+        let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), &path);
+        let mut file = open.map_err(|error| error.at("open", &path))?;
         for tried in 1.. {
             match file.try_lock() {
                 Ok(()) => break,
@@ -45,10 +46,10 @@ impl Files {
     pub(crate) fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
         self.must_exist(team)?;
         let path = self.paths.lease(team);
-        let file = match File::open(&path) {
+        let file = match plain::open(&path) {
             Ok(file) => file,
-            Err(error) if is_absent(&error) => return Ok(None),
-            Err(error) => return Err(failed("open", &path)(error)),
+            Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(None),
+            Err(error) => return Err(error.at("open", &path)),
         };
         for _ in 0..TRIES {
             match file.try_lock_shared() {
@@ -67,6 +68,6 @@ impl Files {
 }
 
 fn read_holder(path: &std::path::Path) -> Result<Option<LeaseHolder>, StoreError> {
-    let bytes = std::fs::read(path).map_err(failed("read", path))?;
-    Ok(serde_json::from_slice(&bytes).ok())
+    let bytes = plain::read(path, plain::FILE_MOST)?;
+    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }

@@ -13,6 +13,7 @@ use super::backend::{FileBackend, Files};
 use super::disk::{TEMP_PREFIX, failed, is_absent, remove_file};
 use super::lifecycle::UNBORN;
 use super::lock::{Lock, STALE_AFTER};
+use super::plain;
 use super::tasks::HIGH_WATER;
 use crate::StoreError;
 
@@ -124,13 +125,14 @@ impl Files {
             self.keep_id_taken(path)?;
         }
         let is_inbox = path.parent().is_some_and(|dir| name_of(dir) == "inboxes");
-        match fs::read(path) {
-            Ok(bytes) if is_inbox => {
+        match plain::read(path, plain::FILE_MOST) {
+            Ok(Some(bytes)) if is_inbox => {
                 self.disk.create(&aside, &bytes)?;
                 self.disk.create(path, array::whole(&bytes).as_bytes())?;
             }
-            Ok(_) => fs::rename(path, &aside).map_err(failed("move aside", path))?,
-            Err(error) => return Err(failed("read", path)(error)),
+            // What is no plain file, or too long to be read, goes as it is.
+            Ok(_) | Err(StoreError::Corrupt { .. }) => fs::rename(path, &aside).map_err(failed("move aside", path))?,
+            Err(error) => return Err(error),
         }
         self.disk.force_dir(path.parent().unwrap_or(path))?;
         Ok(aside)
@@ -140,7 +142,8 @@ impl Files {
     fn keep_id_taken(&self, task: &Path) -> Result<(), StoreError> {
         let Some(id) = task.file_stem().and_then(|stem| stem.to_str()).and_then(TaskId::parse) else { return Ok(()) };
         let path = task.with_file_name(HIGH_WATER);
-        let marked = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0);
+        let text = plain::read(&path, plain::FILE_MOST)?.and_then(|bytes| String::from_utf8(bytes).ok());
+        let marked = text.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         self.disk.create(&path, id.number().max(marked).to_string().as_bytes())
     }
 }
@@ -167,10 +170,11 @@ fn look(dir: &Path, found: &mut Vec<Leaving>) -> Result<(), StoreError> {
 }
 
 fn fault_of(path: &Path, is_inbox: bool) -> Result<Option<String>, StoreError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if is_absent(&error) => return Ok(None),
-        Err(error) => return Err(failed("read", path)(error)),
+    let bytes = match plain::read(path, plain::FILE_MOST) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(None),
+        Err(StoreError::Corrupt { reason, .. }) => return Ok(Some(reason)),
+        Err(error) => return Err(error),
     };
     if is_inbox {
         return Ok(array::check(&bytes).err());

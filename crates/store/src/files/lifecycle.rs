@@ -12,8 +12,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::backend::Files;
 use super::disk::{TEMP_PREFIX, failed, is_absent, make_dir};
+use super::plain::{self, Unopened};
 use super::teams::pretty;
-use crate::StoreError;
+use crate::{ArchiveName, StoreError};
 
 /// What a team's folder begins with until it is whole; no team's folder can.
 pub(crate) const UNBORN: &str = ".new-";
@@ -134,6 +135,26 @@ impl Files {
         Ok(archive)
     }
 
+    /// All archives that hold a team, sorted.
+    pub(crate) fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
+        let archive = self.paths.archive();
+        let entries = match fs::read_dir(&archive) {
+            Ok(entries) => entries,
+            Err(error) if is_absent(&error) => return Ok(Vec::new()),
+            Err(error) => return Err(failed("list", &archive)(error)),
+        };
+        let mut archives = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed("list", &archive))?;
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            if entry.path().join("team").is_dir() {
+                archives.push(ArchiveName(name));
+            }
+        }
+        archives.sort();
+        Ok(archives)
+    }
+
     /// An archive of the team that still lacks the tasks standing under its name.
     pub(crate) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
@@ -165,10 +186,12 @@ impl Files {
 
     fn force_journal(&self, team: &TeamDir) -> Result<(), StoreError> {
         let path = self.paths.journal(team);
-        match File::open(&path) {
+        match plain::open(&path) {
             Ok(file) => self.disk.force(&file).map_err(failed("force to disk", &path)),
-            Err(error) if is_absent(&error) => Ok(()),
-            Err(error) => Err(failed("open", &path)(error)),
+            // Nothing of ours to force; it moves as it is.
+            Err(Unopened::NotPlain) => Ok(()),
+            Err(Unopened::Failed(error)) if is_absent(&error) => Ok(()),
+            Err(error) => Err(error.at("open", &path)),
         }
     }
 
@@ -176,8 +199,8 @@ impl Files {
     fn lock_lifecycle(&self) -> Result<File, StoreError> {
         make_dir(&self.paths.common())?;
         let path = self.paths.lifecycle();
-        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-        let file = open.map_err(failed("open", &path))?;
+        let open = plain::open_with(OpenOptions::new().write(true).create(true).truncate(false), &path);
+        let file = open.map_err(|error| error.at("open", &path))?;
         file.lock().map_err(failed("lock", &path))?;
         Ok(file)
     }

@@ -3,12 +3,13 @@
 //! Only pitcrew writes them, so the system's own file lock keeps two processes apart. A line that a crash tore is passed
 //! over by readers and cut off by the next append.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::disk::{Disk, failed, is_absent};
+use super::plain::{self, Unopened};
 use crate::StoreError;
 
 /// How far back one step looks for the end of the last whole line.
@@ -33,14 +34,9 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
         text.push_str(line.as_ref());
         text.push('\n');
     }
-    let open = || OpenOptions::new().read(true).append(true).create(true).open(path);
-    let (mut file, is_new) = match open() {
-        Ok(file) => {
-            let is_new = file.metadata().is_ok_and(|m| m.len() == 0);
-            (file, is_new)
-        }
-        Err(error) => return Err(failed("open", path)(error)),
-    };
+    let opened = plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
+    let mut file = opened.map_err(|error| error.at("open", path))?;
+    let is_new = file.metadata().is_ok_and(|m| m.len() == 0);
     file.lock().map_err(failed("lock", path))?;
     let end = whole_end(&file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
     disk.crash_point("line to append");
@@ -62,11 +58,7 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
 
 /// The whole lines of a file; none when it is not there.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
-    let bytes = match fs::read(path) {
-        Ok(bytes) => bytes,
-        Err(error) if is_absent(&error) => return Ok(Vec::new()),
-        Err(error) => return Err(failed("read", path)(error)),
-    };
+    let Some(bytes) = plain::read(path, plain::LOG_MOST)? else { return Ok(Vec::new()) };
     let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
     let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
     Ok(text.lines().map(str::to_owned).collect())
@@ -74,19 +66,20 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
 
 /// The last `most` bytes of a file as text; empty when it is not there.
 pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+    let mut file = match plain::open(path) {
+        Ok(file) => file,
+        Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(String::new()),
+        Err(error) => return Err(error.at("read", path)),
+    };
+    let mut read = || -> io::Result<Vec<u8>> {
         let from = file.metadata()?.len().saturating_sub(most);
         io::Seek::seek(&mut file, io::SeekFrom::Start(from))?;
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    match read() {
-        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),
-        Err(error) if is_absent(&error) => Ok(String::new()),
-        Err(error) => Err(failed("read", path)(error)),
-    }
+    let bytes = read().map_err(failed("read", path))?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Where the last whole line ends.
@@ -106,6 +99,8 @@ fn whole_end(file: &File) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
     use crate::files::disk::FileOptions;
 

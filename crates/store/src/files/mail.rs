@@ -141,7 +141,7 @@ impl Files {
         if !self.recent.knows(path) || self.is_session(team)? {
             return Ok(());
         }
-        let Ok(meta) = fs::metadata(path) else { return Ok(()) };
+        let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
         let stamp = super::disk::Stamp::of(&meta);
         if self.recent.suspects(path, &stamp).is_empty() {
             return Ok(());

@@ -14,6 +14,7 @@ mod lines;
 mod lock;
 mod mail;
 mod paths;
+mod plain;
 mod rates;
 mod reapply;
 mod tasks;

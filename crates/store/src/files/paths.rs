@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{InboxFile, TaskId, TeamDir};
 
-use crate::RateScope;
+use crate::{ArchiveName, RateScope};
 
 /// The folders and files under one root.
 #[derive(Clone, Debug)]
@@ -89,6 +89,10 @@ impl Paths {
 
     pub(crate) fn archive(&self) -> PathBuf {
         self.common().join("archive")
+    }
+
+    pub(crate) fn archived_journal(&self, archive: &ArchiveName) -> PathBuf {
+        self.archive().join(&archive.0).join("team/pitcrew/journal.ndjson")
     }
 
     /// Locked while a team is made or removed.

@@ -12,6 +12,7 @@ use std::time::Duration;
 use pitcrew_protocol::Rate;
 
 use super::disk::{failed, make_dir};
+use super::plain;
 use crate::{Slot, StoreError};
 
 const WORD: u64 = 8;
@@ -22,13 +23,8 @@ const NEVER: i64 = i64::MIN;
 /// Takes one slot of the ring at `path`.
 pub(crate) fn take_slot(path: &Path, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
     make_dir(path.parent().unwrap_or(path))?;
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(failed("open", path))?;
+    let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), path);
+    let file = open.map_err(|error| error.at("open", path))?;
     file.lock().map_err(failed("lock", path))?;
     take(&file, u64::from(rate.count), i64::from(rate.seconds) * 1000, now_ms).map_err(failed("count in", path))
 }

@@ -15,6 +15,7 @@ use super::backend::Files;
 use super::disk::{Snapshot, Stamp, Temp, failed, is_absent, make_dir, remove_file};
 use super::folders::Changed;
 use super::lock::Lock;
+use super::plain;
 use super::reapply::{self, Write};
 use super::teams::{parse, pretty};
 use super::update::{self, Fault, Plan};
@@ -309,11 +310,8 @@ impl Files {
 
     fn read_high_water(&self, team: &TeamDir) -> Result<u64, StoreError> {
         let path = self.paths.high_water(team);
-        match fs::read_to_string(&path) {
-            Ok(text) => Ok(text.trim().parse().unwrap_or(0)),
-            Err(error) if is_absent(&error) => Ok(0),
-            Err(error) => Err(failed("read", &path)(error)),
-        }
+        let bytes = plain::read(&path, plain::FILE_MOST)?.unwrap_or_default();
+        Ok(String::from_utf8_lossy(&bytes).trim().parse().unwrap_or(0))
     }
 }
 

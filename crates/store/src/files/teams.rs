@@ -38,7 +38,8 @@ impl Files {
     /// Says [`StoreError::NoTeam`] for a folder without a config.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         let path = self.paths.config(team);
-        match fs::metadata(&path) {
+        match fs::symlink_metadata(&path) {
+            Ok(_) if is_nameless(team) => Err(StoreError::NoTeam { team: team.clone() }),
             Ok(meta) => Ok(Stamp::of(&meta)),
             Err(error) if is_absent(&error) => Err(StoreError::NoTeam { team: team.clone() }),
             Err(error) => Err(failed("look at", &path)(error)),
@@ -144,21 +145,30 @@ impl Files {
         mut edit: DocumentEdit,
     ) -> Result<(), StoreError> {
         self.must_exist(team)?;
-        self.make_ours(team)?;
         let path = self.paths.document(team, name);
-        update::update(&self.disk, &path, &path, |before| {
-            let there: Option<Value> = match before {
-                None => None,
-                Some(s) => Some(serde_json::from_slice(&s.bytes).map_err(|e| Fault::Torn(e.to_string()))?),
-            };
-            let mut document = there.clone();
-            edit(&mut document)?;
-            Ok(match document {
-                document if document == there => Plan::Keep(()),
-                Some(document) => Plan::Write(pretty(&document)?, ()),
-                None => Plan::Remove(()),
+        let mut update = || {
+            update::update(&self.disk, &path, &path, |before| {
+                let there: Option<Value> = match before {
+                    None => None,
+                    Some(s) => Some(serde_json::from_slice(&s.bytes).map_err(|e| Fault::Torn(e.to_string()))?),
+                };
+                let mut document = there.clone();
+                edit(&mut document)?;
+                Ok(match document {
+                    document if document == there => Plan::Keep(()),
+                    Some(document) => Plan::Write(pretty(&document)?, ()),
+                    None => Plan::Remove(()),
+                })
             })
-        })?;
+        };
+        match update() {
+            // A team that a reference client made gets our folders with the first thing written into them.
+            Err(StoreError::Io { source, .. }) if is_absent(&source) => {
+                self.make_ours(team)?;
+                update()?;
+            }
+            done => _ = done?,
+        }
         Ok(())
     }
 
@@ -178,8 +188,14 @@ impl Files {
 }
 
 fn read_config(team: &TeamDir, snapshot: Option<&Snapshot>) -> Result<TeamConfig, Fault> {
-    let snapshot = snapshot.ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
+    let there = snapshot.filter(|_| !is_nameless(team));
+    let snapshot = there.ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
     parse(&snapshot.bytes)
+}
+
+/// Whether the folder is that of an empty name, and so the folder of all teams.
+fn is_nameless(team: &TeamDir) -> bool {
+    team.as_str().is_empty()
 }
 
 /// Reads a file of one JSON value, and says where the first fault is.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use pitcrew_protocol::MessageId;
+use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_store::{Backend as _, StoreError};
 
 use crate::processes::{Job, Work};
@@ -88,10 +88,10 @@ async fn a_root_that_cannot_be_written_is_an_error_and_stays_as_it_is() {
 #[tokio::test]
 async fn a_failed_write_leaves_no_temporary_file() {
     let scene = Scene::new().await;
-    // A folder where the inbox should be: the rename over it fails at the last step.
-    fs::create_dir_all(scene.inbox_path().join("x")).unwrap();
+    // The inbox's name is as long as can be, so that its lock, which is taken when the new file stands there, cannot be made.
+    let inbox = AgentName::foreign(&"a".repeat(250)).inbox_file();
     let before = everything(scene.root());
-    let done = scene.backend.append(&scene.team, &worker(), message("m1")).await;
+    let done = scene.backend.append(&scene.team, &inbox, message("m1")).await;
     assert!(matches!(done, Err(StoreError::Io { .. })), "{done:?}");
     assert_eq!(everything(scene.root()), before);
 }

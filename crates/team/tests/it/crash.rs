@@ -10,9 +10,9 @@ use crate::crew::{Crew, as_member, broadcast, limits, member, message, name, tas
 use crate::mortal::MortalBackend;
 
 /// A day of a team, one operation a step. Each is called by a name, as an agent calls it, and can be called again.
-const STEPS: usize = 17;
+pub(crate) const STEPS: usize = 17;
 
-async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
+pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
     let call = format!("toolu_{n}");
     let call = Some(call.as_str());
     let (worker, planner) = (as_member("worker"), as_member("planner"));
@@ -85,7 +85,7 @@ async fn request(team: &Team, kind: RequestKind) -> Result<String, ApiError> {
 }
 
 /// What must be the same whether somebody died or not.
-async fn outcome(team: &Team) -> Vec<String> {
+pub(crate) async fn outcome(team: &Team) -> Vec<String> {
     let mut lines = Vec::new();
     for of in ["team-lead", "worker", "planner", "tester"] {
         let mut mail: Vec<String> = Vec::new();

@@ -14,6 +14,12 @@ use pitcrew_team::{Actor, Clock, CreateTeam, Mail, OnTaken, Sent, SpawnMember, T
 #[derive(Debug)]
 pub(crate) struct StillClock(AtomicI64);
 
+impl StillClock {
+    pub(crate) fn at(now_ms: i64) -> Self {
+        Self(AtomicI64::new(now_ms))
+    }
+}
+
 impl Clock for StillClock {
     fn now_ms(&self) -> i64 {
         self.0.load(Ordering::SeqCst)
@@ -88,7 +94,7 @@ impl Crew {
     }
 
     pub(crate) async fn on(backend: Arc<dyn Backend>, limits: Limits) -> Self {
-        let clock = Arc::new(StillClock(AtomicI64::new(1_795_175_309_433)));
+        let clock = Arc::new(StillClock::at(1_795_175_309_433));
         let teams = Teams::seeded(backend.clone(), limits, clock.clone(), 1);
         let (team, _) = teams.create(create("probe")).await.unwrap();
         team.spawn(member("worker")).await.unwrap();

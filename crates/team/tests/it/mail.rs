@@ -3,7 +3,7 @@
 use pitcrew_protocol::{ErrorCode, MessageId};
 use pitcrew_team::{Actor, DeliveryState, IdleNotice, IdleReason};
 
-use crate::crew::{Crew, as_member, is, message, name};
+use crate::crew::{Crew, as_member, create, is, message, name};
 
 #[tokio::test]
 async fn a_message_is_persisted_then_injected_then_acknowledged() {
@@ -46,6 +46,28 @@ async fn a_message_of_another_client_is_traced_by_its_inbox() {
     assert_eq!(crew.teams.message(&id).await.unwrap().state, DeliveryState::Acknowledged);
     let error = crew.teams.message(&MessageId("no-such".into())).await.unwrap_err();
     is(&error, ErrorCode::InvalidRequest);
+}
+
+#[tokio::test]
+async fn a_message_is_told_of_after_its_team_was_deleted() {
+    let crew = Crew::new().await;
+    let sent = async |text: &str| crew.send(&Actor::Lead, message("worker", text)).await.receipts[0].id.clone();
+    let (taken, left) = (sent("hello").await, sent("are you there?").await);
+    crew.team.injected(&name("worker"), std::slice::from_ref(&taken)).await;
+    crew.team.acknowledge(&name("worker"), std::slice::from_ref(&taken)).await.unwrap();
+    for of in ["worker", "planner"] {
+        crew.team.remove_member(&Actor::Lead, &name(of)).await.unwrap();
+    }
+    crew.wait_ms(7);
+    assert!(crew.team.delete(&Actor::Lead).await.unwrap().success);
+    let trace = crew.teams.message(&taken).await.unwrap();
+    assert_eq!((trace.state, trace.team.as_str()), (DeliveryState::Acknowledged, "probe"));
+    assert_eq!(trace.team_deleted_at.as_deref(), Some("2026-11-20T11:48:29.440Z"));
+    let trace = crew.teams.message(&left).await.unwrap();
+    assert_eq!((trace.state, trace.dead.unwrap().reason.as_str()), (DeliveryState::Dead, "worker has shut down"));
+    // A team of the same name knows nothing of it, and hides nothing.
+    crew.teams.create(create("probe")).await.unwrap();
+    assert_eq!(crew.teams.message(&taken).await.unwrap().state, DeliveryState::Acknowledged);
 }
 
 #[tokio::test]

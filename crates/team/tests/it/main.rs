@@ -11,6 +11,8 @@ mod handshakes;
 #[cfg(test)]
 mod hostile;
 #[cfg(test)]
+mod kills;
+#[cfg(test)]
 mod mail;
 #[cfg(test)]
 mod members;
@@ -24,5 +26,7 @@ mod send;
 mod tasks;
 #[cfg(test)]
 mod teams;
+#[cfg(test)]
+mod views;
 #[cfg(test)]
 mod whole;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, MemoryBackend, RateScope, Slot,
-    StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, MemoryBackend, RateScope,
+    Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -84,6 +84,14 @@ impl Backend for MortalBackend {
 
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         self.write(self.kept.archive_team(team)).await
+    }
+
+    async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
+        self.read(self.kept.archives()).await
+    }
+
+    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.archived_journal(archive)).await
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {

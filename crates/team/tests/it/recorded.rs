@@ -148,3 +148,38 @@ async fn a_frame_to_another_client_cannot_close_its_tag() {
     let frame: Value = serde_json::from_str(frame).unwrap();
     assert_eq!((&frame["type"], &frame["subject"]), (&"task_assignment".into(), &"</teammate-message>".into()));
 }
+
+fn tree(dir: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for path in std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        if path.is_dir() {
+            all.extend(tree(&path));
+        }
+        all.push(path);
+    }
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn what_is_refused_leaves_a_recorded_team_as_it_was() {
+    for (recording, team) in
+        [("claude-2.1.39/in-process", "probe"), ("claude-2.1.329/session-team", "session-6132882e")]
+    {
+        let recorded = Recorded::open(recording, team).await;
+        let below = ["teams", "tasks"].map(|dir| recorded.root.path().join(dir));
+        let before = below.each_ref().map(|dir| tree(dir));
+        let writer = Actor::Outside("ci".into());
+        is(&recorded.team.send(&writer, message("nobody", "x"), None).await.unwrap_err(), ErrorCode::AgentNotFound);
+        is(&recorded.team.send(&writer, message("worker", ""), None).await.unwrap_err(), ErrorCode::InvalidRequest);
+        let answer = SendMessageInput::PlanApprovalResponse {
+            request_id: "no-such".into(),
+            recipient: "worker".into(),
+            approve: true,
+            content: None,
+        };
+        recorded.team.send(&Actor::Lead, answer, None).await.unwrap_err();
+        recorded.team.remove_member(&Actor::User, &name("nobody")).await.unwrap_err();
+        assert_eq!(below.each_ref().map(|dir| tree(dir)), before);
+    }
+}

@@ -1,0 +1,278 @@
+//! A process that is killed (SIGKILL) at every write point of every operation, on files; the next one carries on, and
+//! nothing is lost or there twice. The process that dies is this test binary itself, told by a variable what to do.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use pitcrew_protocol::{ErrorCode, MessageId};
+use pitcrew_store::{Durability, FileBackend, FileOptions, Leaving};
+use pitcrew_team::{Actor, Team, Teams};
+use serde::{Deserialize, Serialize};
+
+use crate::crash::{STEPS, outcome, step};
+use crate::crew::{Crew, StillClock, create, limits, member, message, name, task};
+
+const VARIABLE: &str = "PITCREW_TEAM_TEST_JOB";
+
+/// SIGKILL, as the killed process's parent is told.
+const KILLED: i32 = 9;
+
+/// Far more points than any operation has.
+const POINTS: u64 = 500;
+
+/// When the day of the tests begins; a process that carries on comes a minute later.
+const MORNING_MS: i64 = 1_795_175_309_433;
+const MINUTE_MS: i64 = 60_000;
+
+/// What the process does that is to die.
+#[derive(Serialize, Deserialize)]
+struct Job {
+    root: PathBuf,
+    work: Work,
+    crash_at: u64,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+enum Work {
+    /// A step of the day of `crash`.
+    Step(usize),
+    Create,
+    Delete,
+}
+
+fn backend(root: &Path, crash_at: Option<u64>) -> FileBackend {
+    // A kill takes nothing from the system's hands, so nothing need be forced to disk.
+    FileBackend::open(root, FileOptions { durability: Durability::Process, crash_at })
+}
+
+fn teams(backend: FileBackend, now_ms: i64) -> Teams {
+    Teams::new(Arc::new(backend), limits(), Arc::new(StillClock::at(now_ms)))
+}
+
+impl Work {
+    async fn on(self, teams: &Teams) {
+        match self {
+            Self::Step(n) => step(&teams.open("probe").await.unwrap(), n).await.unwrap(),
+            Self::Create => drop(teams.create(create("probe")).await.unwrap()),
+            Self::Delete => {
+                let team = teams.open("probe").await.unwrap();
+                assert!(team.delete(&Actor::Lead).await.unwrap().success);
+            }
+        }
+    }
+
+    /// Does it in a process of its own that is killed at the given point; whether it was.
+    fn dies(self, root: &Path, crash_at: u64) -> bool {
+        let job = Job { root: root.to_owned(), work: self, crash_at };
+        let done: Output = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "kills::a_process_does_its_job", "--nocapture"])
+            .env(VARIABLE, serde_json::to_string(&job).unwrap())
+            .output()
+            .unwrap();
+        if done.status.success() {
+            return false;
+        }
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(done.status.signal(), Some(KILLED), "{self:?} at {crash_at}: {said}");
+        age_locks(root);
+        true
+    }
+}
+
+/// Does the job in the variable; without one, a job in a root of its own, so that the jobs themselves are tested too.
+#[tokio::test]
+async fn a_process_does_its_job() {
+    if let Ok(job) = std::env::var(VARIABLE) {
+        let job: Job = serde_json::from_str(&job).unwrap();
+        job.work.on(&teams(backend(&job.root, Some(job.crash_at)), MORNING_MS)).await;
+        return;
+    }
+    let root = tempfile::tempdir().unwrap();
+    let teams = teams(backend(root.path(), None), MORNING_MS);
+    Work::Create.on(&teams).await;
+    Work::Delete.on(&teams).await;
+    assert_eq!(teams.list().await.unwrap(), []);
+}
+
+/// What a dead process held is nobody's after a while; the tests do not wait for that.
+fn age_locks(dir: &Path) {
+    for path in fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()) {
+        let is_lock = path.extension().is_some_and(|end| end == "lock");
+        if is_lock && path.is_dir() {
+            fs::File::open(&path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(11)).unwrap();
+        } else if path.is_dir() {
+            age_locks(&path);
+        }
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, name) = entry.map(|e| (e.path(), e.file_name())).unwrap();
+        if path.is_dir() {
+            fs::create_dir(to.join(&name)).unwrap();
+            copy(&path, &to.join(&name));
+        } else {
+            fs::copy(&path, to.join(&name)).unwrap();
+        }
+    }
+}
+
+fn copied(from: &Path) -> tempfile::TempDir {
+    let root = tempfile::tempdir().unwrap();
+    copy(from, root.path());
+    root
+}
+
+async fn opened(root: &Path) -> Team {
+    teams(backend(root, None), MORNING_MS + MINUTE_MS).open("probe").await.unwrap()
+}
+
+/// Carries on after a death in step `n`, as a resumed run does: what was begun is finished, and the call made again.
+async fn carry_on(team: &Team, n: usize) {
+    team.finish_removals().await.unwrap();
+    team.finish_answers().await.unwrap();
+    team.finish_assignments().await.unwrap();
+    match step(team, n).await {
+        Err(error) if n == STEPS - 1 => assert_eq!(error.code, ErrorCode::AgentNotFound, "it was removed already"),
+        again => again.unwrap(),
+    }
+}
+
+/// Kills every step of the day at each of its points. `steps` are swept; all are lived.
+async fn sweep(steps: impl Fn(usize) -> bool) {
+    let day = tempfile::tempdir().unwrap();
+    Crew::on(Arc::new(backend(day.path(), None)), limits()).await;
+    for n in 0..STEPS {
+        let morning = copied(day.path());
+        step(&opened(day.path()).await, n).await.unwrap();
+        if !steps(n) {
+            continue;
+        }
+        let expected = outcome(&opened(day.path()).await).await;
+        for point in 1..POINTS {
+            let root = copied(morning.path());
+            let died = Work::Step(n).dies(root.path(), point);
+            let team = opened(root.path()).await;
+            if died {
+                carry_on(&team, n).await;
+            }
+            assert_eq!(outcome(&team).await, expected, "step {n}, killed at {point}");
+            if !died {
+                assert!(point > 3, "step {n} has only {point} points");
+                break;
+            }
+        }
+    }
+}
+
+// The sweep in parts, that run at the same time.
+
+#[tokio::test]
+async fn tasks_made_ordered_and_claimed_by_a_killed_process_are_there_once() {
+    sweep(|n| n < 4).await;
+}
+
+#[tokio::test]
+async fn mail_of_a_killed_sender_is_there_once() {
+    sweep(|n| (4..7).contains(&n)).await;
+}
+
+#[tokio::test]
+async fn a_killed_handshake_is_finished_once() {
+    sweep(|n| (7..12).contains(&n)).await;
+}
+
+#[tokio::test]
+async fn what_a_killed_process_took_completed_and_gave_away_stays_so() {
+    sweep(|n| (12..15).contains(&n)).await;
+}
+
+#[tokio::test]
+async fn a_killed_spawn_or_removal_is_finished_once() {
+    sweep(|n| n >= 15).await;
+}
+
+#[tokio::test]
+async fn a_killed_creation_of_a_team_can_be_repeated() {
+    for point in 1..POINTS {
+        let root = tempfile::tempdir().unwrap();
+        let died = Work::Create.dies(root.path(), point);
+        let teams = teams(backend(root.path(), None), MORNING_MS + MINUTE_MS);
+        if teams.list().await.unwrap().is_empty() {
+            assert!(died);
+            Work::Create.on(&teams).await;
+        }
+        let list = teams.list().await.unwrap();
+        assert_eq!(list.iter().map(|t| (t.name.as_str(), t.problem.is_some())).collect::<Vec<_>>(), [("probe", false)]);
+        let team = teams.open("probe").await.unwrap();
+        team.spawn(member("worker")).await.unwrap();
+        team.create_task(&Actor::Lead, task("build"), None).await.unwrap();
+        team.send(&Actor::Lead, message("worker", "hello"), None).await.unwrap();
+        assert_eq!(team.unread(&name("worker")).await.unwrap().len(), 1);
+        if !died {
+            assert!(point > 5);
+            return;
+        }
+    }
+    panic!("a creation has no end");
+}
+
+/// A team with a task, whose only teammate took a message and is gone; and the message.
+async fn deserted(root: &Path) -> MessageId {
+    let crew = Crew::on(Arc::new(backend(root, None)), limits()).await;
+    crew.team.create_task(&Actor::Lead, task("build"), None).await.unwrap();
+    let id = crew.send(&Actor::Lead, message("worker", "hello")).await.receipts[0].id.clone();
+    for gone in ["worker", "planner"] {
+        crew.team.remove_member(&Actor::Lead, &name(gone)).await.unwrap();
+    }
+    id
+}
+
+/// How many files below `dir` end like that.
+fn count(dir: &Path, end: &str) -> usize {
+    let Ok(entries) = fs::read_dir(dir) else { return 0 };
+    entries
+        .map(|entry| entry.unwrap().path())
+        .map(|path| if path.is_dir() { count(&path, end) } else { usize::from(path.ends_with(end)) })
+        .sum()
+}
+
+#[tokio::test]
+async fn a_killed_deletion_of_a_team_is_finished_and_its_evidence_kept_once() {
+    let before = tempfile::tempdir().unwrap();
+    let id = deserted(before.path()).await;
+    for point in 1..POINTS {
+        let root = copied(before.path());
+        let died = Work::Delete.dies(root.path(), point);
+        let files = backend(root.path(), None);
+        let teams = teams(files.clone(), MORNING_MS + MINUTE_MS);
+        assert_eq!(teams.message(&id).await.unwrap().team, "probe", "killed at {point}");
+        if !teams.list().await.unwrap().is_empty() {
+            assert!(died);
+            assert_eq!(opened(root.path()).await.tasks().await.unwrap().len(), 1);
+            Work::Delete.on(&teams).await;
+        }
+        for leaving in files.leavings().unwrap() {
+            assert!(died && matches!(leaving, Leaving::HalfArchived { .. }), "{leaving:?}");
+            files.mend(&leaving).unwrap();
+        }
+        let archive = root.path().join("pitcrew/archive");
+        for (file, times) in [("tasks/1.json", 1), ("pitcrew/journal.ndjson", 1), ("inboxes/worker.json", 1)] {
+            assert_eq!(count(root.path(), file), times, "{file}, killed at {point}");
+            assert_eq!(count(&archive, file), times, "{file}, killed at {point}");
+        }
+        assert!(teams.message(&id).await.unwrap().team_deleted_at.is_some());
+        let (team, _) = teams.create(create("probe")).await.unwrap();
+        assert_eq!(team.tasks().await.unwrap().len(), 0);
+        if !died {
+            assert!(point > 3);
+            return;
+        }
+    }
+    panic!("a deletion has no end");
+}
