@@ -22,6 +22,8 @@ pub struct Agent {
     pub(super) mode: PermissionMode,
     pub(super) phase: Phase,
     pub(super) stages: Vec<(String, Stage)>,
+    /// What hooks said before calls that have no result yet.
+    pub(super) remarks: Vec<(String, Vec<String>)>,
     pending: Vec<Mail>,
     told: Vec<(String, Vec<MessageId>)>,
     referred: HashSet<MessageId>,
@@ -61,6 +63,7 @@ impl Agent {
             mode,
             phase: Phase::Pending,
             stages: Vec::new(),
+            remarks: Vec::new(),
             pending: Vec::new(),
             told: Vec::new(),
             referred: HashSet::new(),
@@ -140,7 +143,7 @@ impl Agent {
             }
             Event::ModelFinished { response, cost_usd } => self.answered(response, cost_usd, &mut fx),
             Event::ModelFailed { reason, failure } => self.model_failed(reason, failure, &mut fx),
-            Event::Judged { call, judgement } => self.judged(&call, judgement, &mut fx),
+            Event::Judged { call, judgement, context } => self.judged(&call, judgement, context, &mut fx),
             Event::PermissionAsked { call, request } => self.asked(&call, request, &mut fx),
             Event::Answered { call, grant } => self.granted(&call, Vec::new(), grant, &mut fx),
             Event::ToolFinished { call, ending } => self.ended(&call, ending, &mut fx),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, InboxFile, MessageId, PermissionRequest, SendMessageInput};
+use pitcrew_protocol::{AgentName, Frame, InboxFile, MessageId, PermissionRequest, SendMessageInput, neutralised};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, PermissionAnswer};
 use tokio::sync::{mpsc, oneshot};
@@ -250,7 +250,7 @@ impl TeamLoop {
         let members = names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
         match Prompt::HeadlessShutdown.render(&[("members", &members)]) {
             Ok(text) => self.tell_lead(Event::Told {
-                text: format!("<system-reminder>\n{text}\n</system-reminder>"),
+                text: format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text)),
                 ids: Vec::new(),
             }),
             Err(error) => tracing::error!(%error, "a prompt does not fit its values"),

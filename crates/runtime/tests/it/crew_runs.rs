@@ -13,7 +13,7 @@ use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_team::Actor;
 use serde_json::json;
 
-use crate::crew_setting::{Setting, finish, until};
+use crate::crew_setting::{Setting, WAITER, finish, until};
 
 /// A lead with two teammates: one makes a file, tells the other, who checks it with a command that needs a permission.
 const TWO_TEAMMATES: &str = r#"
@@ -91,16 +91,6 @@ async fn check_job(setting: &Setting) {
     assert_eq!(std::fs::read_to_string(setting.cwd.join("count.txt")).unwrap(), "1\n");
     assert!(setting.teams.list().await.unwrap().is_empty());
 }
-
-/// A teammate that says it is there and answers every shutdown request with yes.
-const WAITER: &str = r#"
-  default:
-    - wait_for: {contains: shutdown_request}
-    - capture:
-        request: {regex: '"requestId":\s*"([^"]+)"'}
-      tools:
-        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
-"#;
 
 fn with_waiter(lead: &str) -> String {
     format!("agents:\n  team-lead:\n{lead}{WAITER}")
@@ -199,62 +189,6 @@ agents:
     for file in ["by-lead", "by-bob", "by-bob-too"] {
         assert!(setting.cwd.join(file).exists(), "{file}: {:#?}", ran.results());
     }
-}
-
-/// Tries everything that changes something.
-const VANDAL: &str = r#"
-    - tools: [{name: Write, input: {file_path: a.txt, content: x}}]
-    - tools: [{name: Edit, input: {file_path: kept.txt, old_string: kept, new_string: lost}}]
-    - tools: [{name: Bash, input: {command: touch b.txt}}]
-    - tools: [{name: Bash, input: {command: echo x > c.txt}}]
-    - tools: [{name: Bash, input: {command: git commit -am x}}]
-"#;
-
-#[tokio::test]
-async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
-    let setting = Setting::new();
-    std::fs::write(setting.cwd.join("kept.txt"), "kept").unwrap();
-    let plan = setting.root.join("plans/probe-planner.md");
-    let plan = plan.display();
-    let script = format!(
-        r#"
-agents:
-  team-lead:
-    - tools: [{{name: Task, input: {{name: planner, description: plan, prompt: Plan., mode: plan}}}}]
-    - wait_for: {{contains: plan_approval_request, from: message}}
-    - tools: [{{name: Bash, input: {{command: ls > listing}}}}]
-    - capture:
-        request: {{regex: '"requestId":\s*"(plan_approval[^"]+)"', from: message}}
-      tools:
-        - {{name: SendMessage, input: {{type: plan_approval_response, request_id: '${{request}}', recipient: planner, approve: true}}}}
-    - text: Go on.
-  planner:
-    - tools: [{{name: Read, input: {{file_path: kept.txt}}}}]
-{VANDAL}
-    - tools: [{{name: ExitPlanMode}}]
-    - tools: [{{name: Write, input: {{file_path: '{plan}', content: I change things.}}}}]
-    - tools: [{{name: ExitPlanMode}}]
-    - wait_for: {{contains: plan_approval_response}}
-{VANDAL}
-    - wait_for: {{contains: shutdown_request}}
-    - capture:
-        request: {{regex: '"requestId":\s*"(shutdown[^"]+)"'}}
-      tools:
-        - {{name: SendMessage, input: {{type: shutdown_response, request_id: '${{request}}', approve: true}}}}
-"#
-    );
-    let mut options = setting.options(&script);
-    options.mode = PermissionMode::BypassPermissions;
-    let ran = setting.run(options).await;
-    ran.success();
-    assert_eq!(std::fs::read_to_string(setting.cwd.join("listing")).unwrap(), "kept.txt\nlisting\n");
-    assert_eq!(std::fs::read_to_string(setting.cwd.join("kept.txt")).unwrap(), "lost", "{:#?}", ran.results());
-    for file in ["a.txt", "b.txt", "c.txt"] {
-        assert!(setting.cwd.join(file).exists(), "{file}: {:#?}", ran.results());
-    }
-    let answers = ran.results_of("planner", "ExitPlanMode");
-    assert!(answers[0].contains("Write your plan to"), "{answers:?}");
-    assert!(answers[1].starts_with("Your plan went to the lead for approval"), "{answers:?}");
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! A team that is really run: in memory, on scripted models, in a temporary folder.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pitcrew_model::{Model, PriceTable, Script, Scripted};
+use pitcrew_model::{Model, PriceTable, Request, ResponseStream, Script, Scripted};
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
@@ -17,12 +17,70 @@ use tempfile::TempDir;
 /// Longer than any of these runs takes; a run that hangs fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A teammate that says it is there and answers every shutdown request with yes.
+pub(crate) const WAITER: &str = r#"
+  default:
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+
 /// A place in which teams are run.
 pub(crate) struct Setting {
     _folder: TempDir,
     pub(crate) cwd: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) teams: Teams,
+}
+
+/// A scripted model that keeps what it was asked.
+pub(crate) struct Overheard {
+    model: Scripted,
+    requests: Mutex<Vec<Request>>,
+}
+
+impl Overheard {
+    pub(crate) fn new(script: &str) -> Arc<Self> {
+        let script = Script::parse(Path::new("test.yaml"), script).unwrap();
+        Arc::new(Self { model: Scripted::new(script), requests: Mutex::default() })
+    }
+
+    /// The last thing an agent was asked: the system prompt, and the conversation, as one text each.
+    #[track_caller]
+    pub(crate) fn last_of(&self, agent: &str) -> (String, String) {
+        let requests = self.requests.lock().unwrap();
+        let last = requests.iter().rev().find(|request| request.agent.name == agent);
+        let request = last.unwrap_or_else(|| panic!("{agent} was never asked"));
+        let texts = request.messages.iter().map(|message| format!("{message:#?}")).collect::<Vec<_>>();
+        (request.system.join("\n"), texts.join("\n"))
+    }
+
+    /// Everything but results of tools that stands on the user's side of an agent's conversation.
+    #[track_caller]
+    pub(crate) fn told_to(&self, agent: &str) -> Vec<String> {
+        let requests = self.requests.lock().unwrap();
+        let last = requests.iter().rev().find(|request| request.agent.name == agent);
+        let request = last.unwrap_or_else(|| panic!("{agent} was never asked"));
+        let users = request.messages.iter().filter(|message| message.role == pitcrew_model::Role::User);
+        users.flat_map(|message| &message.blocks).filter_map(|block| block.as_text().map(str::to_owned)).collect()
+    }
+}
+
+impl Model for Overheard {
+    fn id(&self) -> &str {
+        self.model.id()
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.model.context_window()
+    }
+
+    fn respond(&self, request: Request) -> ResponseStream {
+        self.requests.lock().unwrap().push(request.clone());
+        self.model.respond(request)
+    }
 }
 
 /// What came of a run.
@@ -74,6 +132,15 @@ impl Setting {
             append_system_prompt: None,
             shutdown_grace: Duration::from_secs(5),
         }
+    }
+
+    /// The same, with the model that hears what it is asked.
+    pub(crate) fn overheard(&self, script: &str) -> (RunOptions, Arc<Overheard>) {
+        let overheard = Overheard::new(script);
+        let model: Arc<dyn Model> = overheard.clone();
+        let mut options = self.options(script);
+        options.open_model = Arc::new(move |_name| Ok(model.clone()));
+        (options, overheard)
     }
 
     pub(crate) async fn run(&self, options: RunOptions) -> Ran {
