@@ -25,6 +25,8 @@ pub struct Agent {
     /// What hooks said before calls that have no result yet.
     pub(super) remarks: Vec<(String, Vec<String>)>,
     pending: Vec<Mail>,
+    /// The messages in `pending`: a busy agent reads its whole inbox again each time it is rung.
+    waiting: HashSet<MessageId>,
     told: Vec<(String, Vec<MessageId>)>,
     referred: HashSet<MessageId>,
     stop: Option<String>,
@@ -65,6 +67,7 @@ impl Agent {
             stages: Vec::new(),
             remarks: Vec::new(),
             pending: Vec::new(),
+            waiting: HashSet::new(),
             told: Vec::new(),
             referred: HashSet::new(),
             stop: None,
@@ -207,11 +210,13 @@ impl Agent {
                 fx.push(Effect::Acknowledge(vec![mail.id]));
                 continue;
             }
+            if self.waiting.contains(&mail.id) {
+                continue;
+            }
             match mail.kind(self.profile.role) {
                 Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. } => {
-                    if self.pending.iter().all(|known| known.id != mail.id) {
-                        self.pending.push(mail);
-                    }
+                    self.waiting.insert(mail.id.clone());
+                    self.pending.push(mail);
                 }
                 Kind::Permission { request, grant } => match self.call_asked_in(&request) {
                     Some(call) => self.granted(&call, vec![mail.id], grant, fx),
@@ -284,6 +289,7 @@ impl Agent {
             steps.push(if answered.is_empty() { Step::Told { text } } else { Step::Mail { ids: answered, text } });
         }
         let pending = std::mem::take(&mut self.pending);
+        self.waiting.clear();
         let fresh: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
         ids.extend(fresh.iter().cloned());
         for mail in &pending {

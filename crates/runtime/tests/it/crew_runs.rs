@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, Member};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
@@ -274,10 +275,16 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     assert_eq!(reason, "team-lead has used all of its 7 turns");
     assert_eq!(ran.outcome.agents[0].turns, 7);
 
-    let mut options = setting.options(&script);
-    options.limits.max_cost_usd = Some(0.0);
+    let usage = Usage { input_tokens: 1_000_000, output_tokens: 500_000, ..Usage::default() };
+    let (mut options, _) = setting.with_usage(&script, usage);
+    options.prices.override_with(&json!({"script:test.yaml": {"input": 1.0, "output": 2.0}})).unwrap();
+    options.limits.max_cost_usd = Some(5.0);
     let ran = setting.run(options).await;
-    assert!(matches!(ran.outcome.end, RunEnd::LimitReached { .. }), "{:?}", ran.outcome);
+    let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
+    assert_eq!(reason, "the run has cost its $5.00");
+    // Two dollars an answer. The third is one too many; a script is faster than the news of it.
+    assert!((6.0..2000.0).contains(&ran.outcome.cost_usd()), "{:?}", ran.outcome);
+    assert!(ran.outcome.unpriced.is_empty(), "{:?}", ran.outcome);
 }
 
 #[tokio::test]
@@ -295,8 +302,8 @@ async fn more_teammates_than_the_run_may_have_are_refused() {
 }
 
 #[tokio::test]
-async fn a_member_s_mode_can_be_changed_while_it_runs() {
-    let setting = Setting::new();
+async fn a_member_s_mode_can_be_changed_by_another_process_while_it_runs() {
+    let setting = Setting::in_files();
     let script = r#"
 agents:
   team-lead:
@@ -317,7 +324,7 @@ agents:
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let ask = asks.recv().await.unwrap();
-    setting.team().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
+    setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
     ask.answer.send(Answer::Allow).unwrap();
     finish(handle).await.success();

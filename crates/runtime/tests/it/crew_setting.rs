@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pitcrew_model::{Model, PriceTable, Request, ResponseStream, Script, Scripted};
+use futures_util::StreamExt as _;
+use pitcrew_model::{Model, PriceTable, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage};
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
@@ -39,12 +40,14 @@ pub(crate) struct Setting {
 pub(crate) struct Overheard {
     model: Scripted,
     requests: Mutex<Vec<Request>>,
+    /// What each of its answers is said to have used; a script uses nothing.
+    usage: Usage,
 }
 
 impl Overheard {
-    pub(crate) fn new(script: &str) -> Arc<Self> {
+    pub(crate) fn new(script: &str, usage: Usage) -> Arc<Self> {
         let script = Script::parse(Path::new("test.yaml"), script).unwrap();
-        Arc::new(Self { model: Scripted::new(script), requests: Mutex::default() })
+        Arc::new(Self { model: Scripted::new(script), requests: Mutex::default(), usage })
     }
 
     /// The last thing an agent was asked: the system prompt, and the conversation, as one text each.
@@ -79,7 +82,11 @@ impl Model for Overheard {
 
     fn respond(&self, request: Request) -> ResponseStream {
         self.requests.lock().unwrap().push(request.clone());
-        self.model.respond(request)
+        let usage = self.usage;
+        Box::pin(self.model.respond(request).map(move |event| match event {
+            Ok(StreamEvent::Finished(response)) => Ok(StreamEvent::Finished(Response { usage, ..response })),
+            other => other,
+        }))
     }
 }
 
@@ -134,9 +141,14 @@ impl Setting {
         }
     }
 
-    /// The same, with the model that hears what it is asked.
+    /// The same, with a model that keeps what it is asked.
     pub(crate) fn overheard(&self, script: &str) -> (RunOptions, Arc<Overheard>) {
-        let overheard = Overheard::new(script);
+        self.with_usage(script, Usage::default())
+    }
+
+    /// The same, with a model that uses so many tokens each time.
+    pub(crate) fn with_usage(&self, script: &str, usage: Usage) -> (RunOptions, Arc<Overheard>) {
+        let overheard = Overheard::new(script, usage);
         let model: Arc<dyn Model> = overheard.clone();
         let mut options = self.options(script);
         options.open_model = Arc::new(move |_name| Ok(model.clone()));
@@ -145,6 +157,12 @@ impl Setting {
 
     pub(crate) async fn run(&self, options: RunOptions) -> Ran {
         finish(Runtime::start(options).await.unwrap()).await
+    }
+
+    /// The team as another process opens it: with a store of its own over the same files.
+    pub(crate) async fn team_elsewhere(&self) -> Team {
+        let backend = Arc::new(FileBackend::open(&self.root, FileOptions::default()));
+        Teams::new(backend, Limits::default(), Arc::new(SystemClock)).open("probe").await.unwrap()
     }
 
     pub(crate) async fn team(&self) -> Team {
