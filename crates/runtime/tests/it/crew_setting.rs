@@ -50,23 +50,30 @@ impl Overheard {
         Arc::new(Self { model: Scripted::new(script), requests: Mutex::default(), usage })
     }
 
-    /// The last thing an agent was asked: the system prompt, and the conversation, as one text each.
+    /// The system prompt an agent worked under last.
     #[track_caller]
-    pub(crate) fn last_of(&self, agent: &str) -> (String, String) {
+    pub(crate) fn system_of(&self, agent: &str) -> String {
+        self.last_request(agent).system.join("\n")
+    }
+
+    /// The tools an agent was offered last.
+    #[track_caller]
+    pub(crate) fn tools_of(&self, agent: &str) -> Vec<String> {
+        self.last_request(agent).tools.into_iter().map(|tool| tool.name).collect()
+    }
+
+    #[track_caller]
+    fn last_request(&self, agent: &str) -> Request {
         let requests = self.requests.lock().unwrap();
         let last = requests.iter().rev().find(|request| request.agent.name == agent);
-        let request = last.unwrap_or_else(|| panic!("{agent} was never asked"));
-        let texts = request.messages.iter().map(|message| format!("{message:#?}")).collect::<Vec<_>>();
-        (request.system.join("\n"), texts.join("\n"))
+        last.unwrap_or_else(|| panic!("{agent} was never asked")).clone()
     }
 
     /// Everything but results of tools that stands on the user's side of an agent's conversation.
     #[track_caller]
     pub(crate) fn told_to(&self, agent: &str) -> Vec<String> {
-        let requests = self.requests.lock().unwrap();
-        let last = requests.iter().rev().find(|request| request.agent.name == agent);
-        let request = last.unwrap_or_else(|| panic!("{agent} was never asked"));
-        let users = request.messages.iter().filter(|message| message.role == pitcrew_model::Role::User);
+        let messages = self.last_request(agent).messages;
+        let users = messages.iter().filter(|message| message.role == pitcrew_model::Role::User);
         users.flat_map(|message| &message.blocks).filter_map(|block| block.as_text().map(str::to_owned)).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! What agents are told beside their mail: the project's instructions, what hooks add, where output is kept.
 
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::Asks;
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::json;
@@ -20,7 +21,7 @@ async fn the_instructions_of_user_and_project_reach_every_agent() {
     let (options, model) = setting.overheard(&script);
     setting.run(options).await.success();
     for agent in ["team-lead", "bob", "Explore#1"] {
-        let (system, _) = model.last_of(agent);
+        let system = model.system_of(agent);
         for instruction in ["Be brief.", "Use tabs.", "Say please."] {
             assert!(system.contains(instruction), "{agent} was not told {instruction:?}: {system}");
         }
@@ -109,4 +110,54 @@ agents:
     assert!(output.contains("> Glob: ") && output.contains("I counted 42."), "{output}");
     assert!(told.contains("<task_id>bob</task_id>") && told.contains("<status>idle</status>"), "{told}");
     assert!(told.contains("I counted 42."), "its last words did not travel with the notice: {told}");
+}
+
+#[tokio::test]
+async fn a_lead_that_delegates_has_team_and_task_tools_only() {
+    let setting = Setting::new();
+    std::fs::write(setting.cwd.join("a.txt"), "a").unwrap();
+    let script = format!(
+        r#"
+agents:
+  team-lead:
+    - tools:
+        - {{name: Bash, input: {{command: touch by-lead}}}}
+        - {{name: Read, input: {{file_path: a.txt}}}}
+        - {{name: TaskCreate, input: {{subject: Touch, description: Touch it}}}}
+        - {{name: Task, input: {{description: touch, prompt: Touch., subagent_type: hand}}}}
+    - text: Seen.
+  'hand#1':
+    - tools: [{{name: Bash, input: {{command: touch by-hand}}}}]
+    - text: Touched.
+{WAITER}"#
+    );
+    std::fs::create_dir_all(setting.cwd.join(".claude/agents")).unwrap();
+    let definition = "---\nname: hand\ndescription: touches\ntools: Bash\n---\nTouch.\n";
+    std::fs::write(setting.cwd.join(".claude/agents/hand.md"), definition).unwrap();
+    let (mut options, model) = setting.overheard(&script);
+    (options.mode, options.asks) = (PermissionMode::Delegate, Asks::Allow);
+    let ran = setting.run(options).await;
+    assert_eq!(ran.success(), "Seen.");
+    let mut tools = model.tools_of("team-lead");
+    tools.sort();
+    let expected = [
+        "SendMessage",
+        "Task",
+        "TaskCreate",
+        "TaskGet",
+        "TaskList",
+        "TaskStop",
+        "TaskUpdate",
+        "TeamCreate",
+        "TeamDelete",
+    ];
+    assert_eq!(tools, expected);
+    assert!(model.system_of("team-lead").contains("# Delegate mode"));
+    for tool in ["Bash", "Read"] {
+        let answers = ran.results_of("team-lead", tool);
+        assert_eq!(answers, [format!("{tool} is not available in delegate mode: only team and task tools are")]);
+    }
+    assert!(!setting.cwd.join("by-lead").exists() && setting.cwd.join("by-hand").exists(), "{:#?}", ran.results());
+    assert_eq!(model.tools_of("hand#1"), ["Bash"]);
+    assert!(model.system_of("hand#1").contains("Touch."));
 }
