@@ -1,13 +1,15 @@
 //! The loop itself: what wakes it, and how the orders of the course are carried out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, InboxFile, MessageId, PermissionRequest, SendMessageInput, neutralised};
+use pitcrew_protocol::{
+    AgentName, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
+};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, PermissionAnswer};
 use tokio::sync::{mpsc, oneshot};
@@ -295,8 +297,11 @@ impl TeamLoop {
     /// Lets agents know of a mode that was changed from outside, and ends those that were removed.
     async fn config_changed(&mut self) {
         let Ok(config) = self.quarters.team.config().await else { return };
+        // Agents go by the very names the config gave them, but for the odd edit by hand; there may be thousands.
+        let members: HashMap<&AgentName, &Member> =
+            config.members.iter().map(|member| (&member.name, member)).collect();
         for (name, hand) in &mut self.crew {
-            let Some(member) = config.member(name.as_str()) else {
+            let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
                 if matches!(hand.part, Part::Teammate { .. }) {
                     hand.link.tell(Event::Killed { reason: "it was removed from the team".to_owned() });
                 }
