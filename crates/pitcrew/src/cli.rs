@@ -101,6 +101,7 @@ pub(crate) fn start() -> ExitCode {
         Err(error) => return not_understood(&error, &surroundings.args),
     };
     let output = Output::new(if cli.shared.json { Form::Json } else { Form::Text }, cli.shared.color.into());
+    surroundings.listen();
     let ended = Context::new(surroundings, &cli.shared, output).and_then(|context| cli.command.run(&context));
     match ended {
         Ok(()) => ExitCode::SUCCESS,

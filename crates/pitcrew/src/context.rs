@@ -23,6 +23,9 @@ use crate::output::Output;
 /// The environment's name for the root.
 const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 
+/// The environment's name for what is logged.
+const LOG_VARIABLE: &str = "PITCREW_LOG";
+
 /// The machine's policy (API reference, "Claude Code Settings").
 const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/ClaudeCode/managed-settings.json"
@@ -44,6 +47,15 @@ impl Surroundings {
     pub(crate) fn read() -> Self {
         let utf8 = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         Self { args: std::env::args_os().collect(), environment: std::env::vars_os().filter_map(utf8).collect() }
+    }
+
+    /// Writes what the rooms log to stderr, as far as `PITCREW_LOG` asks for it (`debug`, `pitcrew_store=trace`, ...). Without
+    /// it nothing is set up, for a short command has no time for it.
+    pub(crate) fn listen(&self) {
+        if let Some(filter) = self.non_empty(LOG_VARIABLE) {
+            let filter = tracing_subscriber::EnvFilter::new(filter);
+            tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+        }
     }
 
     fn non_empty(&self, name: &str) -> Option<&str> {
@@ -104,7 +116,7 @@ impl Context {
             Some(Some("process")) => Durability::Process,
             Some(_) => return Err(Failure::usage("`pitcrew.durability` in the settings is \"disk\" or \"process\"")),
         };
-        Ok(FileBackend::open(&self.root, FileOptions { durability, ..FileOptions::default() }))
+        Ok(FileBackend::open(&self.root, FileOptions::new(durability)))
     }
 
     /// All teams below the root, with the limits of the settings.

@@ -9,6 +9,9 @@ use crate::live::signals::EndSignal;
 use crate::live::view::short;
 use crate::output::{self, first_line, printable};
 
+/// What the name of a scripted model begins with; it costs nothing.
+const SCRIPTED: &str = "script:";
+
 /// The widest reason in the table.
 const REASON_CHARS: usize = 50;
 
@@ -22,12 +25,10 @@ pub(crate) fn summary(outcome: &RunOutcome) -> String {
         let _ =
             write!(text, "\nkept {}'s worktree {} on {}: {}", kept.agent, printable(&place), kept.branch, kept.reason);
     }
-    if !outcome.unpriced.is_empty() {
-        let _ = write!(
-            text,
-            "\nwithout a price, and so not in the cost: {}",
-            outcome.unpriced.iter().map(|model| short_model(model)).collect::<Vec<_>>().join(", ")
-        );
+    let unpriced: Vec<&str> =
+        outcome.unpriced.iter().map(String::as_str).filter(|model| !model.starts_with(SCRIPTED)).collect();
+    if !unpriced.is_empty() {
+        let _ = write!(text, "\nwithout a price, and so not in the cost: {}", unpriced.join(", "));
     }
     if !outcome.team_deleted {
         let _ = write!(text, "\nthe team is still there: pitcrew run --resume {}", outcome.team);
@@ -51,7 +52,7 @@ fn cells(agent: &AgentSummary, has_price: bool) -> [String; 7] {
 
 /// A model's name without the folders of a script.
 fn short_model(model: &str) -> &str {
-    match model.strip_prefix("script:") {
+    match model.strip_prefix(SCRIPTED) {
         Some(file) => file.rsplit('/').next().unwrap_or(file),
         None => model,
     }

@@ -99,9 +99,14 @@ impl Demo {
         let signals = Signals::listen()?;
         let showcase = Showcase::unpack(place.path()).await?;
         let tests_before = showcase.test().await?;
+        let begin = begin(context).await?;
+        if matches!(begin, Begin::New { .. }) && tests_before.failed == 0 {
+            let done = self.shown(place, &showcase, (tests_before, tests_before), None).await?;
+            return Ok((done, Ok(())));
+        }
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
         let stand_in = tokio::spawn(answer_for_the_user(asked));
-        let handle = crew::start(context, plan(begin(context).await?, &showcase, asks)).await?;
+        let handle = crew::start(context, plan(begin, &showcase, asks)).await?;
         let face = if context.has_terminal() { Face::Board(Board::default()) } else { Face::Log };
         let Watched { outcome, signal, tally } = watch(handle, face, signals, None).await?;
         stand_in.await.map_err(Failure::internal)?;
@@ -111,18 +116,32 @@ impl Demo {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
         });
-        let shown = Shown {
-            success: ended.is_ok(),
+        let run = Some((tally.sums(), report::summary(&outcome)));
+        let mut shown = self.shown(place, &showcase, (tests_before, tests_after), run).await?;
+        shown.success = ended.is_ok();
+        Ok((shown, ended))
+    }
+
+    /// The answer; without a run when nothing was left to do.
+    async fn shown(
+        &self,
+        place: &Place,
+        showcase: &Showcase,
+        (tests_before, tests_after): (Tests, Tests),
+        run: Option<(Sums, String)>,
+    ) -> Result<Shown, Failure> {
+        let (sums, table) = run.unwrap_or_else(|| (Sums::default(), "nothing was left to do".to_owned()));
+        Ok(Shown {
+            success: true,
             scripted: true,
             tests_before,
             tests_after,
             commits: showcase.commits().await?,
-            sums: tally.sums(),
+            sums,
             folder: place.path().to_owned(),
             kept: self.keep || matches!(place, Place::Named(_)),
-            table: report::summary(&outcome),
-        };
-        Ok((shown, ended))
+            table,
+        })
     }
 }
 

@@ -41,12 +41,6 @@ pub(crate) struct Run {
     /// Go on with a team that a crash or a stop left behind
     #[arg(long, value_name = "TEAM")]
     resume: Option<String>,
-    #[command(flatten)]
-    models: Models,
-    #[command(flatten)]
-    permissions: PermissionArgs,
-    #[command(flatten)]
-    limits: LimitArgs,
     /// How to answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<OutputFormat>,
@@ -59,6 +53,12 @@ pub(crate) struct Run {
     /// More instructions for the lead
     #[arg(long, value_name = "TEXT")]
     append_system_prompt: Option<String>,
+    #[command(flatten)]
+    models: Models,
+    #[command(flatten)]
+    permissions: PermissionArgs,
+    #[command(flatten)]
+    limits: LimitArgs,
 }
 
 /// Which models the agents run on.

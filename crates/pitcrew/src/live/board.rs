@@ -63,7 +63,8 @@ fn spinner() -> ProgressStyle {
 }
 
 fn prefix(agent: &AgentView) -> String {
-    let style = agent.color.map_or(Style::new().bold(), style);
+    let has_color = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let style = if has_color { agent.color.map_or(Style::new().bold(), style) } else { Style::new() };
     let name = format!("{:<12}", printable(agent.name.as_str()));
     format!("{style}{name}{style:#}")
 }

@@ -1,5 +1,6 @@
 //! The demo: a whole team of scripted models on a real crate, whole and killed.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -28,18 +29,34 @@ fn count(journal: &[Value], event: &str) -> usize {
     journal.iter().filter(|entry| entry["event"] == event).count()
 }
 
-/// Nothing may enter a conversation twice, whoever was killed when.
+/// The ids of the mail in an agent's conversation, in order.
+fn injected(team: &Path, agent: &str) -> Vec<String> {
+    let transcript = std::fs::read_to_string(team.join(format!("pitcrew/transcripts/{agent}.ndjson"))).unwrap();
+    let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mail: Vec<Value> = lines.filter(|line| line["kind"] == "mail").collect();
+    let ids = mail.iter().flat_map(|line| line["ids"].as_array().unwrap());
+    ids.map(|id| id.as_str().unwrap().to_owned()).collect()
+}
+
+/// Whoever was killed when: what was sent to an agent stands in its inbox once, and in its conversation once.
 fn check_delivered_once(folder: &Path) {
     let archive = std::fs::read_dir(folder.join("root/pitcrew/archive")).unwrap().flatten().next().unwrap().path();
-    let mut seen = std::collections::HashSet::new();
-    for entry in journal(folder).iter().filter(|entry| entry["event"] == "message_persisted") {
-        assert!(seen.insert(entry["id"].to_string()), "{entry} was persisted twice");
-    }
-    for name in ["team-lead", "bob", "wanda", "cleo"] {
-        let inbox = std::fs::read_to_string(archive.join(format!("team/inboxes/{name}.json"))).unwrap();
+    let team = archive.join("team");
+    for agent in ["team-lead", "bob", "wanda", "cleo"] {
+        let inbox = std::fs::read_to_string(team.join(format!("inboxes/{agent}.json"))).unwrap();
         let inbox: Vec<Value> = serde_json::from_str(&inbox).unwrap();
         let unread: Vec<_> = inbox.iter().filter(|message| message["read"] == false).collect();
-        assert!(unread.is_empty(), "{name} has not read {unread:?}");
+        assert!(unread.is_empty(), "{agent} has not read {unread:?}");
+        let id = |message: &Value| message["metadata"]["pitcrew"]["id"].as_str().unwrap().to_owned();
+        let sent: HashSet<String> = inbox.iter().map(id).collect();
+        assert_eq!(sent.len(), inbox.len(), "{agent} was sent something twice");
+        let heard = injected(&team, agent);
+        assert_eq!(heard.iter().collect::<HashSet<_>>().len(), heard.len(), "{agent} was told something twice");
+        // Permissions are between gates; no model is told of them.
+        let is_for_the_model = |message: &&Value| !message["text"].as_str().unwrap().contains("\"type\":\"permission_");
+        for message in inbox.iter().filter(is_for_the_model) {
+            assert!(heard.contains(&id(message)), "{agent} was not told {message}");
+        }
     }
 }
 

@@ -9,6 +9,7 @@ mod help;
 mod lock_oracle;
 mod members;
 mod messages;
+mod models_over_http;
 mod recordings;
 mod room;
 mod run;

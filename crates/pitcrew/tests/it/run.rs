@@ -215,6 +215,37 @@ agents:
     assert!(room.work().join("ruled.txt").exists());
 }
 
+/// The tools a run offers, as its first event tells.
+fn tools(room: &Room, more: &[&str], switch: &str) -> Vec<String> {
+    let model = room.script(SHORT);
+    let mut run = room.command(&["run", "do it", "--model", &model, "--output-format", "stream-json"]);
+    let ran = Ran::of(run.args(more).env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", switch).output().unwrap());
+    let init: Value = serde_json::from_str(ran.stdout.lines().next().unwrap()).unwrap();
+    init["tools"].as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn team_tools_are_switched_off_by_the_environment_or_a_settings_file() {
+    let room = Room::new();
+    let off = room.work().join("off.json");
+    std::fs::write(&off, r#"{"pitcrew": {"teams": false}}"#).unwrap();
+    let has_team_tools = |tools: Vec<String>| tools.iter().any(|tool| tool == "SendMessage");
+    assert!(has_team_tools(tools(&room, &[], "1")));
+    assert!(!has_team_tools(tools(&room, &[], "0")));
+    assert!(!has_team_tools(tools(&room, &["--settings", off.to_str().unwrap()], "1")));
+}
+
+#[test]
+fn what_the_user_adds_for_the_lead_and_a_model_for_teammates_are_taken() {
+    let room = Room::new();
+    let mate = room.work().join("mate.yaml");
+    std::fs::write(&mate, "agents: {bob: [{text: I run on another model.}]}").unwrap();
+    let mate = format!("script:{}", mate.display());
+    let script = WAITING.replace("at_most: 100000", "at_most: 3");
+    let ran = run(&room, &script, &["--teammate-model", &mate, "--append-system-prompt", "Be brief."]);
+    assert!(ran.stderr.contains("bob says: I run on another model."), "{ran:?}");
+}
+
 impl Room {
     /// Writes a script and names the model that plays it.
     pub(crate) fn script(&self, text: &str) -> String {

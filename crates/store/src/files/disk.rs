@@ -39,6 +39,18 @@ pub struct FileOptions {
     pub crash_at: Option<u64>,
 }
 
+impl FileOptions {
+    /// Options with that durability and nothing else.
+    #[must_use]
+    pub fn new(durability: Durability) -> Self {
+        Self {
+            durability,
+            #[cfg(feature = "crash-points")]
+            crash_at: None,
+        }
+    }
+}
+
 /// Within this time of its last change a file may change again without a new time stamp: the coarsest clock of a file
 /// system we know ticks every 10 ms.
 const STAMP_DOUBT: Duration = Duration::from_millis(20);
