@@ -83,6 +83,8 @@ pub enum Event {
         call: String,
         /// What they say.
         judgement: Judgement,
+        /// What the hooks want the model to read beside the call's result.
+        context: Vec<String>,
     },
     /// A question for permission is in the lead's inbox.
     PermissionAsked {

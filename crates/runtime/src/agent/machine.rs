@@ -22,7 +22,11 @@ pub struct Agent {
     pub(super) mode: PermissionMode,
     pub(super) phase: Phase,
     pub(super) stages: Vec<(String, Stage)>,
+    /// What hooks said before calls that have no result yet.
+    pub(super) remarks: Vec<(String, Vec<String>)>,
     pending: Vec<Mail>,
+    /// The messages in `pending`: a busy agent reads its whole inbox again each time it is rung.
+    waiting: HashSet<MessageId>,
     told: Vec<(String, Vec<MessageId>)>,
     referred: HashSet<MessageId>,
     stop: Option<String>,
@@ -61,7 +65,9 @@ impl Agent {
             mode,
             phase: Phase::Pending,
             stages: Vec::new(),
+            remarks: Vec::new(),
             pending: Vec::new(),
+            waiting: HashSet::new(),
             told: Vec::new(),
             referred: HashSet::new(),
             stop: None,
@@ -140,7 +146,7 @@ impl Agent {
             }
             Event::ModelFinished { response, cost_usd } => self.answered(response, cost_usd, &mut fx),
             Event::ModelFailed { reason, failure } => self.model_failed(reason, failure, &mut fx),
-            Event::Judged { call, judgement } => self.judged(&call, judgement, &mut fx),
+            Event::Judged { call, judgement, context } => self.judged(&call, judgement, context, &mut fx),
             Event::PermissionAsked { call, request } => self.asked(&call, request, &mut fx),
             Event::Answered { call, grant } => self.granted(&call, Vec::new(), grant, &mut fx),
             Event::ToolFinished { call, ending } => self.ended(&call, ending, &mut fx),
@@ -204,11 +210,13 @@ impl Agent {
                 fx.push(Effect::Acknowledge(vec![mail.id]));
                 continue;
             }
+            if self.waiting.contains(&mail.id) {
+                continue;
+            }
             match mail.kind(self.profile.role) {
                 Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. } => {
-                    if self.pending.iter().all(|known| known.id != mail.id) {
-                        self.pending.push(mail);
-                    }
+                    self.waiting.insert(mail.id.clone());
+                    self.pending.push(mail);
                 }
                 Kind::Permission { request, grant } => match self.call_asked_in(&request) {
                     Some(call) => self.granted(&call, vec![mail.id], grant, fx),
@@ -281,6 +289,7 @@ impl Agent {
             steps.push(if answered.is_empty() { Step::Told { text } } else { Step::Mail { ids: answered, text } });
         }
         let pending = std::mem::take(&mut self.pending);
+        self.waiting.clear();
         let fresh: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
         ids.extend(fresh.iter().cloned());
         for mail in &pending {

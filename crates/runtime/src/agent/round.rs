@@ -92,8 +92,11 @@ impl Agent {
         }
     }
 
-    pub(super) fn judged(&mut self, id: &str, judgement: Judgement, fx: &mut Effects) {
+    pub(super) fn judged(&mut self, id: &str, judgement: Judgement, remarks: Vec<String>, fx: &mut Effects) {
         let Some(mut call) = self.open_at(id, &Stage::Judging) else { return };
+        if !remarks.is_empty() {
+            self.remarks.push((id.to_owned(), remarks));
+        }
         match judgement {
             Judgement::Allow { input } => {
                 call.input = input.unwrap_or(call.input);
@@ -180,7 +183,11 @@ impl Agent {
     }
 
     /// Gives a call its result, and with the last of the batch comes to the next boundary.
-    fn close(&mut self, call: &ToolCall, ending: Ending, fx: &mut Effects) {
+    fn close(&mut self, call: &ToolCall, mut ending: Ending, fx: &mut Effects) {
+        if let Some(at) = self.remarks.iter().position(|(id, _)| *id == call.id) {
+            let (_, remarks) = self.remarks.swap_remove(at);
+            ending.context.splice(..0, remarks);
+        }
         let mut steps = vec![Step::Result {
             call: call.id.clone(),
             text: ending.text.clone(),

@@ -222,7 +222,7 @@ impl World {
                 Judgement::Allow { input: None }
             }
         };
-        Event::Judged { call: call.id.clone(), judgement }
+        Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }
     }
 
     fn response(&mut self) -> Event {

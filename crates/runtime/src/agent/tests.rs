@@ -137,7 +137,7 @@ fn calls(calls: &[(&str, &str)]) -> Event {
 }
 
 fn allowed(call: &str) -> Event {
-    Event::Judged { call: call.to_owned(), judgement: Judgement::Allow { input: None } }
+    Event::Judged { call: call.to_owned(), judgement: Judgement::Allow { input: None }, context: Vec::new() }
 }
 
 fn done(call: &str) -> Event {
@@ -254,7 +254,7 @@ fn asking_teammate() -> Play {
     let mut play = Play::teammate();
     play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
-        .then(Event::Judged { call: "a".to_owned(), judgement: question() }, &["ask for a"])
+        .then(Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() }, &["ask for a"])
         .then(Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() }, &["write asked"]);
     play
 }
@@ -548,7 +548,7 @@ fn a_permission_of_the_lead_is_answered_without_mail() {
         .then(mail(&[]), &["call model"])
         .then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
-        .then(Event::Judged { call: "a".to_owned(), judgement: question() }, &["ask for a"])
+        .then(Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() }, &["ask for a"])
         .then(
             Event::Answered { call: "a".to_owned(), grant: Grant::Allowed { input: None, updates: Vec::new() } },
             &["write granted", "write began", "run a {}"],

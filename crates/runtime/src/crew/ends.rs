@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, MessageId, TaskId, TeammateTerminated, render};
+use pitcrew_protocol::{
+    AgentName, Foreign, Frame, Injected, MessageId, TaskId, TeammateTerminated, neutralised, render,
+};
 use pitcrew_team::Actor;
 use pitcrew_team::store::Event as Noted;
 
@@ -73,7 +75,10 @@ impl TeamLoop {
                 let outcome = match (status, text) {
                     (Status::Completed, Some(text)) => {
                         let content = serde_json::json!([{"type": "text", "text": text}]);
-                        ToolOutcome::done(text, serde_json::json!({"status": "completed", "content": content}))
+                        ToolOutcome::done(
+                            neutralised(&text),
+                            serde_json::json!({"status": "completed", "content": content}),
+                        )
                     }
                     (Status::Completed, None) => ToolOutcome::failed("the subagent ended without a word"),
                     (_, _) => ToolOutcome::failed(reason.unwrap_or_else(|| "the subagent was stopped".to_owned())),

@@ -110,6 +110,7 @@ impl Quarters {
                 call: String::new(),
                 // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
                 cancel: CancellationToken::new(),
+                gate: self.gate.clone(),
                 reads: ReadLog::new(self.locks.clone()),
                 shells: Shells::new(self.shells_folder(&hire.name)),
                 limits: ToolLimits::default(),

@@ -35,7 +35,7 @@ pub(super) struct Quarters {
     pub(super) has_team_tools: bool,
     pub(super) env: Vec<(String, String)>,
     pub(super) mode: PermissionMode,
-    pub(super) gate: Gate,
+    pub(super) gate: Arc<Gate>,
     pub(super) hooks: Arc<Hooks>,
     pub(super) definitions: Definitions,
     pub(super) asks: Asks,
@@ -75,7 +75,7 @@ impl Quarters {
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: options.mode,
-            gate,
+            gate: Arc::new(gate),
             hooks: Arc::new(Hooks::from_settings(&settings)),
             asks: options.asks,
             locks: PathLocks::new(),
@@ -151,6 +151,9 @@ impl Quarters {
         let (home, root) = (self.home.as_deref(), self.root.as_path());
         let read = || -> Arc<str> {
             let found = Instructions::load(&InstructionSources { cwd, home, root: Some(root) });
+            for warning in &found.warnings {
+                tracing::warn!(folder = %cwd.display(), "{warning}");
+            }
             let texts = found.files.iter().map(|file| format!("# From {}\n\n{}", file.path.display(), file.text));
             texts.collect::<Vec<_>>().join("\n\n").into()
         };

@@ -202,7 +202,11 @@ impl TeamLoop {
             cwd: self.quarters.cwd.clone(),
             permission_mode: self.quarters.mode,
         };
-        self.quarters.hooks.run(&HookEvent { session, kind }, &CancellationToken::new()).await
+        let mut said = self.quarters.hooks.run(&HookEvent { session, kind }, &CancellationToken::new()).await;
+        for text in std::mem::take(&mut said.warnings) {
+            self.warn(text).await;
+        }
+        said
     }
 
     /// Starts everybody: what a crash cut off is finished first, so that no agent sees half of it.

@@ -1,13 +1,15 @@
 //! The loop itself: what wakes it, and how the orders of the course are carried out.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, InboxFile, MessageId, PermissionRequest, SendMessageInput};
+use pitcrew_protocol::{
+    AgentName, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
+};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, PermissionAnswer};
 use tokio::sync::{mpsc, oneshot};
@@ -250,7 +252,7 @@ impl TeamLoop {
         let members = names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
         match Prompt::HeadlessShutdown.render(&[("members", &members)]) {
             Ok(text) => self.tell_lead(Event::Told {
-                text: format!("<system-reminder>\n{text}\n</system-reminder>"),
+                text: format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text)),
                 ids: Vec::new(),
             }),
             Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
@@ -295,8 +297,11 @@ impl TeamLoop {
     /// Lets agents know of a mode that was changed from outside, and ends those that were removed.
     async fn config_changed(&mut self) {
         let Ok(config) = self.quarters.team.config().await else { return };
+        // Agents go by the very names the config gave them, but for the odd edit by hand; there may be thousands.
+        let members: HashMap<&AgentName, &Member> =
+            config.members.iter().map(|member| (&member.name, member)).collect();
         for (name, hand) in &mut self.crew {
-            let Some(member) = config.member(name.as_str()) else {
+            let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
                 if matches!(hand.part, Part::Teammate { .. }) {
                     hand.link.tell(Event::Killed { reason: "it was removed from the team".to_owned() });
                 }

@@ -9,31 +9,42 @@ use super::seat::Seat;
 use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
 use crate::events::RunEvent;
 use crate::gate::{Call, Gate, PermissionMode, Verdict};
-use crate::hooks::{Decision, HookKind, TaskFields, reminder};
+use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::tools::{ToolContext, ToolOutcome};
 use crate::transcript::ToolCall;
 
-/// Asks the hooks, then the gate.
+/// Asks the hooks, then the gate. A tool the agent does not have is nobody's to decide on.
 pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) -> Event {
     let Judging { call, mode } = judging;
+    if let Err(unknown) = seat.tools.find(name_here(&call.tool)) {
+        let judgement = Judgement::Deny { reason: unknown.text };
+        return Event::Judged { call: call.id, judgement, context: Vec::new() };
+    }
     let kind = HookKind::PreToolUse {
         tool_name: call.tool.clone(),
         tool_input: call.input.clone(),
         tool_use_id: call.id.clone(),
     };
-    let said = seat.hooks.run(&seat.hook_event(mode, kind), &seat.context.cancel).await;
-    for text in said.warnings {
-        seat.sink.tell(RunEvent::Warning { text }).await;
-    }
-    let judgement = match said.decision {
-        Some(Decision::Deny { reason }) => Judgement::Deny { reason },
-        decision => {
+    let said = run_hooks(&seat, mode, &kind).await;
+    let context = said.additional_context.iter().map(|text| reminder(&kind, text)).collect();
+    let judgement = match (said.stop, said.decision) {
+        (Some(reason), _) | (None, Some(Decision::Deny { reason })) => Judgement::Deny { reason },
+        (None, decision) => {
             let to_judge =
                 Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) };
             with_decision(decision, gate.judge(mode, &to_judge))
         }
     };
-    Event::Judged { call: call.id, judgement }
+    Event::Judged { call: call.id, judgement, context }
+}
+
+/// Runs the hooks for an event; what went wrong with them is told to the face.
+async fn run_hooks(seat: &Seat, mode: PermissionMode, kind: &HookKind) -> HookOutcome {
+    let mut said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
+    for text in std::mem::take(&mut said.warnings) {
+        seat.sink.tell(RunEvent::Warning { text }).await;
+    }
+    said
 }
 
 /// A hook may spare an ask or demand one; what the gate denies stays denied.
@@ -51,7 +62,7 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
 }
 
 /// Runs a call that may run.
-pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -> Event {
+pub(super) async fn run(seat: Arc<Seat>, gate: Arc<Gate>, mode: PermissionMode, call: ToolCall) -> Event {
     let started = RunEvent::ToolStarted {
         agent: seat.name.clone(),
         call: call.id.clone(),
@@ -63,7 +74,7 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
     let outcome = match refusal {
         Some(reason) => ToolOutcome::refused(reason),
         None => {
-            let context = ToolContext { call: call_name(&seat.name, &call), ..seat.context.clone() };
+            let context = ToolContext { call: call_name(&seat.name, &call), gate, ..seat.context.clone() };
             seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };
@@ -73,7 +84,7 @@ pub(super) async fn run(seat: Arc<Seat>, mode: PermissionMode, call: ToolCall) -
         tool_response: outcome.data.clone(),
         tool_use_id: call.id.clone(),
     };
-    let said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
+    let said = run_hooks(&seat, mode, &kind).await;
     let context = said.feedback.iter().chain(&said.additional_context).map(|text| reminder(&kind, text)).collect();
     let seen = seat.context.reads.take_news();
     let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
@@ -110,7 +121,7 @@ async fn task_hooks(seat: &Seat, mode: PermissionMode, call: &ToolCall) -> Optio
         }
         Ok(_) | Err(_) => return None,
     };
-    seat.hooks.run(&seat.hook_event(mode, kind), &seat.context.cancel).await.feedback
+    run_hooks(seat, mode, &kind).await.feedback
 }
 
 /// Runs the hooks for the end of a turn.
@@ -128,9 +139,10 @@ pub(super) async fn end_turn(seat: Arc<Seat>, mode: PermissionMode, end: TurnEnd
             agent_type: seat.agent_type.clone().unwrap_or_default(),
         },
     };
-    let said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
+    let said = run_hooks(&seat, mode, &kind).await;
     tracing::debug!(agent = %seat.name, text = end.text.as_deref().unwrap_or_default(), "a turn ends");
-    Event::HookAnswered { keep_going: said.feedback.map(|text| reminder(&kind, &text)) }
+    let keep_going = said.feedback.filter(|_| said.stop.is_none());
+    Event::HookAnswered { keep_going: keep_going.map(|text| reminder(&kind, &text)) }
 }
 
 /// What people read of a call in the output file.

@@ -21,7 +21,7 @@ pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Vec<Me
         agent: AgentTag { name: seat.name.to_string(), team: Some(seat.team.name().to_string()) },
         system: seat.system(mode),
         messages,
-        tools: seat.tool_specs(),
+        tools: seat.tool_specs(mode),
         max_output_tokens: MAX_OUTPUT_TOKENS,
     };
     let started = Instant::now();

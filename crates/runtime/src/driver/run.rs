@@ -100,10 +100,10 @@ enum Outcome {
 }
 
 impl Driver {
-    pub(crate) fn new(agent: Agent, seat: Seat, mut gate: Gate, log: Log, wire: Wire) -> Self {
+    pub(crate) fn new(agent: Agent, seat: Seat, mut gate: Arc<Gate>, log: Log, wire: Wire) -> Self {
         for update in agent.conversation().updates() {
             // What was granted before a crash stays granted; a mode is in the config.
-            if let Err(error) = gate.apply(update) {
+            if let Err(error) = Arc::make_mut(&mut gate).apply(update) {
                 tracing::warn!(agent = %seat.name, %error, "a granted permission cannot be applied again");
             }
         }
@@ -111,7 +111,7 @@ impl Driver {
         Self {
             agent,
             seat: Arc::new(seat),
-            gate: Arc::new(gate),
+            gate,
             log,
             wire,
             running: FuturesUnordered::new(),
@@ -193,7 +193,10 @@ impl Driver {
                 self.begin(calls::judge(seat, gate, judging))
             }
             Effect::AskPermission { call, question } => self.ask(call, question).await,
-            Effect::Run(call) => self.begin(calls::run(seat, mode, call)),
+            Effect::Run(call) => {
+                let gate = self.gate.clone();
+                self.begin(calls::run(seat, gate, mode, call))
+            }
             Effect::Report(call, ending) => self.report_call(&call, ending).await,
             Effect::Inspect(call) => self.begin(inspect::inspect(seat.context.clone(), call)),
             Effect::EndTurn(end) => {

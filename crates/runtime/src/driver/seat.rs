@@ -107,14 +107,14 @@ impl Seat {
         blocks
     }
 
-    /// The tools as the model is told of them.
-    pub(crate) fn tool_specs(&self) -> Vec<ToolSpec> {
+    /// The tools as the model is told of them in a mode.
+    pub(crate) fn tool_specs(&self, mode: PermissionMode) -> Vec<ToolSpec> {
         let spec = |tool: &Arc<dyn crate::tools::Tool>| ToolSpec {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
         };
-        self.tools.iter().map(spec).collect()
+        self.tools.iter().filter(|tool| mode.offers(tool.name())).map(spec).collect()
     }
 
     /// An event for the hooks.

@@ -133,8 +133,13 @@ impl Gate {
     /// Whether a deny rule keeps this file from being read: for tools that walk a tree, file by file.
     #[must_use]
     pub fn is_read_denied(&self, cwd: &Path, path: &Path) -> bool {
+        let mut rules = self.rules.deny.iter().filter(|rule| rule.is_about(Access::Read)).peekable();
+        if rules.peek().is_none() {
+            // Without a rule the path need not be followed.
+            return false;
+        }
         let target = Target::new(cwd, path);
-        self.rules.deny.iter().any(|rule| rule.touches(Access::Read, cwd, &target))
+        rules.any(|rule| rule.touches(Access::Read, cwd, &target))
     }
 
     /// Applies a permission update to this session. A `setMode` update returns the mode: it is the

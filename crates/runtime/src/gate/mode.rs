@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::tools::ToolKind;
+
 /// Names how freely an agent may act (founding guide section 12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -34,6 +36,14 @@ impl PermissionMode {
             Self::Delegate => "delegate",
             Self::DontAsk => "dontAsk",
             Self::BypassPermissions => "bypassPermissions",
+        }
+    }
+
+    /// Whether a model is told of the tool at all (founding guide section 14).
+    pub(crate) fn offers(self, tool: &str) -> bool {
+        match self {
+            Self::Delegate => ToolKind::of(tool).is_delegation(),
+            Self::Default | Self::AcceptEdits | Self::Plan | Self::DontAsk | Self::BypassPermissions => true,
         }
     }
 }

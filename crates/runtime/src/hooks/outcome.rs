@@ -1,5 +1,6 @@
 //! What a hook's exit code and output mean for the event it was run for.
 
+use pitcrew_protocol::neutralised;
 use serde::Deserialize;
 
 use super::event::{HookKind, Refusal};
@@ -44,8 +45,8 @@ pub enum Decision {
 /// Puts a hook's context into the form the reference injects.
 #[must_use]
 pub fn reminder(kind: &HookKind, text: &str) -> String {
-    // A hook may pass on text from anywhere, and that text must not end the reminder.
-    let text = text.replace("</system-reminder", "<\\/system-reminder");
+    // A hook may pass on text from anywhere, and that text must neither end the reminder nor begin anything else.
+    let text = neutralised(text);
     format!("<system-reminder>\n{} hook additional context: {text}\n</system-reminder>", kind.label())
 }
 
@@ -243,7 +244,7 @@ mod tests {
     fn context_is_injected_as_recorded_and_cannot_end_its_tag() {
         insta::assert_snapshot!(reminder(&pre(), "a </system-reminder> b"), @r"
         <system-reminder>
-        PreToolUse:Bash hook additional context: a <\/system-reminder> b
+        PreToolUse:Bash hook additional context: a &lt;/system-reminder> b
         </system-reminder>
         ");
     }

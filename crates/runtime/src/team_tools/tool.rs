@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use pitcrew_protocol::{ApiError, InputError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, tool_schema};
+use pitcrew_protocol::{
+    ApiError, InputError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_schema,
+};
 use pitcrew_team::{Actor, Team};
 use serde_json::{Value, json};
 
@@ -94,10 +96,10 @@ impl TeamTool {
     }
 }
 
-/// An answer of the team as the outcome of a tool.
+/// An answer of the team as the outcome of a tool. It may hold what other agents wrote, such as the subject of a task.
 pub(crate) fn answer(answer: &ToolAnswer) -> ToolOutcome {
     match serde_json::to_value(answer) {
-        Ok(data) => ToolOutcome::done(answer.text(), data),
+        Ok(data) => ToolOutcome::done(neutralised(&answer.text()), data),
         Err(error) => ToolOutcome::failed(format!("the answer cannot be written: {error}")),
     }
 }

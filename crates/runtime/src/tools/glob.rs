@@ -32,7 +32,7 @@ impl Tool for Glob {
     fn description(&self) -> &'static str {
         "Finds files by a pattern such as `**/*.rs` or `src/{a,b}/*.toml`, below `path` or the working \
          folder. `*` stays within one folder, `**` goes through all. Lists at most 100 files, the last \
-         changed first, and leaves out what git ignores."
+         changed first, and leaves out what git ignores and what you may not read."
     }
 
     fn input_schema(&self) -> Value {
@@ -79,7 +79,7 @@ fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
         let Ok(entry) = entry else { continue };
         let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
         let relative = entry.path().strip_prefix(&folder).unwrap_or(entry.path());
-        if is_folder || !matcher.is_match(relative) {
+        if is_folder || !matcher.is_match(relative) || context.gate.is_read_denied(&context.cwd, entry.path()) {
             continue;
         }
         let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());

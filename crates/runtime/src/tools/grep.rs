@@ -85,7 +85,8 @@ impl Tool for Grep {
          `files_with_matches` (the default: paths, the last changed first), `content` (the lines, with -A, -B \
          and -C for those around them) or `count` (matching lines of each file). Narrow it by `glob` (such as `*.rs`) or \
          `type` (such as `rust`). `head_limit` and `offset` page through long results. With `multiline` a \
-         match may go over several lines. What git ignores, binary files and files over 64 MB are left out."
+         match may go over several lines. What git ignores, what you may not read, binary files and files over \
+         64 MB are left out."
     }
 
     fn input_schema(&self) -> Value {
@@ -339,6 +340,7 @@ impl Search<'_> {
         let cancel: CancellationToken = self.context.cancel.clone();
         let filter = Filter { globs: self.filter.globs.clone(), types: self.filter.types.clone() };
         let most = self.context.limits.file_bytes;
+        let (gate, cwd) = (self.context.gate.clone(), self.context.cwd.clone());
         walk(&self.root)
             .take_while(move |_| !cancel.is_cancelled())
             // What cannot be read is left out.
@@ -346,7 +348,7 @@ impl Search<'_> {
             .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
             .filter(move |entry| entry.metadata().is_ok_and(|metadata| metadata.len() <= most))
             .map(ignore::DirEntry::into_path)
-            .filter(move |path| filter.admits(path))
+            .filter(move |path| filter.admits(path) && !gate.is_read_denied(&cwd, path))
     }
 
     fn count(&mut self, path: &Path, most: u64) -> u64 {

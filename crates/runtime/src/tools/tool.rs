@@ -1,6 +1,7 @@
 //! What a tool is: the trait, what a call is given and what it answers.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -8,6 +9,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{ReadLog, Shells};
+use crate::gate::Gate;
 
 /// Something an agent can do.
 ///
@@ -42,6 +44,8 @@ pub struct ToolContext {
     pub call: String,
     /// Ends the calls that are running.
     pub cancel: CancellationToken,
+    /// What this agent may not read: tools that walk a tree ask for each file.
+    pub gate: Arc<Gate>,
     /// What this agent has read, so that it does not overwrite what it has not seen.
     pub reads: ReadLog,
     /// The background shells of this agent.

@@ -47,16 +47,23 @@ impl Toolbox {
         self.tools.iter()
     }
 
+    /// The tool of that name.
+    ///
+    /// # Errors
+    /// When there is none: the outcome lists the names there are.
+    pub fn find(&self, name: &str) -> Result<&Arc<dyn Tool>, ToolOutcome> {
+        self.get(name).ok_or_else(|| {
+            let names: Vec<_> = self.iter().map(|tool| tool.name()).collect();
+            ToolOutcome::refused(format_args!("Error: No such tool available: {name}. There are: {}", names.join(", ")))
+        })
+    }
+
     /// Calls a tool by name; an unknown name is an error that lists the names there are.
     pub async fn call(&self, name: &str, input: Value, context: &ToolContext) -> ToolOutcome {
-        let Some(tool) = self.get(name) else {
-            let names: Vec<_> = self.iter().map(|tool| tool.name()).collect();
-            return ToolOutcome::refused(format_args!(
-                "Error: No such tool available: {name}. There are: {}",
-                names.join(", ")
-            ));
-        };
-        tool.call(input, context).await
+        match self.find(name) {
+            Ok(tool) => tool.call(input, context).await,
+            Err(unknown) => unknown,
+        }
     }
 }
 

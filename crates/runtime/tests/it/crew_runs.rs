@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, Member};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
@@ -13,7 +14,7 @@ use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_team::Actor;
 use serde_json::json;
 
-use crate::crew_setting::{Setting, finish, until};
+use crate::crew_setting::{Setting, WAITER, finish, until};
 
 /// A lead with two teammates: one makes a file, tells the other, who checks it with a command that needs a permission.
 const TWO_TEAMMATES: &str = r#"
@@ -91,16 +92,6 @@ async fn check_job(setting: &Setting) {
     assert_eq!(std::fs::read_to_string(setting.cwd.join("count.txt")).unwrap(), "1\n");
     assert!(setting.teams.list().await.unwrap().is_empty());
 }
-
-/// A teammate that says it is there and answers every shutdown request with yes.
-const WAITER: &str = r#"
-  default:
-    - wait_for: {contains: shutdown_request}
-    - capture:
-        request: {regex: '"requestId":\s*"([^"]+)"'}
-      tools:
-        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
-"#;
 
 fn with_waiter(lead: &str) -> String {
     format!("agents:\n  team-lead:\n{lead}{WAITER}")
@@ -201,62 +192,6 @@ agents:
     }
 }
 
-/// Tries everything that changes something.
-const VANDAL: &str = r#"
-    - tools: [{name: Write, input: {file_path: a.txt, content: x}}]
-    - tools: [{name: Edit, input: {file_path: kept.txt, old_string: kept, new_string: lost}}]
-    - tools: [{name: Bash, input: {command: touch b.txt}}]
-    - tools: [{name: Bash, input: {command: echo x > c.txt}}]
-    - tools: [{name: Bash, input: {command: git commit -am x}}]
-"#;
-
-#[tokio::test]
-async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
-    let setting = Setting::new();
-    std::fs::write(setting.cwd.join("kept.txt"), "kept").unwrap();
-    let plan = setting.root.join("plans/probe-planner.md");
-    let plan = plan.display();
-    let script = format!(
-        r#"
-agents:
-  team-lead:
-    - tools: [{{name: Task, input: {{name: planner, description: plan, prompt: Plan., mode: plan}}}}]
-    - wait_for: {{contains: plan_approval_request, from: message}}
-    - tools: [{{name: Bash, input: {{command: ls > listing}}}}]
-    - capture:
-        request: {{regex: '"requestId":\s*"(plan_approval[^"]+)"', from: message}}
-      tools:
-        - {{name: SendMessage, input: {{type: plan_approval_response, request_id: '${{request}}', recipient: planner, approve: true}}}}
-    - text: Go on.
-  planner:
-    - tools: [{{name: Read, input: {{file_path: kept.txt}}}}]
-{VANDAL}
-    - tools: [{{name: ExitPlanMode}}]
-    - tools: [{{name: Write, input: {{file_path: '{plan}', content: I change things.}}}}]
-    - tools: [{{name: ExitPlanMode}}]
-    - wait_for: {{contains: plan_approval_response}}
-{VANDAL}
-    - wait_for: {{contains: shutdown_request}}
-    - capture:
-        request: {{regex: '"requestId":\s*"(shutdown[^"]+)"'}}
-      tools:
-        - {{name: SendMessage, input: {{type: shutdown_response, request_id: '${{request}}', approve: true}}}}
-"#
-    );
-    let mut options = setting.options(&script);
-    options.mode = PermissionMode::BypassPermissions;
-    let ran = setting.run(options).await;
-    ran.success();
-    assert_eq!(std::fs::read_to_string(setting.cwd.join("listing")).unwrap(), "kept.txt\nlisting\n");
-    assert_eq!(std::fs::read_to_string(setting.cwd.join("kept.txt")).unwrap(), "lost", "{:#?}", ran.results());
-    for file in ["a.txt", "b.txt", "c.txt"] {
-        assert!(setting.cwd.join(file).exists(), "{file}: {:#?}", ran.results());
-    }
-    let answers = ran.results_of("planner", "ExitPlanMode");
-    assert!(answers[0].contains("Write your plan to"), "{answers:?}");
-    assert!(answers[1].starts_with("Your plan went to the lead for approval"), "{answers:?}");
-}
-
 #[tokio::test]
 async fn a_subagent_does_one_job_and_its_last_word_is_the_result() {
     let setting = Setting::new();
@@ -340,10 +275,16 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     assert_eq!(reason, "team-lead has used all of its 7 turns");
     assert_eq!(ran.outcome.agents[0].turns, 7);
 
-    let mut options = setting.options(&script);
-    options.limits.max_cost_usd = Some(0.0);
+    let usage = Usage { input_tokens: 1_000_000, output_tokens: 500_000, ..Usage::default() };
+    let (mut options, _) = setting.with_usage(&script, usage);
+    options.prices.override_with(&json!({"script:test.yaml": {"input": 1.0, "output": 2.0}})).unwrap();
+    options.limits.max_cost_usd = Some(5.0);
     let ran = setting.run(options).await;
-    assert!(matches!(ran.outcome.end, RunEnd::LimitReached { .. }), "{:?}", ran.outcome);
+    let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
+    assert_eq!(reason, "the run has cost its $5.00");
+    // Two dollars an answer. The third is one too many; a script is faster than the news of it.
+    assert!((6.0..2000.0).contains(&ran.outcome.cost_usd()), "{:?}", ran.outcome);
+    assert!(ran.outcome.unpriced.is_empty(), "{:?}", ran.outcome);
 }
 
 #[tokio::test]
@@ -361,8 +302,8 @@ async fn more_teammates_than_the_run_may_have_are_refused() {
 }
 
 #[tokio::test]
-async fn a_member_s_mode_can_be_changed_while_it_runs() {
-    let setting = Setting::new();
+async fn a_member_s_mode_can_be_changed_by_another_process_while_it_runs() {
+    let setting = Setting::in_files();
     let script = r#"
 agents:
   team-lead:
@@ -383,7 +324,7 @@ agents:
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let ask = asks.recv().await.unwrap();
-    setting.team().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
+    setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
     ask.answer.send(Answer::Allow).unwrap();
     finish(handle).await.success();

@@ -1,10 +1,11 @@
 //! A team that is really run: in memory, on scripted models, in a temporary folder.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use pitcrew_model::{Model, PriceTable, Script, Scripted};
+use futures_util::StreamExt as _;
+use pitcrew_model::{Model, PriceTable, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage};
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
@@ -17,12 +18,83 @@ use tempfile::TempDir;
 /// Longer than any of these runs takes; a run that hangs fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// A teammate that says it is there and answers every shutdown request with yes.
+pub(crate) const WAITER: &str = r#"
+  default:
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+
 /// A place in which teams are run.
 pub(crate) struct Setting {
     _folder: TempDir,
     pub(crate) cwd: PathBuf,
     pub(crate) root: PathBuf,
     pub(crate) teams: Teams,
+}
+
+/// A scripted model that keeps what it was asked.
+pub(crate) struct Overheard {
+    model: Scripted,
+    requests: Mutex<Vec<Request>>,
+    /// What each of its answers is said to have used; a script uses nothing.
+    usage: Usage,
+}
+
+impl Overheard {
+    pub(crate) fn new(script: &str, usage: Usage) -> Arc<Self> {
+        let script = Script::parse(Path::new("test.yaml"), script).unwrap();
+        Arc::new(Self { model: Scripted::new(script), requests: Mutex::default(), usage })
+    }
+
+    /// The system prompt an agent worked under last.
+    #[track_caller]
+    pub(crate) fn system_of(&self, agent: &str) -> String {
+        self.last_request(agent).system.join("\n")
+    }
+
+    /// The tools an agent was offered last.
+    #[track_caller]
+    pub(crate) fn tools_of(&self, agent: &str) -> Vec<String> {
+        self.last_request(agent).tools.into_iter().map(|tool| tool.name).collect()
+    }
+
+    #[track_caller]
+    fn last_request(&self, agent: &str) -> Request {
+        let requests = self.requests.lock().unwrap();
+        let last = requests.iter().rev().find(|request| request.agent.name == agent);
+        last.unwrap_or_else(|| panic!("{agent} was never asked")).clone()
+    }
+
+    /// Everything but results of tools that stands on the user's side of an agent's conversation.
+    #[track_caller]
+    pub(crate) fn told_to(&self, agent: &str) -> Vec<String> {
+        let messages = self.last_request(agent).messages;
+        let users = messages.iter().filter(|message| message.role == pitcrew_model::Role::User);
+        users.flat_map(|message| &message.blocks).filter_map(|block| block.as_text().map(str::to_owned)).collect()
+    }
+}
+
+impl Model for Overheard {
+    fn id(&self) -> &str {
+        self.model.id()
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.model.context_window()
+    }
+
+    fn respond(&self, request: Request) -> ResponseStream {
+        self.requests.lock().unwrap().push(request.clone());
+        let usage = self.usage;
+        Box::pin(self.model.respond(request).map(move |event| match event {
+            Ok(StreamEvent::Finished(response)) => Ok(StreamEvent::Finished(Response { usage, ..response })),
+            other => other,
+        }))
+    }
 }
 
 /// What came of a run.
@@ -76,8 +148,28 @@ impl Setting {
         }
     }
 
+    /// The same, with a model that keeps what it is asked.
+    pub(crate) fn overheard(&self, script: &str) -> (RunOptions, Arc<Overheard>) {
+        self.with_usage(script, Usage::default())
+    }
+
+    /// The same, with a model that uses so many tokens each time.
+    pub(crate) fn with_usage(&self, script: &str, usage: Usage) -> (RunOptions, Arc<Overheard>) {
+        let overheard = Overheard::new(script, usage);
+        let model: Arc<dyn Model> = overheard.clone();
+        let mut options = self.options(script);
+        options.open_model = Arc::new(move |_name| Ok(model.clone()));
+        (options, overheard)
+    }
+
     pub(crate) async fn run(&self, options: RunOptions) -> Ran {
         finish(Runtime::start(options).await.unwrap()).await
+    }
+
+    /// The team as another process opens it: with a store of its own over the same files.
+    pub(crate) async fn team_elsewhere(&self) -> Team {
+        let backend = Arc::new(FileBackend::open(&self.root, FileOptions::default()));
+        Teams::new(backend, Limits::default(), Arc::new(SystemClock)).open("probe").await.unwrap()
     }
 
     pub(crate) async fn team(&self) -> Team {

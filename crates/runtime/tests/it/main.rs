@@ -3,8 +3,12 @@
 #![cfg(test)]
 
 mod crew_crashes;
+mod crew_plan_mode;
 mod crew_runs;
 mod crew_setting;
+mod crew_tags;
+mod crew_told;
+mod crew_troubles;
 mod gate_modes;
 mod gate_rules;
 mod hooks;

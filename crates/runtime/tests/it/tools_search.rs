@@ -1,8 +1,11 @@
 //! Glob and Grep, with real files.
 
 use std::fs::File;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use pitcrew_runtime::gate::Gate;
+use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
 use crate::tools_setting::Setting;
@@ -154,4 +157,25 @@ async fn bad_patterns_types_and_places_are_refused() {
     refused("Grep", json!({"pattern": "a", "output_mode": "all"}), "must be one of").await;
     refused("Glob", json!({"pattern": "["}), "pattern is not valid").await;
     refused("Glob", json!({"pattern": "*", "path": "gone"}), "is not a folder").await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_not_found() {
+    let mut setting = project();
+    setting.write("src/secrets/key.rs", "greet the key\n");
+    std::os::unix::fs::symlink(setting.path("src/secrets"), setting.path("src/innocent")).unwrap();
+    let rules = json!({"permissions": {"deny": ["Read(**/secrets/**)", "Read(*.md)"]}});
+    let settings = Settings::merge(vec![(Layer::User, rules)]).unwrap();
+    setting.context.gate = Arc::new(Gate::from_settings(&settings, None).unwrap());
+    let found = setting.done("Glob", json!({"pattern": "**/*.{rs,md}"})).await;
+    assert_eq!(found, "src/deep/er.rs\nsrc/main.rs");
+    assert_eq!(setting.done("Glob", json!({"pattern": "*.rs", "path": "src/innocent"})).await, "No files found");
+    for mode in ["files_with_matches", "content", "count"] {
+        let input = json!({"pattern": "greet", "output_mode": mode, "-i": true});
+        let found = setting.done("Grep", input).await;
+        assert!(found.contains("src/main.rs") && !found.contains("key") && !found.contains("readme"), "{found}");
+    }
+    let found = setting.done("Grep", json!({"pattern": "key", "path": "src/innocent"})).await;
+    assert_eq!(found, "No files found");
+    assert_eq!(setting.done("Grep", json!({"pattern": "greet", "path": "readme.md"})).await, "No files found");
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
@@ -30,6 +31,7 @@ impl Setting {
             env: Vec::new(),
             call: "toolu_1".to_owned(),
             cancel: CancellationToken::new(),
+            gate: Arc::default(),
             reads: ReadLog::new(PathLocks::new()),
             shells: Shells::new(root.join("shells")),
             limits: ToolLimits::default(),

@@ -1,0 +1,125 @@
+//! What goes wrong in a run: calls that cannot be made, models that fail, agents that want more than they have.
+
+use pitcrew_protocol::TaskStatus;
+use pitcrew_runtime::agent::Status;
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::run::{Asks, Begin, RunEnd};
+
+use crate::crew_setting::{Setting, WAITER};
+
+#[tokio::test]
+async fn a_teammate_has_only_the_tools_of_its_type_whatever_it_calls() {
+    let setting = Setting::new();
+    std::fs::write(setting.cwd.join("a.txt"), "a").unwrap();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: scout, subagent_type: Explore, description: look, prompt: Look.}}]
+    - text: Go.
+  scout:
+    - tools: [{name: Read, input: {file_path: a.txt}}]
+    - tools:
+        - {name: Write, input: {file_path: b.txt, content: x}}
+        - {name: Edit, input: {file_path: a.txt, old_string: a, new_string: b}}
+        - {name: Task, input: {name: more, description: x, prompt: x}}
+        - {name: TeamDelete}
+    - text: I tried.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let mut options = setting.options(script);
+    options.asks = Asks::Allow;
+    let ran = setting.run(options).await;
+    ran.success();
+    for tool in ["Write", "Edit", "Task", "TeamDelete"] {
+        let answers = ran.results_of("scout", tool);
+        assert!(answers[0].contains(&format!("No such tool available: {tool}")), "{answers:?}");
+    }
+    let asked = |event: &&RunEvent| matches!(event, RunEvent::PermissionAsked { .. });
+    assert_eq!(ran.events.iter().filter(asked).count(), 0, "somebody was asked about a tool that is not there");
+    assert_eq!(std::fs::read_dir(&setting.cwd).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(setting.cwd.join("a.txt")).unwrap(), "a");
+}
+
+#[tokio::test]
+async fn a_call_that_makes_no_sense_is_answered_and_the_agent_goes_on() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Frobnicate, input: {much: true}}
+        - {name: Glob, input: {patern: '*'}}
+        - {name: TaskUpdate, input: {taskId: 7, status: finished}}
+        - {name: SendMessage, input: {type: message}}
+    - text: I see.
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    assert_eq!(ran.success(), "I see.");
+    assert!(ran.results_of("team-lead", "Frobnicate")[0].contains("No such tool available: Frobnicate. There are: "));
+    for tool in ["Glob", "TaskUpdate", "SendMessage"] {
+        let answers = ran.results_of("team-lead", tool);
+        assert!(answers[0].contains("InputValidationError"), "{answers:?}");
+    }
+}
+
+/// A teammate whose model fails for good in the middle of its task.
+const FAILING: &str = r#"
+  bob:
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress, owner: bob}}]
+    - capture: {missing: {regex: this was never said}}
+      text: '${missing}'
+"#;
+
+#[tokio::test]
+async fn the_lead_hears_of_a_teammate_whose_model_fails_and_its_task_returns_to_the_pool() {
+    let setting = Setting::new();
+    let script = format!(
+        r#"
+agents:
+  team-lead:
+    - tools: [{{name: TaskCreate, input: {{subject: Sleep, description: Sleep long}}}}]
+    - tools: [{{name: Task, input: {{name: bob, description: work, prompt: Work.}}}}]
+    - wait_for: {{contains: 'bob has failed. Back in the pool, without an owner: #1', from: message}}
+    - wait_for: {{contains: '<status>failed</status>', from: message, times: 2}}
+    - text: Poor bob.
+{FAILING}"#
+    );
+    let (options, model) = setting.overheard(&script);
+    let ran = setting.run(options).await;
+    assert_eq!(ran.success(), "Poor bob.");
+    let bob = &ran.outcome.agents[1];
+    assert_eq!(bob.state, Status::Failed);
+    assert!(bob.reason.as_deref().is_some_and(|reason| reason.contains("missing")), "{bob:?}");
+    let told = model.told_to("team-lead").join("\n");
+    // Once by its own notice, with its last words, and once when it has left the team.
+    assert!(told.contains("Teammate \"bob\" failed: "), "{told}");
+    let team = setting.team().await;
+    let task = team.task("1").await.unwrap();
+    assert_eq!((task.owner, task.status), (None, TaskStatus::Pending));
+    assert_eq!(team.config().await.unwrap().teammates().count(), 0);
+}
+
+#[tokio::test]
+async fn a_lead_whose_model_fails_ends_the_run_and_the_team_can_go_on_later() {
+    let setting = Setting::new();
+    let lead = |then: &str| {
+        format!(
+            "agents:\n  team-lead:\n    - tools: [{{name: Task, input: {{name: bob, description: w, prompt: w}}}}]\n    - \
+             {then}\n{WAITER}"
+        )
+    };
+    let ran = setting.run(setting.options(&lead("{capture: {x: {regex: never said}}, text: '${x}'}"))).await;
+    let RunEnd::Failed { reason } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
+    assert!(reason.contains("team-lead"), "{reason}");
+    let members = setting.team().await.config().await.unwrap();
+    assert_eq!(members.teammates().map(|member| member.name.as_str()).collect::<Vec<_>>(), ["bob"]);
+
+    let mut again = setting.options(&lead("text: Better now."));
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
+    setting.run(again).await.success();
+    assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0);
+}
