@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::plain;
+
 /// How long a turn is waited for; longer than dozens of forced writes take, short enough to outlive a stopped process.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -32,7 +34,7 @@ impl Turn {
     pub(crate) fn take(path: &Path, patience: Duration) -> Option<Self> {
         let started = Instant::now();
         loop {
-            let file = File::open(path).ok()?;
+            let file = plain::open(path).ok()?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) if is_at(&file, path) => return Some(Self { _flocked: file }),
                 Ok(()) => continue,
