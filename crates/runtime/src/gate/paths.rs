@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn each_kind_of_pattern_starts_where_it_says() {
-        let cwd = Path::new("/work/app");
+        let cwd = Path::new("/code/app");
         for (pattern, path, expected) in [
             ("//etc/**", "/etc/passwd", true),
             ("//etc/**", "etc/passwd", false),
@@ -284,7 +284,7 @@ mod tests {
             ("*.env", "deep/down/x.env", true),
             (".env", "deep/.env", true),
             ("./.env", "deep/.env", false),
-            ("../shared/*.txt", "/work/shared/a.txt", true),
+            ("../common/*.txt", "/code/common/a.txt", true),
             ("src", "src/deep/file.rs", true),
             ("**/key.pem", "a/b/key.pem", true),
             ("src/**/*.rs", "src/a/b.rs", true),
@@ -296,9 +296,9 @@ mod tests {
 
     #[test]
     fn detours_do_not_slip_by() {
-        let cwd = Path::new("/work/app");
+        let cwd = Path::new("/code/app");
         for path in
-            ["secrets/../secrets/x", "./././secrets/x", "/work/app/secrets/x", "../app/secrets/x", "a/../secrets//x"]
+            ["secrets/../secrets/x", "./././secrets/x", "/code/app/secrets/x", "../app/secrets/x", "a/../secrets//x"]
         {
             assert!(touches("./secrets/**", cwd, path), "{path}");
         }
@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_tree_that_may_hold_a_match_is_told_apart() {
-        let cwd = Path::new("/work/app");
+        let cwd = Path::new("/code/app");
         let pattern = PathPattern::parse("./secrets/**", None, None).unwrap();
         let below = |path: &str| pattern.may_lie_below(cwd, &Target::new(cwd, Path::new(path)));
         assert!(below("."));
