@@ -28,7 +28,7 @@ const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
 pub(crate) struct Plan {
     /// Whether a new team is made or an old one goes on.
     pub(crate) begin: Begin,
-    /// The folder the lead works in.
+    /// The folder the lead works in; a team that goes on works where it did.
     pub(crate) cwd: PathBuf,
     /// The lead's model.
     pub(crate) model: Option<String>,
@@ -51,7 +51,11 @@ pub(crate) struct Plan {
 /// # Errors
 /// When the settings, the model or the team cannot be used, or another process runs the team.
 pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Failure> {
-    let settings = context.settings_with(&plan.cwd, Some(cli_layer(context, plan.settings)))?;
+    let cwd = match &plan.begin {
+        Begin::Resume { team, .. } => lead_folder(&context.teams()?, team).await?.unwrap_or(plan.cwd),
+        Begin::New { .. } => plan.cwd,
+    };
+    let settings = context.settings_with(&cwd, Some(cli_layer(context, plan.settings)))?;
     let endpoints = endpoints(context, &settings);
     let teams = context.teams_with(&settings)?;
     let named = match (plan.model, &plan.begin) {
@@ -66,7 +70,7 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
     let options = RunOptions {
         teams,
         begin: plan.begin,
-        cwd: plan.cwd,
+        cwd,
         root: context.root.clone(),
         home: context.home.clone(),
         session_id: uuid::Uuid::new_v4().to_string(),
@@ -111,6 +115,16 @@ fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Value {
 fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     let env = settings.env();
     Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned())
+}
+
+/// The folder the lead of a team worked in before: a resumed team goes on there, wherever the user stands now.
+async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failure> {
+    let recorded = teams.open(team).await?.member(LEAD_NAME).await?.cwd;
+    let Some(folder) = recorded.map(PathBuf::from) else { return Ok(None) };
+    if folder.is_dir() {
+        return Ok(Some(folder));
+    }
+    Err(Failure::usage(format!("the team worked in {}, which is not there any more", folder.display())))
 }
 
 /// The model the lead of a team ran on before.

@@ -113,7 +113,8 @@ fn check_resumed(entries: usize) {
     demo.wait().unwrap();
     let root = folder.join("root").display().to_string();
     let mut resumed = room.command(&["--root", &root, "run", "--resume", "demo"]);
-    let resumed = resumed.current_dir(folder.join("repository")).output().unwrap();
+    // From another folder than the team works in: it goes on in its own.
+    let resumed = resumed.current_dir(room.temporary()).output().unwrap();
     let said = String::from_utf8_lossy(&resumed.stdout).into_owned();
     let log = String::from_utf8_lossy(&resumed.stderr).into_owned();
     assert!(resumed.status.success(), "killed after {entries}: {log}");
