@@ -24,8 +24,26 @@ wire_object! {
         pub lead_agent_id: AgentId => "leadAgentId" opt,
         /// The session that made it, a UUID.
         pub lead_session_id: String => "leadSessionId" opt,
+        /// Session dialect: the process of the lead.
+        pub lead_process: LeadProcess => "leadProcess" opt,
         /// All members, the lead first.
         pub members: Vec<Member> => "members" req,
+        /// The panes that are out of sight.
+        pub hidden_pane_ids: Vec<String> => "hiddenPaneIds" opt,
+    }
+}
+
+wire_object! {
+    /// The process that leads a team of the session dialect (`fixtures/claude-2.1.329/session-team`).
+    pub struct LeadProcess {
+        /// Its process id, in its own process namespace.
+        pub pid: u32 => "pid" req,
+        /// Where that id means something: the machine's name and the process namespace, such as `vm#pid:[4026531836]`.
+        pub pid_space: String => "pidSpace" opt,
+        /// When it took the lead, in milliseconds since 1970.
+        pub claimed_at_ms: i64 => "claimedAt" opt,
+        /// Its start, to tell it from a later process with the same id: on Linux in clock ticks since boot.
+        pub proc_start: String => "procStart" opt,
     }
 }
 
@@ -85,7 +103,8 @@ impl TeamConfig {
     /// Whether the team was made by a client of the session dialect, which removes taken messages.
     #[must_use]
     pub fn is_session_dialect(&self) -> bool {
-        self.foreign.get("leadProcess").is_some()
+        self.lead_process.is_some()
+            || self.foreign.get("leadProcess").is_some()
             || self.member(LEAD_NAME).is_some_and(|m| m.tmux_pane_id.as_deref() == Some("leader"))
     }
 }

@@ -26,7 +26,7 @@ mod tools;
 mod wire;
 
 pub use answer::ToolAnswer;
-pub use config::{BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
+pub use config::{BACKEND_IN_PROCESS, LEAD_NAME, LeadProcess, Member, TeamConfig};
 pub use error::{ApiError, ErrorCode};
 pub use frame::{
     Frame, IdleNotification, PermissionRequest, PermissionResponse, PlanApprovalRequest, PlanApprovalResponse,

@@ -74,12 +74,22 @@ impl Message {
 
     /// The same message carrying `id` as ours, under `metadata.pitcrew.id`.
     #[must_use]
-    pub fn with_id(mut self, id: &MessageId) -> Self {
+    pub fn with_id(self, id: &MessageId) -> Self {
+        self.with_ours("id", &id.0)
+    }
+
+    /// The same message with the lead's signature, under `metadata.pitcrew.sig`.
+    #[must_use]
+    pub fn with_signature(self, signature: &str) -> Self {
+        self.with_ours("sig", signature)
+    }
+
+    fn with_ours(mut self, key: &str, given: &str) -> Self {
         let metadata = self.metadata.get_or_insert_default();
-        let given = Value::String(id.0.clone());
+        let given = Value::String(given.to_owned());
         match metadata.get_mut("pitcrew").and_then(Value::as_object_mut) {
-            Some(ours) => drop(ours.insert("id".to_owned(), given)),
-            None => drop(metadata.insert("pitcrew".to_owned(), serde_json::json!({"id": given}))),
+            Some(ours) => drop(ours.insert(key.to_owned(), given)),
+            None => drop(metadata.insert("pitcrew".to_owned(), serde_json::json!({key: given}))),
         }
         self
     }
@@ -87,9 +97,17 @@ impl Message {
     /// The id it carries: ours under `metadata.pitcrew.id`, else the session dialect's `msg_id`.
     #[must_use]
     pub fn id(&self) -> Option<MessageId> {
-        let ours =
-            self.metadata.as_ref().and_then(|m| m.get("pitcrew")).and_then(|p| p.get("id")).and_then(Value::as_str);
-        ours.or(self.msg_id.as_deref()).map(|id| MessageId(id.to_owned()))
+        self.ours("id").or(self.msg_id.as_deref()).map(|id| MessageId(id.to_owned()))
+    }
+
+    /// The lead's signature, when it carries one of ours.
+    #[must_use]
+    pub fn signature(&self) -> Option<&str> {
+        self.ours("sig")
+    }
+
+    fn ours(&self, key: &str) -> Option<&str> {
+        self.metadata.as_ref()?.get("pitcrew")?.get(key)?.as_str()
     }
 }
 

@@ -1,7 +1,8 @@
 //! The schemas of the team tools' inputs, as a model is shown them.
 //!
 //! Source: `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones. The words of
-//! the descriptions are ours, and Task has one property more, `isolation`, of the later versions. A model is shown the
+//! the descriptions are ours, and Task has three properties more: `isolation`, of the later versions, and our
+//! `backend` and `program`. A model is shown the
 //! named dialect only; what is accepted is wider, see `tools` and `send`.
 
 use serde_json::{Value, json};
@@ -99,6 +100,8 @@ fn task() -> Value {
             "The permission mode to start in; \"plan\" demands a plan that you approve",
         ),
         "isolation": one_of(&["worktree"], "\"worktree\" gives it a git worktree and branch of its own"),
+        "backend": text("Where it runs: \"in-process\", or the kind of panes this run has; best left to the user"),
+        "program": one_of(&["pitcrew", "claude"], "What runs it; best left to the user"),
     })
 }
 

@@ -100,6 +100,10 @@ pub struct SpawnInput {
     pub max_turns: Option<u32>,
     /// `worktree` for a git worktree of its own.
     pub isolation: Option<String>,
+    /// Where it is to run: `in-process`, or the kind of panes the run has; as the run says when absent.
+    pub backend: Option<String>,
+    /// What is to run it: `pitcrew` or `claude`; as its definition or the run says when absent.
+    pub program: Option<String>,
     /// The id of an agent to go on with.
     pub resume: Option<String>,
 }
@@ -122,6 +126,8 @@ impl SpawnInput {
             run_in_background: given.flag("run_in_background"),
             max_turns: given.count("max_turns"),
             isolation: given.text("isolation"),
+            backend: given.text("backend"),
+            program: given.text("program"),
             resume: given.text("resume"),
         };
         if read.isolation.as_deref().is_some_and(|kind| kind != "worktree") {

@@ -232,6 +232,9 @@ macro_rules! wire_object {
         }
 
         impl $name {
+            /// The names of its fields on the wire, in the recorded order; an older name follows the one it stands for.
+            pub const FIELDS: &'static [&'static str] = &[$($key, $($older,)?)*];
+
             /// Reads a JSON text: as `Deserialize` does, at less cost.
             ///
             /// # Errors
@@ -255,10 +258,9 @@ macro_rules! wire_object {
                         f.write_str(concat!("an object (", stringify!($name), ")"))
                     }
                     fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
-                        const KNOWN: &[&str] = &[$($key, $($older,)?)*];
-                        let mut foreign = $crate::wire::Foreign::with_capacity(KNOWN.len());
+                        let mut foreign = $crate::wire::Foreign::with_capacity($name::FIELDS.len());
                         $(let mut $field = None;)*
-                        while let Some(key) = map.next_key_seed($crate::wire::Key(KNOWN))? {
+                        while let Some(key) = map.next_key_seed($crate::wire::Key($name::FIELDS))? {
                             let raw: R = map.next_value()?;
                             match key.as_ref() {
                                 $($key => wire_object!(@read raw, foreign, $field, $key, $kind),)*
