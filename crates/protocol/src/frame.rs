@@ -235,6 +235,9 @@ macro_rules! frames {
             /// The `type` of this frame on the wire.
             pub const TYPE: &'static str = $tag;
         } impl)* Frame {
+            /// Every kind of frame with the names of its fields, in the recorded order.
+            pub(crate) const KINDS: &'static [(&'static str, &'static [&'static str])] = &[$(($tag, $variant::FIELDS)),*];
+
             /// Tells a frame from a text: `None` is text.
             #[must_use]
             pub fn detect(text: &str) -> Option<Self> {

@@ -6,6 +6,7 @@
 
 mod answer;
 mod config;
+mod drift;
 mod error;
 mod frame;
 mod graph;
@@ -27,6 +28,7 @@ mod wire;
 
 pub use answer::ToolAnswer;
 pub use config::{BACKEND_IN_PROCESS, LEAD_NAME, LeadProcess, Member, TeamConfig};
+pub use drift::{Drift, DriftKind, RECORDED_VERSIONS, Written, drift};
 pub use error::{ApiError, ErrorCode};
 pub use frame::{
     Frame, IdleNotification, PermissionRequest, PermissionResponse, PlanApprovalRequest, PlanApprovalResponse,

@@ -59,13 +59,15 @@ fn sent(input: Value) -> SendMessageInput {
 }
 
 #[test]
-fn schemas_are_the_recorded_ones_and_isolation() {
+fn schemas_are_the_recorded_ones_isolation_and_our_two() {
     let recorded = recorded_schemas();
     for tool in TEAM_TOOLS {
         let mut ours = bare(tool_schema(tool).unwrap());
         if tool == "Task" {
-            let isolation = ours["properties"].as_object_mut().unwrap().shift_remove("isolation");
-            assert_eq!(isolation, Some(json!({"type": "string", "enum": ["worktree"]})));
+            let mut more = |name| ours["properties"].as_object_mut().unwrap().shift_remove(name);
+            assert_eq!(more("isolation"), Some(json!({"type": "string", "enum": ["worktree"]})));
+            assert_eq!(more("backend"), Some(json!({"type": "string"})));
+            assert_eq!(more("program"), Some(json!({"type": "string", "enum": ["pitcrew", "claude"]})));
         }
         assert_eq!(ours, bare(recorded[tool].clone()), "{tool}");
         assert!(ours["type"] == "object" && ours.get("oneOf").is_none());

@@ -1,0 +1,304 @@
+//! Where what a reference client wrote differs from all that was recorded: new fields, missing ones, another order.
+//!
+//! What is known is what the wire types declare, and beside it a `Shape` for each: which fields every recording has, and how else
+//! than declared they were ordered. Which files are looked at is `store`'s.
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use crate::frame::PermissionResponse;
+use crate::{Frame, LeadProcess, Member, Message, Task, TeamConfig};
+
+/// The versions of the reference client whose files were recorded, below `fixtures/`.
+pub const RECORDED_VERSIONS: [&str; 2] = ["2.1.39", "2.1.329"];
+
+/// What a file of a team holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Written {
+    /// A team and its members.
+    Config,
+    /// An array of messages.
+    Inbox,
+    /// One task.
+    Task,
+}
+
+/// One difference.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Drift {
+    /// What kind of difference.
+    pub kind: DriftKind,
+    /// The kind of object it is in: `config`, `member`, `message`, a frame's type, and so on.
+    pub object: String,
+    /// The field; of an unknown frame its type; the first field that is out of order.
+    pub field: String,
+}
+
+/// Kinds of differences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DriftKind {
+    /// A frame of a type that is not known.
+    NewFrame,
+    /// A field that is not known.
+    NewField,
+    /// A field that every recording has is not there.
+    MissingField,
+    /// The fields stand in an order that was never seen.
+    OtherOrder,
+}
+
+/// What was recorded of a kind of object, beyond its wire type.
+struct Shape {
+    object: &'static str,
+    /// The declared fields, in the declared order.
+    fields: &'static [&'static str],
+    /// Fields that are known and only kept.
+    kept: &'static [&'static str],
+    /// Fields that every recording has.
+    always: &'static [&'static str],
+    /// Fields that are set later on, and then stand behind all others.
+    late: &'static [&'static str],
+    /// Another order that was recorded.
+    also: &'static [&'static str],
+}
+
+impl Shape {
+    const fn new(object: &'static str, fields: &'static [&'static str], always: &'static [&'static str]) -> Self {
+        Self { object, fields, kept: &[], always, late: &[], also: &[] }
+    }
+}
+
+const CONFIG: Shape = Shape {
+    late: &["hiddenPaneIds"],
+    ..Shape::new("config", TeamConfig::FIELDS, &["name", "createdAt", "leadAgentId", "leadSessionId", "members"])
+};
+
+const LEAD_PROCESS: Shape = Shape::new("lead_process", LeadProcess::FIELDS, LeadProcess::FIELDS);
+
+const MEMBER: Shape = Shape {
+    kept: &["pitcrew"],
+    late: &["isActive", "mode", "pitcrew"],
+    // The session dialect's teammates.
+    also: &[
+        "agentId",
+        "name",
+        "color",
+        "joinedAt",
+        "tmuxPaneId",
+        "subscriptions",
+        "agentType",
+        "model",
+        "prompt",
+        "planModeRequired",
+        "cwd",
+        "backendType",
+    ],
+    ..Shape::new("member", Member::FIELDS, &["agentId", "name", "joinedAt", "tmuxPaneId", "cwd", "subscriptions"])
+};
+
+const MESSAGE: Shape = Shape::new("message", Message::FIELDS, &["from", "text", "timestamp", "read"]);
+
+const SESSION_MESSAGE: Shape = Shape {
+    kept: &["lead_sig"],
+    late: &["lead_sig", "metadata"],
+    ..Shape::new("message", Message::FIELDS, &["from", "text", "timestamp", "msgV", "msg_id", "type", "read"])
+};
+
+const TASK: Shape = Shape {
+    late: &["owner", "activeForm", "metadata"],
+    ..Shape::new("task", Task::FIELDS, &["id", "subject", "description", "status", "blocks", "blockedBy"])
+};
+
+const PERMISSION_GRANTED: Shape = {
+    const FIELDS: &[&str] = &["updated_input", "permission_updates"];
+    Shape::new("permission_response.response", FIELDS, FIELDS)
+};
+
+/// The fields that every recording of a frame has, its type aside; a frame that was never recorded has none.
+const FRAMES: [(&str, &[&str]); 10] = [
+    ("idle_notification", &["from", "timestamp", "idleReason"]),
+    ("task_assignment", &["taskId", "subject", "description", "assignedBy", "timestamp"]),
+    ("task_completed", &["from", "taskId"]),
+    ("shutdown_request", &["requestId", "from", "timestamp"]),
+    ("shutdown_approved", &["requestId", "from", "timestamp"]),
+    ("shutdown_rejected", &["requestId", "from", "reason", "timestamp"]),
+    ("plan_approval_request", &["from", "timestamp", "planFilePath", "planContent", "requestId"]),
+    ("plan_approval_response", &["requestId", "approved", "timestamp"]),
+    (
+        "permission_request",
+        &["request_id", "agent_id", "tool_name", "tool_use_id", "description", "input", "permission_suggestions"],
+    ),
+    (PermissionResponse::TYPE, &["request_id", "subtype"]),
+];
+
+/// Tells where a file differs from all that was recorded, each difference once, sorted. What is no JSON, or no object where
+/// one belongs, differs in nothing: whether a file is whole is `doctor`'s other question.
+#[must_use]
+pub fn drift(written: Written, text: &str) -> Vec<Drift> {
+    let mut found = Vec::new();
+    let Ok(value) = serde_json::from_str::<Value>(text) else { return found };
+    match written {
+        Written::Config => of_config(&value, &mut found),
+        Written::Inbox => objects(&value).for_each(|message| of_message(message, &mut found)),
+        Written::Task => value.as_object().into_iter().for_each(|task| compare(&TASK, task, &mut found)),
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+fn of_config(value: &Value, found: &mut Vec<Drift>) {
+    let Some(config) = value.as_object() else { return };
+    compare(&CONFIG, config, found);
+    if let Some(process) = config.get("leadProcess").and_then(Value::as_object) {
+        compare(&LEAD_PROCESS, process, found);
+    }
+    for member in config.get("members").into_iter().flat_map(objects) {
+        compare(&MEMBER, member, found);
+    }
+}
+
+fn of_message(message: &Map<String, Value>, found: &mut Vec<Drift>) {
+    let is_session = ["msgV", "msg_id", "type", "lead_sig"].iter().any(|field| message.contains_key(*field));
+    compare(if is_session { &SESSION_MESSAGE } else { &MESSAGE }, message, found);
+    let text = message.get("text").and_then(Value::as_str).filter(|text| text.starts_with('{'));
+    if let Some(Value::Object(frame)) = text.and_then(|text| serde_json::from_str(text).ok()) {
+        of_frame(&frame, found);
+    }
+}
+
+fn of_frame(frame: &Map<String, Value>, found: &mut Vec<Drift>) {
+    let Some(kind) = frame.get("type").and_then(Value::as_str) else { return };
+    let Some((object, fields)) = Frame::KINDS.iter().find(|(known, _)| *known == kind) else {
+        found.push(Drift { kind: DriftKind::NewFrame, object: "frame".to_owned(), field: kind.to_owned() });
+        return;
+    };
+    let always = FRAMES.iter().find(|(known, _)| known == object).map_or(&[][..], |(_, always)| always);
+    compare(&Shape::new(object, fields, always), frame, found);
+    if *object == PermissionResponse::TYPE
+        && let Some(granted) = frame.get("response").and_then(Value::as_object)
+    {
+        compare(&PERMISSION_GRANTED, granted, found);
+    }
+}
+
+fn compare(shape: &Shape, object: &Map<String, Value>, found: &mut Vec<Drift>) {
+    let mut tell = |kind, field: &str| {
+        found.push(Drift { kind, object: shape.object.to_owned(), field: field.to_owned() });
+    };
+    let is_known = |field: &str| shape.fields.contains(&field) || shape.kept.contains(&field);
+    for field in object.keys().filter(|field| !is_known(field)) {
+        tell(DriftKind::NewField, field);
+    }
+    for field in shape.always.iter().filter(|field| !object.contains_key(**field)) {
+        tell(DriftKind::MissingField, field);
+    }
+    let known: Vec<&str> = object.keys().map(String::as_str).filter(|field| is_known(field)).collect();
+    if let Some(field) = misplaced(shape, &known) {
+        tell(DriftKind::OtherOrder, field);
+    }
+}
+
+/// The first field that stands where it never stood.
+fn misplaced<'a>(shape: &Shape, fields: &[&'a str]) -> Option<&'a str> {
+    let behind = fields.iter().rev().take_while(|field| shape.late.contains(field)).count();
+    let settled = fields.len() - behind;
+    let stray = |order| stray(order, fields.iter().take(settled).copied());
+    let field = stray(shape.fields)?;
+    stray(shape.also).map(|_| field)
+}
+
+/// The first field that comes after one that the order has behind it, or that the order does not have.
+fn stray<'a>(order: &[&str], mut fields: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut last = 0;
+    fields.find(|field| match order.iter().position(|known| known == field) {
+        Some(at) if at >= last => {
+            last = at;
+            false
+        }
+        Some(_) | None => true,
+    })
+}
+
+fn objects(value: &Value) -> impl Iterator<Item = &Map<String, Value>> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_object)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TASK_TEXT: &str =
+        r#"{"id":"1","subject":"s","description":"d","status":"pending","blocks":[],"blockedBy":[]}"#;
+
+    fn check(written: Written, text: &str, expected: &[(DriftKind, &str, &str)]) {
+        let found = drift(written, text);
+        let found: Vec<_> = found.iter().map(|it| (it.kind, it.object.as_str(), it.field.as_str())).collect();
+        assert_eq!(found, expected, "{text}");
+    }
+
+    fn message(text: &str) -> String {
+        serde_json::json!([{"from": "w", "text": text, "timestamp": "t", "color": "blue", "read": false}]).to_string()
+    }
+
+    #[test]
+    fn every_recorded_frame_is_a_known_one() {
+        for (kind, always) in FRAMES {
+            let (_, fields) = Frame::KINDS.iter().find(|(known, _)| *known == kind).unwrap();
+            assert!(always.iter().all(|field| fields.contains(field)), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_new_field_is_told_wherever_it_stands() {
+        check(
+            Written::Task,
+            &TASK_TEXT.replacen('{', r#"{"priority":1,"#, 1),
+            &[(DriftKind::NewField, "task", "priority")],
+        );
+        let frame = r#"{"type":"idle_notification","from":"w","timestamp":"t","idleReason":"available","mood":"good"}"#;
+        check(Written::Inbox, &message(frame), &[(DriftKind::NewField, "idle_notification", "mood")]);
+    }
+
+    #[test]
+    fn a_missing_field_is_told() {
+        check(Written::Task, &TASK_TEXT.replace(r#","blocks":[]"#, ""), &[(DriftKind::MissingField, "task", "blocks")]);
+        check(
+            Written::Inbox,
+            r#"[{"from":"w","text":"x","timestamp":"t"}]"#,
+            &[(DriftKind::MissingField, "message", "read")],
+        );
+    }
+
+    #[test]
+    fn another_order_is_told_and_a_field_that_was_set_later_is_not() {
+        let swapped = TASK_TEXT.replace(r#""id":"1","subject":"s""#, r#""subject":"s","id":"1""#);
+        check(Written::Task, &swapped, &[(DriftKind::OtherOrder, "task", "id")]);
+        check(Written::Task, &TASK_TEXT.replace('}', r#","owner":"w"}"#), &[]);
+        check(Written::Task, &TASK_TEXT.replace(r#""status""#, r#""owner":"w","status""#), &[]);
+        let early = TASK_TEXT.replacen('{', r#"{"owner":"w","#, 1);
+        check(Written::Task, &early, &[(DriftKind::OtherOrder, "task", "id")]);
+    }
+
+    #[test]
+    fn an_unknown_frame_is_told_and_a_text_is_none() {
+        check(
+            Written::Inbox,
+            &message(r#"{"type":"mood_ring","x":1}"#),
+            &[(DriftKind::NewFrame, "frame", "mood_ring")],
+        );
+        for text in ["hello", "{", "{}", r#"{"answer":42}"#, r#" {"type":"x"}"#] {
+            check(Written::Inbox, &message(text), &[]);
+        }
+    }
+
+    #[test]
+    fn what_is_not_what_it_should_be_differs_in_nothing() {
+        for text in ["", "{", "[]", "{}", "null", "[1]", r#"{"members":7}"#] {
+            assert!(drift(Written::Inbox, text).is_empty(), "{text}");
+        }
+        assert!(drift(Written::Config, "[1]").is_empty());
+    }
+}
