@@ -76,6 +76,8 @@ pub(crate) struct Stamp {
     pub(crate) ino: u64,
     pub(crate) size: u64,
     pub(crate) mtime_ns: i128,
+    /// When the file was made, where the system tells: a new file may get the number of one that was just replaced.
+    pub(crate) born_ns: Option<i128>,
 }
 
 /// A file as it was read.
@@ -99,12 +101,14 @@ pub(crate) struct Temp {
 impl Stamp {
     pub(crate) fn of(meta: &fs::Metadata) -> Self {
         let mtime_ns = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
-        Self { dev: meta.dev(), ino: meta.ino(), size: meta.len(), mtime_ns }
+        let born = meta.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
+        let born_ns = born.and_then(|born| i128::try_from(born.as_nanos()).ok());
+        Self { dev: meta.dev(), ino: meta.ino(), size: meta.len(), mtime_ns, born_ns }
     }
 
     /// Whether the other state is of the very same file, changed in place.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
-        (self.dev, self.ino) == (other.dev, other.ino)
+        (self.dev, self.ino, self.born_ns) == (other.dev, other.ino, other.born_ns)
     }
 
     /// Whether the file changed so shortly before now that its next change may get the same stamp.
@@ -184,7 +188,8 @@ impl Disk {
         let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
         let mut file =
             OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed("create a file in", dir))?;
-        let mut temp = Temp { path, stamp: Stamp { dev: 0, ino: 0, size: 0, mtime_ns: 0 }, renamed: false };
+        let mut temp =
+            Temp { path, stamp: Stamp { dev: 0, ino: 0, size: 0, mtime_ns: 0, born_ns: None }, renamed: false };
         let written = file.write_all(bytes).and_then(|()| {
             let meta = file.metadata()?;
             temp.stamp = Stamp::of(&meta);

@@ -182,7 +182,7 @@ mod tests {
     }
 
     fn stamp(ino: u64, mtime_ms: i128) -> Stamp {
-        Stamp { dev: 1, ino, size: 5, mtime_ns: mtime_ms * 1_000_000 }
+        Stamp { dev: 1, ino, size: 5, mtime_ns: mtime_ms * 1_000_000, born_ns: Some(1) }
     }
 
     #[test]
@@ -195,6 +195,8 @@ mod tests {
         {
             assert_eq!(!recent.suspects(path, &now).is_empty(), is_suspect, "{now:?}");
         }
+        let renamed_over = Stamp { born_ns: Some(2), ..stamp(7, 1500) };
+        assert!(recent.suspects(path, &renamed_over).is_empty(), "another file got the number of the one replaced");
         recent.settle(path, stamp(7, 1500));
         assert!(recent.suspects(path, &stamp(7, 1500)).is_empty());
     }
