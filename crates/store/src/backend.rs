@@ -58,6 +58,10 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Where people find the team's config.
     fn team_file(&self, team: &TeamDir) -> PathBuf;
 
+    /// The folder of the team that is ours alone, for what is no file of the store, such as a socket; `None` where a team
+    /// has no folder.
+    fn own_folder(&self, team: &TeamDir) -> Option<PathBuf>;
+
     /// All messages of an inbox, in order; empty for an inbox not made yet. Entries that are no message are passed over.
     async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
 
@@ -66,7 +70,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// waiting may still have sent.
     async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError>;
 
-    /// Marks messages as read; ids that are not there, or read already, are passed over.
+    /// Marks messages as read; ids that are not there, or read already, are passed over. In a team of the session dialect
+    /// they are taken out of the inbox, as its clients do.
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError>;
 
     /// Moves the oldest read messages past `keep` to the archive; only ever called for inboxes of our own members.
@@ -80,6 +85,10 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// its dependencies included, made or not made; of changes to several tasks it may leave some.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
 
+    /// Breaks the locks of a team that nobody has refreshed for 10 s, and says how many: a process that was killed left them,
+    /// and of what nobody writes any more nobody would break them.
+    async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError>;
+
     /// Appends to the journal, in order. Survives `kill -9` at once; a power cut may take the last seconds, since the
     /// journal is evidence and not truth. Forced to disk when the team is archived.
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError>;
@@ -87,26 +96,53 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The journal so far; a torn last line is passed over.
     async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError>;
 
+    /// The journal from a position on, and the position after it, to go on from. Positions are 0 and what a call
+    /// answered; one past the end is the end, so that `u64::MAX` skips what was. A torn last line is left for the next
+    /// call.
+    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError>;
+
     /// Takes one slot of a rate, counted over all processes.
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError>;
 
     /// Reads, changes and writes one of our own documents of a team (JSON; `None` when it is not there yet).
     async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError>;
 
-    /// Appends lines to a log and forces them to disk.
+    /// Where people find one of our own documents.
+    fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf;
+
+    /// Appends lines to a log. Those of a transcript are on disk when it returns; an output, which nobody goes on from,
+    /// outlives the process and not a power cut.
     async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError>;
 
     /// The whole lines of a log; a torn last line is passed over, and cut off by the next append.
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError>;
 
+    /// Puts lines in the place of a log's, which are kept in the log `kept_as`; that one must be nobody's, and is replaced.
+    /// A crash leaves the log as it was, or with the new lines and the old ones kept.
+    async fn replace_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+        kept_as: &LogName,
+    ) -> Result<(), StoreError>;
+
     /// Where people find the log.
     fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf;
 
-    /// Takes the lease of the process that runs the team; it ends with the process. `Err(holder)` inside: somebody has it.
-    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError>;
+    /// Takes a lease; it ends with the process. `Err(holder)` inside: somebody has it.
+    async fn take_lease(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<Result<Lease, LeaseHolder>, StoreError>;
 
-    /// Who holds the lease now.
-    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError>;
+    /// Who holds a lease now.
+    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError>;
+
+    /// Who took a lease last, whether it still holds it or not.
+    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError>;
 
     /// Tells what changes in a team from now on, by whomever it is changed. Several changes of one thing may be told once.
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError>;
@@ -150,6 +186,10 @@ pub enum Change {
     Inbox(InboxFile),
     /// Some task.
     Tasks,
+    /// The journal: there is more of it.
+    Journal,
+    /// A lease was taken, or has ended.
+    Lease(LeaseName),
     /// The team is gone; the last change told.
     Gone,
     /// Changes may have been missed: look at everything.
@@ -175,6 +215,13 @@ pub enum LogName {
     Transcript(AgentName),
     /// What an agent said and did, for people.
     Output(AgentName),
+    /// The conversation an agent had until another one took its place.
+    Former {
+        /// Whose it was.
+        agent: AgentName,
+        /// Until when, in milliseconds since 1970.
+        until_ms: i64,
+    },
 }
 
 impl LogName {
@@ -183,6 +230,9 @@ impl LogName {
         match self {
             Self::Transcript(agent) => format!("transcripts/{}.ndjson", agent.inbox_file()),
             Self::Output(agent) => format!("output/{}.log", agent.inbox_file()),
+            Self::Former { agent, until_ms } => {
+                format!("transcripts/{}.until-{until_ms}.ndjson", agent.inbox_file())
+            }
         }
     }
 }
@@ -215,7 +265,24 @@ pub enum Slot {
     },
 }
 
-/// Who runs a team.
+/// What a process can hold alone for as long as it lives.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LeaseName {
+    /// Running the team.
+    Run,
+    /// Being the member whose mail is in this inbox, in a process of its own.
+    Member(InboxFile),
+}
+
+impl LeaseName {
+    /// The lease of a member.
+    #[must_use]
+    pub fn of_member(name: &AgentName) -> Self {
+        Self::Member(name.inbox_file())
+    }
+}
+
+/// Who holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeaseHolder {
     /// Its process id.
@@ -224,9 +291,12 @@ pub struct LeaseHolder {
     pub start_ticks: u64,
     /// When it took the lease, in milliseconds since 1970.
     pub since_ms: i64,
+    /// The public key by which the frames of the team's lead are told from forged ones; absent when it signs none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verify_key: Option<String>,
 }
 
-/// The lease of a team; given up when dropped.
+/// A lease; given up when dropped.
 pub struct Lease(#[expect(dead_code, reason = "held for its drop")] pub(crate) Box<dyn std::any::Any + Send + Sync>);
 
 impl std::fmt::Debug for Lease {

@@ -13,7 +13,8 @@ use pitcrew_protocol::{
 };
 
 use crate::{
-    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LogName, RateScope, Slot, StoreError, TaskTable,
+    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, RateScope, Slot, StoreError,
+    TaskTable,
 };
 
 /// One check; its name says what holds.
@@ -66,6 +67,7 @@ checks![
     a_message_sent_twice_is_there_once,
     concurrent_sends_are_all_kept_in_order_per_sender,
     an_acknowledged_message_is_read_and_stays,
+    an_acknowledged_message_of_a_session_is_gone,
     trimming_takes_the_oldest_read_messages_only,
     a_new_task_gets_the_next_id,
     an_id_is_never_used_again,
@@ -73,10 +75,13 @@ checks![
     of_many_claims_exactly_one_wins,
     a_refused_task_edit_changes_nothing,
     the_journal_keeps_its_order,
+    the_journal_is_followed_from_a_position,
     a_rate_is_an_exact_sliding_window,
     a_document_is_edited_and_removed,
     logs_are_apart_and_in_order,
+    a_replaced_log_is_kept_under_another_name,
     a_lease_has_one_holder,
+    leases_of_members_are_apart,
     a_watcher_is_told_of_every_kind_of_change,
     an_archived_team_is_gone_and_its_name_free,
     the_journal_of_an_archived_team_can_be_read,
@@ -285,6 +290,21 @@ async fn an_acknowledged_message_is_read_and_stays(backend: Arc<dyn Backend>) ->
     same("read", read, vec![false, true, false])
 }
 
+async fn an_acknowledged_message_of_a_session_is_gone(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let config: TeamConfig = from_text(
+        r#"{"name":"session-6132882e","leadProcess":{"pid":9522},"members":[{"name":"team-lead","tmuxPaneId":"leader"}]}"#,
+    )?;
+    backend.create_team(&config).await?;
+    let dir = config.name.dir();
+    for nth in 0..3 {
+        same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
+    }
+    let known = ["a-1", "nobody's"].map(|id| MessageId(id.into()));
+    backend.acknowledge(&dir, &bob(), &known).await?;
+    backend.acknowledge(&dir, &bob(), &known).await?;
+    same("left", ids(&backend, &dir).await?, vec!["a-0".into(), "a-2".into()])
+}
+
 async fn trimming_takes_the_oldest_read_messages_only(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     for nth in 0..5 {
@@ -387,6 +407,24 @@ async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Result<(), Fa
     same("journal", backend.journal(&dir).await?, vec![entry(1), entry(2), entry(3)])
 }
 
+async fn the_journal_is_followed_from_a_position(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let entry = |at_ms| JournalEntry {
+        at_ms,
+        event: Event::MessageInjected { id: MessageId(format!("m{at_ms}")), to: AgentName::lead() },
+    };
+    let (none, start) = backend.journal_since(&dir, 0).await?;
+    same("an empty journal", none, Vec::new())?;
+    backend.record(&dir, &[entry(1), entry(2)]).await?;
+    let (first, position) = backend.journal_since(&dir, start).await?;
+    same("the first", first, vec![entry(1), entry(2)])?;
+    same("the end", backend.journal_since(&dir, u64::MAX).await?, (Vec::new(), position))?;
+    backend.record(&dir, &[entry(3)]).await?;
+    let (then, position) = backend.journal_since(&dir, position).await?;
+    same("the next", then, vec![entry(3)])?;
+    same("no more", backend.journal_since(&dir, position).await?, (Vec::new(), position))
+}
+
 async fn a_rate_is_an_exact_sliding_window(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let rate = Rate { count: 2, seconds: 5 };
     let scope = RateScope::Broadcasts(TeamDir::of("x"));
@@ -434,17 +472,53 @@ async fn logs_are_apart_and_in_order(backend: Arc<dyn Backend>) -> Result<(), Fa
     same("output", backend.log(&dir, &output).await?, vec!["other".to_owned()])
 }
 
+async fn a_replaced_log_is_kept_under_another_name(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let log = LogName::Transcript(AgentName::lead());
+    let kept = LogName::Former { agent: AgentName::lead(), until_ms: 7 };
+    backend.append_log(&dir, &log, &["one".into(), "two".into()]).await?;
+    backend.replace_log(&dir, &log, &["new".into()], &kept).await?;
+    same("kept", backend.log(&dir, &kept).await?, vec!["one".into(), "two".into()])?;
+    backend.append_log(&dir, &log, &["newer".into()]).await?;
+    same("in its place", backend.log(&dir, &log).await?, vec!["new".into(), "newer".into()])?;
+    let (none, empty) = (LogName::Output(AgentName::lead()), LogName::Former { agent: AgentName::lead(), until_ms: 8 });
+    backend.replace_log(&dir, &none, &[], &empty).await?;
+    same("nothing for nothing", backend.log(&dir, &none).await?, Vec::new())?;
+    same("nothing kept", backend.log(&dir, &empty).await?, Vec::new())
+}
+
 async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
-    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8 };
-    same("nobody", backend.lease_holder(&dir).await?, None)?;
-    let lease = backend.take_lease(&dir, &holder(1)).await?.ok();
+    let run = LeaseName::Run;
+    let key = Some("1.key".to_owned());
+    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: key.clone() };
+    same("nobody", backend.lease_holder(&dir, &run).await?, None)?;
+    same("nobody yet", backend.last_holder(&dir, &run).await?, None)?;
+    let lease = backend.take_lease(&dir, &run, &holder(1)).await?.ok();
     same("taken", lease.is_some(), true)?;
-    same("refused", backend.take_lease(&dir, &holder(2)).await?.err(), Some(holder(1)))?;
-    same("holder", backend.lease_holder(&dir).await?, Some(holder(1)))?;
+    same("refused", backend.take_lease(&dir, &run, &holder(2)).await?.err(), Some(holder(1)))?;
+    same("holder", backend.lease_holder(&dir, &run).await?, Some(holder(1)))?;
     drop(lease);
-    same("given up", backend.lease_holder(&dir).await?, None)?;
-    same("taken again", backend.take_lease(&dir, &holder(2)).await?.is_ok(), true)
+    same("given up", backend.lease_holder(&dir, &run).await?, None)?;
+    same("the last one", backend.last_holder(&dir, &run).await?, Some(holder(1)))?;
+    same("taken again", backend.take_lease(&dir, &run, &holder(2)).await?.is_ok(), true)
+}
+
+async fn leases_of_members_are_apart(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let dir = team(&backend).await?;
+    let all = [LeaseName::Run, LeaseName::of_member(&AgentName::lead()), LeaseName::Member(bob())];
+    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None };
+    let mut held = Vec::new();
+    for (lease, pid) in all.iter().zip(1..) {
+        held.push(backend.take_lease(&dir, lease, &holder(pid)).await?.ok());
+    }
+    same("all taken", held.iter().all(Option::is_some), true)?;
+    held.pop();
+    let mut holders = Vec::new();
+    for lease in &all {
+        holders.push(backend.lease_holder(&dir, lease).await?.map(|holder| holder.pid));
+    }
+    same("holders", holders, vec![Some(1), Some(2), None])
 }
 
 async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) -> Result<(), Failure> {
@@ -474,6 +548,19 @@ async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) ->
     next(Change::Inbox(bob())).await?;
     add_tasks(&backend, &dir, 1).await?;
     next(Change::Tasks).await?;
+    let gone = Event::TeamDeleted { team: "Probe Team".into() };
+    backend.record(&dir, &[JournalEntry { at_ms: 1, event: gone }]).await?;
+    next(Change::Journal).await?;
+    for lease in [LeaseName::Run, LeaseName::Member(bob())] {
+        let holder = LeaseHolder { pid: 1, start_ticks: 7, since_ms: 8, verify_key: None };
+        let held = backend.take_lease(&dir, &lease, &holder).await?.ok();
+        next(Change::Lease(lease.clone())).await?;
+        same("who holds it", backend.lease_holder(&dir, &lease).await?, Some(holder))?;
+        drop(held);
+        while backend.lease_holder(&dir, &lease).await?.is_some() {
+            next(Change::Lease(lease.clone())).await?;
+        }
+    }
     backend.archive_team(&dir).await?;
     next(Change::Gone).await?;
     same("the end", watch.next().await, None)

@@ -64,6 +64,19 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+    /// A message claimed to be of the lead, and was not taken for that: it was given to nobody and marked read.
+    FrameRefused {
+        /// The message.
+        id: MessageId,
+        /// Whose inbox it stood in.
+        to: AgentName,
+        /// Who it says it is from.
+        from: String,
+        /// The type of the frame it pretends to be.
+        frame: String,
+        /// Why it was not taken.
+        reason: String,
+    },
     /// A task was made, changed or removed.
     TaskChanged {
         /// The task.
@@ -80,11 +93,40 @@ pub enum Event {
     MemberChanged {
         /// The member.
         member: AgentName,
-        /// `spawned`, `running`, `idle`, `awaiting_plan_approval`, `shutdown_requested`, `completed`, `failed`, `killed`, `removed`, `mode`.
+        /// `spawned`, `joined`, `running`, `idle`, `awaiting_plan_approval`, `shutdown_requested`, `completed`, `failed`, `killed`, `removed`, `mode`, `mode_refused`.
         state: String,
         /// More, in words.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         detail: Option<String>,
+    },
+    /// Something that runs a member was started: a process, a pane, or both.
+    Started {
+        /// The member.
+        member: AgentName,
+        /// What runs: `pitcrew` or `claude`.
+        program: String,
+        /// Its process id.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
+        /// The start of that process in clock ticks since boot.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        start_ticks: Option<u64>,
+        /// Its pane, as `backend:id`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pane: Option<String>,
+        /// The process id of who started it and answers for its end.
+        owner: u32,
+    },
+    /// What ran a member is gone, its pane too; nothing is left to stop.
+    Stopped {
+        /// The member.
+        member: AgentName,
+        /// The process id it had.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pid: Option<u32>,
+        /// The pane it had, as `backend:id`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        pane: Option<String>,
     },
     /// A permission was asked for or answered.
     Permission {
@@ -96,6 +138,15 @@ pub enum Event {
         tool: String,
         /// `asked`, `allowed` or `denied`.
         outcome: String,
+    },
+    /// A summary took the place of an agent's conversation, which came near the end of what its model can read.
+    ConversationCompacted {
+        /// The agent.
+        member: AgentName,
+        /// What the conversation filled before, in tokens.
+        tokens_before: u64,
+        /// What it fills now, about.
+        tokens_after: u64,
     },
     /// An agent ended a turn.
     TurnEnded {

@@ -14,10 +14,10 @@ mod memory;
 mod table;
 
 pub use backend::{
-    Appended, ArchiveName, Backend, Change, DocumentEdit, Lease, LeaseHolder, LogName, RateScope, Slot, StoredMessage,
-    TaskEdit, TaskTable, TeamEdit, Watch,
+    Appended, ArchiveName, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName, RateScope, Slot,
+    StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch,
 };
 pub use error::StoreError;
-pub use files::{Durability, FileBackend, FileOptions, Leaving};
+pub use files::{Durability, FileBackend, FileOptions, Leaving, WrittenFile};
 pub use journal::{Event, JournalEntry};
 pub use memory::MemoryBackend;

@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::{
-    Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot,
-    StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
+    Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
+    RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -42,7 +42,8 @@ struct Team {
     journal: Vec<JournalEntry>,
     documents: HashMap<&'static str, Value>,
     logs: HashMap<LogName, Vec<String>>,
-    holder: Option<LeaseHolder>,
+    holders: HashMap<LeaseName, LeaseHolder>,
+    last_holders: HashMap<LeaseName, LeaseHolder>,
     changes: broadcast::Sender<Change>,
 }
 
@@ -75,7 +76,8 @@ impl Team {
             journal: Vec::new(),
             documents: HashMap::new(),
             logs: HashMap::new(),
-            holder: None,
+            holders: HashMap::new(),
+            last_holders: HashMap::new(),
             changes,
         }
     }
@@ -100,6 +102,15 @@ impl Team {
     fn acknowledge(&mut self, inbox: &InboxFile, ids: &[MessageId]) {
         let Some(messages) = self.inboxes.get_mut(inbox) else { return };
         let there = message_ids(messages.iter());
+        if self.config.is_session_dialect() {
+            let before = messages.len();
+            let mut taken = there.iter().map(|id| ids.contains(id));
+            messages.retain(|_| taken.next() != Some(true));
+            if messages.len() < before {
+                self.tell(Change::Inbox(inbox.clone()));
+            }
+            return;
+        }
         let mut changed = false;
         for (message, id) in messages.iter_mut().zip(there) {
             if !message.is_read() && ids.contains(&id) {
@@ -155,6 +166,10 @@ impl Backend for MemoryBackend {
         Ok(place)
     }
 
+    async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
+        self.team(team).await.map(|_no_locks| 0)
+    }
+
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         Ok(self.shelf().archived.keys().cloned().collect())
     }
@@ -165,6 +180,10 @@ impl Backend for MemoryBackend {
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
         PathBuf::from(format!("memory/teams/{team}/config.json"))
+    }
+
+    fn own_folder(&self, _team: &TeamDir) -> Option<PathBuf> {
+        None
     }
 
     async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
@@ -224,12 +243,23 @@ impl Backend for MemoryBackend {
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         self.with(team, |t| {
             t.journal.extend_from_slice(entries);
+            if !entries.is_empty() {
+                t.tell(Change::Journal);
+            }
             Ok(())
         })
     }
 
     async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
         self.with(team, |t| Ok(t.journal.clone()))
+    }
+
+    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        self.with(team, |t| {
+            let from = usize::try_from(position).unwrap_or(usize::MAX).min(t.journal.len());
+            let entries = t.journal.get(from..).unwrap_or_default().to_vec();
+            Ok((entries, u64::try_from(t.journal.len()).unwrap_or(u64::MAX)))
+        })
     }
 
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
@@ -277,23 +307,52 @@ impl Backend for MemoryBackend {
         self.with(team, |t| Ok(t.logs.get(log).cloned().unwrap_or_default()))
     }
 
+    fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
+        PathBuf::from(format!("memory/teams/{team}/pitcrew/{name}.json"))
+    }
+
+    async fn replace_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+        kept_as: &LogName,
+    ) -> Result<(), StoreError> {
+        self.with(team, |t| {
+            let before = t.logs.insert(log.clone(), lines.to_vec()).unwrap_or_default();
+            t.logs.insert(kept_as.clone(), before);
+            Ok(())
+        })
+    }
+
     fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
         PathBuf::from(format!("memory/teams/{team}/pitcrew/{}", log.relative_path()))
     }
 
-    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError> {
+    async fn take_lease(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
         self.with(team, |t| {
-            if let Some(other) = &t.holder {
+            if let Some(other) = t.holders.get(lease) {
                 return Ok(Err(other.clone()));
             }
-            t.holder = Some(holder.clone());
-            let release = Release { backend: self.clone(), team: team.clone() };
+            t.holders.insert(lease.clone(), holder.clone());
+            t.last_holders.insert(lease.clone(), holder.clone());
+            t.tell(Change::Lease(lease.clone()));
+            let release = Release { backend: self.clone(), team: team.clone(), lease: lease.clone() };
             Ok(Ok(Lease(Box::new(release))))
         })
     }
 
-    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
-        self.with(team, |t| Ok(t.holder.clone()))
+    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+        self.with(team, |t| Ok(t.holders.get(lease).cloned()))
+    }
+
+    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+        self.with(team, |t| Ok(t.last_holders.get(lease).cloned()))
     }
 
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
@@ -314,12 +373,14 @@ impl Backend for MemoryBackend {
 struct Release {
     backend: MemoryBackend,
     team: TeamDir,
+    lease: LeaseName,
 }
 
 impl Drop for Release {
     fn drop(&mut self) {
         if let Some(team) = self.backend.shelf().teams.get_mut(&self.team) {
-            team.holder = None;
+            team.holders.remove(&self.lease);
+            team.tell(Change::Lease(self.lease.clone()));
         }
     }
 }

@@ -19,8 +19,8 @@ use super::reapply::Recent;
 use super::tasks::Tables;
 use super::watch::Watchers;
 use crate::{
-    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, RateScope, Slot,
-    StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName, RateScope,
+    Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -36,7 +36,7 @@ pub(crate) struct Files {
     pub(crate) disk: Disk,
     pub(crate) recent: Recent,
     pub(crate) dialects: Mutex<HashMap<TeamDir, (Stamp, bool)>>,
-    pub(crate) configs: Mutex<HashMap<TeamDir, (Stamp, TeamConfig)>>,
+    pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, TeamConfig)>>,
     pub(crate) tables: Tables,
     pub(crate) folders: Mutex<Folders>,
     pub(crate) watchers: Watchers,
@@ -135,6 +135,11 @@ impl Backend for FileBackend {
         self.run(move |files| files.archive_team(&team)).await
     }
 
+    async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.break_stale_locks(&team)).await
+    }
+
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         self.run(|files| files.archives()).await
     }
@@ -146,6 +151,10 @@ impl Backend for FileBackend {
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
         self.files.paths.config(team)
+    }
+
+    fn own_folder(&self, team: &TeamDir) -> Option<PathBuf> {
+        Some(self.files.paths.ours(team))
     }
 
     async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
@@ -197,6 +206,11 @@ impl Backend for FileBackend {
         self.run(move |files| files.journal(&team)).await
     }
 
+    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.journal_since(&team, position)).await
+    }
+
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
         let path = self.files.paths.rate(scope);
         self.run(move |files| {
@@ -214,7 +228,11 @@ impl Backend for FileBackend {
 
     async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
         let (team, path, lines) = (team.clone(), self.log_file(team, log), lines.to_vec());
-        self.run(move |files| files.append_lines(&team, &path, &lines, Force::Now)).await
+        let force = match log {
+            LogName::Transcript(_) | LogName::Former { .. } => Force::Now,
+            LogName::Output(_) => Force::Later,
+        };
+        self.run(move |files| files.append_lines(&team, &path, &lines, force)).await
     }
 
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
@@ -222,18 +240,48 @@ impl Backend for FileBackend {
         self.run(move |files| files.must_exist(&team).and_then(|_| lines::read(&path))).await
     }
 
+    fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
+        self.files.paths.document(team, name)
+    }
+
+    async fn replace_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+        kept_as: &LogName,
+    ) -> Result<(), StoreError> {
+        let (team, lines) = (team.clone(), lines.to_vec());
+        let (path, kept) = (self.log_file(&team, log), self.log_file(&team, kept_as));
+        self.run(move |files| {
+            files.must_exist(&team)?;
+            lines::replace(&files.disk, &path, &lines, &kept)
+        })
+        .await
+    }
+
     fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
         self.files.paths.ours(team).join(log.relative_path())
     }
 
-    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError> {
-        let (team, holder) = (team.clone(), holder.clone());
-        self.run(move |files| files.take_lease(&team, &holder)).await
+    async fn take_lease(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
+        let (team, lease, holder) = (team.clone(), lease.clone(), holder.clone());
+        self.run(move |files| files.take_lease(&team, &lease, &holder)).await
     }
 
-    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
-        let team = team.clone();
-        self.run(move |files| files.lease_holder(&team)).await
+    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+        let (team, lease) = (team.clone(), lease.clone());
+        self.run(move |files| files.lease_holder(&team, &lease)).await
+    }
+
+    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+        let (team, lease) = (team.clone(), lease.clone());
+        self.run(move |files| files.last_holder(&team, &lease)).await
     }
 
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
@@ -255,6 +303,12 @@ impl Files {
         read_journal(&self.paths.journal(team))
     }
 
+    fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        self.must_exist(team)?;
+        let (lines, end) = lines::read_since(&self.paths.journal(team), position)?;
+        Ok((entries(&lines), end))
+    }
+
     fn append_lines(&self, team: &TeamDir, path: &Path, lines: &[String], force: Force) -> Result<(), StoreError> {
         match lines::append(&self.disk, path, lines, force) {
             Err(StoreError::Io { source, .. }) if super::disk::is_absent(&source) => {
@@ -267,7 +321,11 @@ impl Files {
     }
 }
 
-/// Reads a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
 fn read_journal(path: &Path) -> Result<Vec<JournalEntry>, StoreError> {
-    Ok(lines::read(path)?.iter().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    Ok(entries(&lines::read(path)?))
+}
+
+/// The entries of a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
+fn entries(lines: &[String]) -> Vec<JournalEntry> {
+    lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }

@@ -1,4 +1,4 @@
-//! The lease of the process that runs a team: the system's own lock on a file of ours, which ends with the process.
+//! Leases: the system's own lock on a file of ours, which ends with the process.
 
 use std::fs::{OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use pitcrew_protocol::TeamDir;
 use super::backend::Files;
 use super::disk::{failed, is_absent};
 use super::plain::{self, Unopened};
-use crate::{Lease, LeaseHolder, StoreError};
+use crate::{Lease, LeaseHolder, LeaseName, StoreError};
 
 /// Somebody who only looks for the holder holds the file for a moment; so often and so long we wait for that to end.
 const TRIES: usize = 10;
@@ -20,11 +20,15 @@ impl Files {
     pub(crate) fn take_lease(
         &self,
         team: &TeamDir,
+        lease: &LeaseName,
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
-        self.must_exist(team)?;
+        // Looked at before it is opened to be written: closing it would tell watchers of an end.
+        if let Some(other) = self.lease_holder(team, lease)? {
+            return Ok(Err(other));
+        }
         self.make_ours(team)?;
-        let path = self.paths.lease(team);
+        let path = self.paths.lease(team, lease);
         let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), &path);
         let mut file = open.map_err(|error| error.at("open", &path))?;
         for tried in 1.. {
@@ -43,9 +47,9 @@ impl Files {
         Ok(Ok(Lease(Box::new(file))))
     }
 
-    pub(crate) fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
+    pub(crate) fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
         self.must_exist(team)?;
-        let path = self.paths.lease(team);
+        let path = self.paths.lease(team, lease);
         let file = match plain::open(&path) {
             Ok(file) => file,
             Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(None),
@@ -64,6 +68,23 @@ impl Files {
             thread::sleep(PAUSE);
         }
         Ok(None)
+    }
+
+    /// What the lease's file says, which outlives the lease.
+    pub(crate) fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+        self.must_exist(team)?;
+        read_holder(&self.paths.lease(team, lease))
+    }
+}
+
+/// Waits for the moment between the closing of a lease's file, which watchers are told of, and the end of its lock.
+pub(crate) fn wait_for_end(path: &std::path::Path) {
+    let Ok(file) = plain::open(path) else { return };
+    for _ in 0..TRIES {
+        match file.try_lock_shared() {
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            Ok(()) | Err(TryLockError::Error(_)) => return,
+        }
     }
 }
 

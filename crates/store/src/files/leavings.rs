@@ -63,7 +63,8 @@ impl FileBackend {
                 found.push(Leaving::Unfinished { path });
                 continue;
             }
-            for dir in [path.clone(), path.join("inboxes"), path.join("pitcrew")] {
+            let ours = path.join("pitcrew");
+            for dir in [path.clone(), path.join("inboxes"), ours.join("transcripts"), ours] {
                 look(&dir, &mut found)?;
             }
         }
@@ -79,6 +80,15 @@ impl FileBackend {
         }
         found.sort();
         Ok(found)
+    }
+
+    /// Moves whatever stands under a team's name to the archive, whether it is a team, half of one or the tasks of one; says
+    /// where it is, and nothing when nothing stands there. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when it cannot be moved.
+    pub fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
+        self.files().clear_away(team)
     }
 
     /// Whose inboxes there are in a team, members' or not, by the names of the files. Blocks.
@@ -98,11 +108,7 @@ impl FileBackend {
     /// The errors of lock and disk.
     pub fn mend(&self, leaving: &Leaving) -> Result<Option<PathBuf>, StoreError> {
         match leaving {
-            Leaving::StaleLock { path } => {
-                // Taking it breaks it, if it still is stale; giving it back leaves nothing.
-                drop(Lock::take(&path.with_extension(""))?);
-                Ok(None)
-            }
+            Leaving::StaleLock { path } => break_stale(path).map(|()| None),
             Leaving::Unfinished { path } if path.is_dir() => {
                 fs::remove_dir_all(path).map_err(failed("remove", path))?;
                 Ok(None)
@@ -115,6 +121,22 @@ impl FileBackend {
 }
 
 impl Files {
+    /// Breaks the stale locks of one team.
+    pub(crate) fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
+        self.must_exist(team)?;
+        let mut broken = 0;
+        for dir in [self.paths.team(team), self.paths.inboxes(team), self.paths.tasks(team)] {
+            for path in list(&dir)? {
+                let name = name_of(&path);
+                if name.ends_with(".lock") && name != ".lock" && is_older(&path, STALE_AFTER) {
+                    break_stale(&path)?;
+                    broken += 1;
+                }
+            }
+        }
+        Ok(broken)
+    }
+
     fn move_aside(&self, path: &Path) -> Result<PathBuf, StoreError> {
         let is_task = path.starts_with(self.paths.all_tasks());
         let _lock = Lock::take(&if is_task { path.with_file_name(".lock") } else { path.to_owned() })?;
@@ -146,6 +168,11 @@ impl Files {
         let marked = text.and_then(|text| text.trim().parse().ok()).unwrap_or(0);
         self.disk.create(&path, id.number().max(marked).to_string().as_bytes())
     }
+}
+
+/// Taking a lock breaks it, if it still is stale; giving it back leaves nothing.
+fn break_stale(lock: &Path) -> Result<(), StoreError> {
+    Lock::take(&lock.with_extension("")).map(drop)
 }
 
 fn look(dir: &Path, found: &mut Vec<Leaving>) -> Result<(), StoreError> {
@@ -187,11 +214,11 @@ fn is_older(path: &Path, age: Duration) -> bool {
     changed.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|since| since > age))
 }
 
-fn name_of(path: &Path) -> &str {
+pub(crate) fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 
-fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
     match fs::read_dir(dir) {
         Ok(entries) => entries.map(|entry| entry.map(|e| e.path()).map_err(failed("list", dir))).collect(),
         Err(error) if is_absent(&error) => Ok(Vec::new()),

@@ -12,8 +12,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::backend::Files;
 use super::disk::{TEMP_PREFIX, failed, is_absent, make_dir};
+use super::paths::lease_in;
 use super::plain::{self, Unopened};
-use super::teams::pretty;
+use super::teams::{is_nameless, pretty};
 use crate::{ArchiveName, StoreError};
 
 /// What a team's folder begins with until it is whole; no team's folder can.
@@ -135,6 +136,33 @@ impl Files {
         Ok(archive)
     }
 
+    /// Moves whatever stands under a team's name to the archive.
+    pub(crate) fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
+        let places = [(self.paths.team(team), "team"), (self.paths.tasks(team), "tasks")];
+        let _alone = self.lock_lifecycle()?;
+        let there: Vec<_> = places.iter().filter(|(place, _)| fs::symlink_metadata(place).is_ok()).collect();
+        if there.is_empty() || is_nameless(team) {
+            return Ok(None);
+        }
+        let archive = match self.unfinished_archive(team)? {
+            // Its tasks belong to the team that was moved before.
+            Some(unfinished) if there.len() == 1 => unfinished,
+            Some(_) | None => self.archive_place(team)?,
+        };
+        for (place, part) in there {
+            fs::rename(place, archive.join(part)).map_err(failed("archive", place))?;
+            self.disk.crash_point("part cleared away");
+        }
+        for dir in [archive.as_path(), &self.paths.teams(), &self.paths.all_tasks()] {
+            if dir.is_dir() {
+                self.disk.force_dir(dir)?;
+            }
+        }
+        drop_leavings(&archive);
+        self.forget(team);
+        Ok(Some(archive))
+    }
+
     /// All archives that hold a team, sorted.
     pub(crate) fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
         let archive = self.paths.archive();
@@ -212,14 +240,14 @@ fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     rest.is_some_and(|rest| rest.len() == "20261120T134500Z-12345678".len() && rest.as_bytes().get(8) == Some(&b'T'))
 }
 
-/// Removes what is of no use in an archive: locks, temporary files, the lease. One that stays harms nobody.
+/// Removes what is of no use in an archive: locks, temporary files, leases. One that stays harms nobody.
 fn drop_leavings(archive: &Path) {
     for dir in ["team", "team/inboxes", "team/pitcrew", "tasks"].map(|dir| archive.join(dir)) {
         for path in fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
             let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
             let dropped = if name.ends_with(".lock") && path.is_dir() {
                 fs::remove_dir(&path)
-            } else if name.ends_with(".lock") || name.starts_with(TEMP_PREFIX) || name == "lease" {
+            } else if name.ends_with(".lock") || name.starts_with(TEMP_PREFIX) || lease_in(name).is_some() {
                 fs::remove_file(&path)
             } else {
                 continue;

@@ -8,7 +8,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::disk::{Disk, failed, is_absent};
+use super::disk::{Disk, failed, is_absent, make_dir};
 use super::plain::{self, Unopened};
 use crate::StoreError;
 
@@ -56,12 +56,47 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
     Ok(())
 }
 
+/// Puts lines in the place of a file's, which are kept in another one. What is kept is on disk before anything is replaced.
+pub(crate) fn replace(disk: &Disk, path: &Path, lines: &[String], kept: &Path) -> Result<(), StoreError> {
+    let before = plain::read(path, plain::LOG_MOST)?.unwrap_or_default();
+    let mut text = lines.join("\n");
+    if !lines.is_empty() {
+        text.push('\n');
+    }
+    for (path, bytes) in [(kept, before.as_slice()), (path, text.as_bytes())] {
+        let folder = path.parent().unwrap_or(path);
+        make_dir(folder)?;
+        let _stamp = disk.write_temp(path, bytes, None)?.rename(path)?;
+        disk.force_dir(folder)?;
+        disk.crash_point("log replaced");
+    }
+    Ok(())
+}
+
 /// The whole lines of a file; none when it is not there.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     let Some(bytes) = plain::read(path, plain::LOG_MOST)? else { return Ok(Vec::new()) };
     let whole = bytes.iter().rposition(|b| *b == b'\n').map_or(0, |at| at + 1);
     let text = String::from_utf8_lossy(bytes.get(..whole).unwrap_or_default());
     Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// The whole lines of a file from a position on, and the position after them. Positions are bytes; one past the end is
+/// the end. Nothing, at 0, when the file is not there.
+pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64), StoreError> {
+    let file = match plain::open(path) {
+        Ok(file) => file,
+        Err(Unopened::Failed(error)) if is_absent(&error) => return Ok((Vec::new(), 0)),
+        Err(error) => return Err(error.at("read", path)),
+    };
+    // A writer that cuts off a torn line would make the file shorter under our eyes.
+    file.lock_shared().map_err(failed("lock", path))?;
+    let end = whole_end(&file).map_err(failed("read", path))?;
+    let Some(length) = end.checked_sub(position) else { return Ok((Vec::new(), end)) };
+    plain::check_length(path, length, plain::LOG_MOST)?;
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, position).map_err(failed("read", path))?;
+    Ok((String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect(), end))
 }
 
 /// The last `most` bytes of a file as text; empty when it is not there.
@@ -115,6 +150,19 @@ mod tests {
         assert_eq!(read(&path).unwrap(), ["one", "two"]);
         append(&disk, &path, &["three"], Force::Later).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\ntwo\nthree\n");
+    }
+
+    #[test]
+    fn a_reader_goes_on_where_it_stopped_and_leaves_a_torn_line_for_later() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        assert_eq!(read_since(&path, 0).unwrap(), (Vec::new(), 0));
+        fs::write(&path, "one\ntwo\nthr").unwrap();
+        assert_eq!(read_since(&path, 0).unwrap(), (vec!["one".to_owned(), "two".to_owned()], 8));
+        assert_eq!(read_since(&path, 8).unwrap(), (Vec::new(), 8));
+        fs::write(&path, "one\ntwo\nthree\n").unwrap();
+        assert_eq!(read_since(&path, 8).unwrap(), (vec!["three".to_owned()], 14));
+        assert_eq!(read_since(&path, u64::MAX).unwrap(), (Vec::new(), 14));
     }
 
     #[test]

@@ -90,9 +90,11 @@ impl Files {
         })
     }
 
+    /// Marks messages as read; in a session's team they are moved out instead, as its clients do.
     pub(crate) fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
-        self.must_exist(team)?;
+        let is_session = self.is_session(team)?;
         let path = self.paths.inbox(team, inbox);
+        let archive = self.paths.read_mail(team, inbox);
         self.verify_mail(team, &path)?;
         let updated = update::update(&self.disk, &path, &path, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(())) };
@@ -102,6 +104,9 @@ impl Files {
                 stored(&entries).into_iter().filter(|(_, stored)| is_due(stored)).map(|(at, _)| at).collect();
             if places.is_empty() {
                 return Ok(Plan::Keep(()));
+            }
+            if is_session {
+                return Ok(Plan::Write(self.moved_out(&entries, &places, &archive)?, ()));
             }
             Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), ()))
         })?;
@@ -113,7 +118,6 @@ impl Files {
         self.must_exist(team)?;
         let path = self.paths.inbox(team, inbox);
         let archive = self.paths.read_mail(team, inbox);
-        let mut moved = HashSet::<String>::new();
         let updated = update::update(&self.disk, &path, &path, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(0)) };
             let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
@@ -123,17 +127,23 @@ impl Files {
             if surplus.is_empty() {
                 return Ok(Plan::Keep(0));
             }
-            make_dir(archive.parent().unwrap_or(&archive))?;
-            let tail = lines::tail(&archive, ARCHIVE_TAIL)?;
-            let there: HashSet<&str> = tail.lines().collect();
-            let going = entries.iter().enumerate().filter(|(at, _)| surplus.binary_search(at).is_ok());
-            let mut lines: Vec<String> = going.map(|(_, text)| in_one_line(text)).collect();
-            lines.retain(|line| !there.contains(line.as_str()) && moved.insert(line.clone()));
-            lines::append(&self.disk, &archive, &lines, Force::Now)?;
-            Ok(Plan::Write(entries.without(surplus).into_bytes(), surplus.len()))
+            Ok(Plan::Write(self.moved_out(&entries, surplus, &archive)?, surplus.len()))
         })?;
         self.note_mail(&path, &updated);
         Ok(updated.value)
+    }
+
+    /// Writes the entries at `places`, sorted, into the archive, unless they are in it already since the inbox could not be
+    /// written after; gives the inbox without them.
+    fn moved_out(&self, entries: &Entries<'_>, places: &[usize], archive: &Path) -> Result<Vec<u8>, StoreError> {
+        make_dir(archive.parent().unwrap_or(archive))?;
+        let tail = lines::tail(archive, ARCHIVE_TAIL)?;
+        let there: HashSet<&str> = tail.lines().collect();
+        let going = entries.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_ok());
+        let mut lines: Vec<String> = going.map(|(_, text)| in_one_line(text)).collect();
+        lines.retain(|line| !there.contains(line.as_str()));
+        lines::append(&self.disk, archive, &lines, Force::Now)?;
+        Ok(entries.without(places).into_bytes())
     }
 
     /// Puts messages of ours back that a writer without a lock has overwritten.

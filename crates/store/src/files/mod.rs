@@ -22,7 +22,9 @@ mod teams;
 mod turn;
 mod update;
 mod watch;
+mod written;
 
 pub use backend::FileBackend;
 pub use disk::{Durability, FileOptions};
 pub use leavings::Leaving;
+pub use written::WrittenFile;

@@ -4,9 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_protocol::{InboxFile, TaskId, TeamDir};
+use pitcrew_protocol::{AgentName, InboxFile, TaskId, TeamDir};
 
-use crate::{ArchiveName, RateScope};
+use crate::{ArchiveName, LeaseName, RateScope};
+
+/// The name of the journal.
+pub(crate) const JOURNAL: &str = "journal.ndjson";
+
+/// The name of the lease of the process that runs the team; those of members have it in front.
+const LEASE: &str = "lease";
 
 /// The folders and files under one root.
 #[derive(Clone, Debug)]
@@ -66,11 +72,15 @@ impl Paths {
     }
 
     pub(crate) fn journal(&self, team: &TeamDir) -> PathBuf {
-        self.ours(team).join("journal.ndjson")
+        self.ours(team).join(JOURNAL)
     }
 
-    pub(crate) fn lease(&self, team: &TeamDir) -> PathBuf {
-        self.ours(team).join("lease")
+    pub(crate) fn lease(&self, team: &TeamDir, lease: &LeaseName) -> PathBuf {
+        let name = match lease {
+            LeaseName::Run => LEASE.to_owned(),
+            LeaseName::Member(inbox) => format!("{LEASE}.{inbox}"),
+        };
+        self.ours(team).join(name)
     }
 
     pub(crate) fn document(&self, team: &TeamDir, name: &str) -> PathBuf {
@@ -92,7 +102,7 @@ impl Paths {
     }
 
     pub(crate) fn archived_journal(&self, archive: &ArchiveName) -> PathBuf {
-        self.archive().join(&archive.0).join("team/pitcrew/journal.ndjson")
+        self.archive().join(&archive.0).join("team/pitcrew").join(JOURNAL)
     }
 
     /// Locked while a team is made or removed.
@@ -109,5 +119,32 @@ impl Paths {
             RateScope::Broadcasts(team) => format!("broadcasts.{team}"),
         };
         self.common().join("rates").join(name)
+    }
+}
+
+/// The lease that is kept in a file of this name.
+pub(crate) fn lease_in(file: &str) -> Option<LeaseName> {
+    if file == LEASE {
+        return Some(LeaseName::Run);
+    }
+    let stem = file.strip_prefix(LEASE)?.strip_prefix('.')?;
+    let inbox = AgentName::foreign(stem).inbox_file();
+    (!stem.is_empty() && inbox.as_str() == stem).then_some(LeaseName::Member(inbox))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_of_a_lease_tells_which_it_is() {
+        let (paths, team) = (Paths::new(Path::new("/root")), TeamDir::of("x"));
+        for lease in [LeaseName::Run, LeaseName::of_member(&AgentName::foreign("the bob"))] {
+            let path = paths.lease(&team, &lease);
+            assert_eq!(path.file_name().and_then(|name| lease_in(name.to_str()?)), Some(lease));
+        }
+        for other in ["leases", "lease.", "lease.a b", "lease.a.tmp", "journal.ndjson"] {
+            assert_eq!(lease_in(other), None, "{other}");
+        }
     }
 }

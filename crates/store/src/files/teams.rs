@@ -62,10 +62,17 @@ impl Files {
 
     /// A team's config; remembered while its file stays as it is.
     pub(crate) fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+        match self.read_team(team) {
+            Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.read_team(team),
+            done => done,
+        }
+    }
+
+    fn read_team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
         let path = self.paths.config(team);
         self.verify_config(team)?;
         let stamp = self.must_exist(team)?;
-        if let Some((then, config)) = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team)
+        if let Some((Some(then), config)) = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team)
             && *then == stamp
         {
             return Ok(config.clone());
@@ -74,15 +81,40 @@ impl Files {
             let config = read_config(team, snapshot)?;
             Ok((snapshot.filter(|s| s.is_settled()).map(|s| s.stamp), config))
         })?;
-        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
-        match settled {
-            Some(stamp) => _ = configs.insert(team.clone(), (stamp, config.clone())),
-            None => _ = configs.remove(team),
-        }
+        self.remember(team, settled, &config);
         Ok(config)
     }
 
+    /// Keeps the config as it was seen last; with a stamp, as what the file of that stamp holds.
+    fn remember(&self, team: &TeamDir, settled: Option<Stamp>, config: &TeamConfig) {
+        let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
+        configs.insert(team.clone(), (settled, config.clone()));
+    }
+
+    /// Puts the config that was seen last into a file that stays empty: a client writes in place, and one that ends in the
+    /// middle of that leaves nothing. Says whether there was one to put there.
+    fn refill(&self, team: &TeamDir) -> Result<bool, StoreError> {
+        let seen = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team).map(|(_, seen)| seen.clone());
+        let Some(seen) = seen else { return Ok(false) };
+        let path = self.paths.config(team);
+        let updated = update::update(&self.disk, &path, &path, |before| match before {
+            Some(snapshot) if snapshot.bytes.is_empty() => Ok(Plan::Write(pretty(&seen)?, ())),
+            Some(_) | None => Ok(Plan::Keep(())),
+        })?;
+        if updated.written.is_some() {
+            tracing::warn!(path = %path.display(), "it was left empty; what it held last is in it again");
+        }
+        Ok(true)
+    }
+
     pub(crate) fn edit_team(&self, team: &TeamDir, edit: &TeamEdit) -> Result<TeamConfig, StoreError> {
+        match self.try_edit(team, edit) {
+            Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.try_edit(team, edit),
+            done => done,
+        }
+    }
+
+    fn try_edit(&self, team: &TeamDir, edit: &TeamEdit) -> Result<TeamConfig, StoreError> {
         let path = self.paths.config(team);
         let updated = update::update(&self.disk, &path, &path, |before| {
             let there = read_config(team, before)?;
@@ -95,6 +127,7 @@ impl Files {
             Ok(Plan::Write(pretty(&config)?, config))
         })?;
         if updated.written.is_some() {
+            self.remember(team, None, &updated.value);
             self.recent.note(&path, updated.written, [Write::Config(edit.clone())]);
             self.verify_config(team)?;
         }
@@ -194,7 +227,7 @@ fn read_config(team: &TeamDir, snapshot: Option<&Snapshot>) -> Result<TeamConfig
 }
 
 /// Whether the folder is that of an empty name, and so the folder of all teams.
-fn is_nameless(team: &TeamDir) -> bool {
+pub(crate) fn is_nameless(team: &TeamDir) -> bool {
     team.as_str().is_empty()
 }
 

@@ -14,6 +14,8 @@ use pitcrew_protocol::{AgentName, TeamDir};
 use tokio::sync::broadcast;
 
 use super::backend::Files;
+use super::lease;
+use super::paths::{JOURNAL, lease_in};
 use super::tasks::HIGH_WATER;
 use crate::{Change, StoreError, Watch};
 
@@ -51,6 +53,7 @@ enum Folder {
     Team,
     Inboxes,
     Tasks,
+    Ours,
 }
 
 impl std::fmt::Debug for Watchers {
@@ -89,13 +92,18 @@ impl Files {
 
     /// A team's folders; those a reference client makes later are made now, so that they can be watched.
     fn folders_of(&self, team: &TeamDir) -> Vec<(PathBuf, Folder)> {
-        let (inboxes, tasks) = (self.paths.inboxes(team), self.paths.tasks(team));
-        for dir in [&inboxes, &tasks] {
+        let (inboxes, tasks, ours) = (self.paths.inboxes(team), self.paths.tasks(team), self.paths.ours(team));
+        for dir in [&inboxes, &tasks, &ours] {
             if let Err(error) = std::fs::create_dir_all(dir) {
                 tracing::debug!(path = %dir.display(), %error, "watching without it");
             }
         }
-        let all = vec![(self.paths.team(team), Folder::Team), (inboxes, Folder::Inboxes), (tasks, Folder::Tasks)];
+        let all = [
+            (self.paths.team(team), Folder::Team),
+            (inboxes, Folder::Inboxes),
+            (tasks, Folder::Tasks),
+            (ours, Folder::Ours),
+        ];
         all.into_iter().filter(|(dir, _)| dir.is_dir()).collect()
     }
 
@@ -236,9 +244,7 @@ fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify::Result<not
         tell_all_unsure(all);
         return;
     }
-    if !says_change(notice.kind) {
-        return;
-    }
+    let Some(said) = Said::by(notice.kind) else { return };
     let Some(files) = files.upgrade() else { return };
     for path in &notice.paths {
         let found = {
@@ -252,7 +258,12 @@ fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify::Result<not
             continue;
         }
         let Some(change) = change_of(folder, path) else { continue };
-        files.verify(&team, &change, path);
+        match (said, &change) {
+            (Said::Written, Change::Lease(_)) => {}
+            (Said::Written, _) if cfg!(target_os = "linux") => continue,
+            (Said::Closed, Change::Lease(_)) => lease::wait_for_end(path),
+            (Said::Written | Said::Closed, _) => files.verify(&team, &change, path),
+        }
         routes(all).tell(&team, change);
     }
 }
@@ -271,7 +282,7 @@ impl Files {
             Change::Config => self.verify_config(team),
             Change::Inbox(_) => self.verify_mail(team, path),
             Change::Tasks => self.verify_tasks(team).map(|_| ()),
-            Change::Gone | Change::Unsure => Ok(()),
+            Change::Journal | Change::Lease(_) | Change::Gone | Change::Unsure => Ok(()),
         };
         if let Err(error) = done {
             tracing::warn!(path = %path.display(), %error, "cannot see whether a change of ours was overwritten");
@@ -279,16 +290,29 @@ impl Files {
     }
 }
 
-/// Whether a notice is of something new to read. On Linux a file written in place counts when its writer closes it, so
-/// that nobody reads it half-written.
-fn says_change(kind: EventKind) -> bool {
-    match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => true,
-        // Told once for each end on Linux, and then for both.
-        EventKind::Modify(ModifyKind::Name(RenameMode::Both)) => !cfg!(target_os = "linux"),
-        EventKind::Modify(ModifyKind::Name(_)) => true,
-        EventKind::Modify(ModifyKind::Data(_)) | EventKind::Create(_) => !cfg!(target_os = "linux"),
-        EventKind::Any | EventKind::Other | EventKind::Modify(_) | EventKind::Access(_) => false,
+/// What a notice says of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// It was written in place. On Linux that counts for a lease only, whose writer keeps it open; all else counts when
+    /// its writer closes it, so that nobody reads it half-written.
+    Written,
+    /// It is there whole, or is gone.
+    Closed,
+}
+
+impl Said {
+    fn by(kind: EventKind) -> Option<Self> {
+        match kind {
+            EventKind::Access(AccessKind::Close(AccessMode::Write)) | EventKind::Remove(_) => Some(Self::Closed),
+            // Told once for each end on Linux, and then for both.
+            EventKind::Modify(ModifyKind::Name(RenameMode::Both)) if cfg!(target_os = "linux") => None,
+            EventKind::Modify(ModifyKind::Name(_)) => Some(Self::Closed),
+            EventKind::Modify(ModifyKind::Data(_)) => Some(Self::Written),
+            EventKind::Create(_) if !cfg!(target_os = "linux") => Some(Self::Written),
+            EventKind::Create(_) | EventKind::Any | EventKind::Other | EventKind::Modify(_) | EventKind::Access(_) => {
+                None
+            }
+        }
     }
 }
 
@@ -297,6 +321,8 @@ fn change_of(folder: Folder, path: &Path) -> Option<Change> {
     let name = path.file_name()?.to_str()?;
     match folder {
         Folder::Team => (name == "config.json").then_some(Change::Config),
+        Folder::Ours if name == JOURNAL => Some(Change::Journal),
+        Folder::Ours => lease_in(name).map(Change::Lease),
         Folder::Tasks => (name.ends_with(".json") || name == HIGH_WATER).then_some(Change::Tasks),
         Folder::Inboxes => {
             let stem = name.strip_suffix(".json")?;

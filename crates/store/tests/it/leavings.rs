@@ -37,6 +37,24 @@ async fn a_team_that_was_archived_without_its_tasks_is_archived_whole() {
 }
 
 #[tokio::test]
+async fn the_stale_locks_of_a_team_are_broken_and_the_others_are_not() {
+    let scene = Scene::new().await;
+    scene.send("m1").await;
+    let stale = ["teams/probe/config.json.lock", "teams/probe/inboxes/gone.json.lock", "tasks/probe/.lock.lock"];
+    let live = scene.path("teams/probe/inboxes/worker.json.lock");
+    let of_another = scene.path("teams/other/inboxes/worker.json.lock");
+    for lock in stale.map(|path| scene.path(path)).iter().chain([&of_another]) {
+        fs::create_dir_all(lock).unwrap();
+        age(lock, 100);
+    }
+    fs::create_dir(&live).unwrap();
+    assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 3);
+    assert!(stale.iter().all(|path| !scene.path(path).exists()));
+    assert!(live.is_dir() && of_another.is_dir());
+    assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
+}
+
+#[tokio::test]
 async fn everything_left_behind_is_found_and_mended() {
     let scene = Scene::new().await;
     scene.add_tasks(1).await;

@@ -115,3 +115,22 @@ async fn what_another_pitcrew_changed_on_purpose_stays_changed() {
     other.edit_team(&scene.team, Arc::new(edit)).await.unwrap();
     assert_eq!(scene.backend.team(&scene.team).await.unwrap().description.as_deref(), Some("theirs"));
 }
+
+#[tokio::test]
+async fn a_config_that_a_client_left_empty_is_what_it_was_seen_last() {
+    let scene = Scene::new().await;
+    let path = "teams/probe/config.json";
+    describe(&scene, "ours").await;
+    let theirs = scene.read(path).replacen('{', "{\n  \"theirs\": true,", 1);
+    overwrite(&scene, path, &theirs);
+    let seen = scene.backend.team(&scene.team).await.unwrap();
+    overwrite(&scene, path, "");
+    assert_eq!(scene.backend.team(&scene.team).await.unwrap(), seen);
+    assert_eq!(scene.read(path), theirs, "it stands there again, also for the others");
+    overwrite(&scene, path, "");
+    describe(&scene, "ours again").await;
+    assert_eq!(scene.read(path), theirs.replace("\"ours\"", "\"ours again\""));
+    overwrite(&scene, path, "{\"name\": \"pro");
+    scene.backend.team(&scene.team).await.unwrap_err();
+    assert_eq!(scene.read(path), "{\"name\": \"pro", "what is torn is for a person to look at");
+}
