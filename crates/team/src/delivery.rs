@@ -1,7 +1,7 @@
 //! Putting messages into inboxes, with a receipt; and telling which will never be delivered.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Frame, Message, MessageId, TeamConfig};
-use pitcrew_store::Event;
+use pitcrew_store::{Event, JournalEntry};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::wire_time;
@@ -11,6 +11,10 @@ use crate::{Team, refusal};
 /// The characters in front of a text that would otherwise be taken for a frame: a word joiner, which is not seen, is no
 /// white space of JSON, and so makes every reader, the reference client's too, take what follows for text.
 const MASK: char = '\u{2060}';
+
+/// How long the unread mail of a member that nobody runs waits for somebody who does, in milliseconds: a day, so that a team
+/// that was killed in the evening goes on in the morning with nothing lost.
+pub const MAIL_WAITS_MS: i64 = 24 * 60 * 60 * 1000;
 
 /// Where a message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,9 +76,13 @@ impl Team {
     /// Puts a letter into its receiver's inbox. A letter with an id that is there already is not put there again.
     pub(crate) async fn deliver(&self, letter: Letter) -> Result<Receipt, ApiError> {
         let Letter { id, from, color, to, text, summary } = letter;
+        if self.was_taken(&id).await? {
+            return Ok(Receipt { id, to, state: DeliveryState::Persisted });
+        }
         let frame = Frame::detect(&text).map(|frame| frame.kind().to_owned());
         let mut message = Message::new(&from, text, wire_time(self.now_ms())).with_id(&id);
         (message.color, message.summary) = (color, summary);
+        let message = self.signed(&to, &id, message);
         let _either = self.ask(self.backend().append(self.dir(), &to.inbox_file(), message)).await?;
         self.note([Event::MessagePersisted { id: id.clone(), from, to: to.clone(), frame }]).await;
         // The receiver may have ended since it was looked up, and its mail been told as dead before this was in it.
@@ -86,10 +94,50 @@ impl Team {
         Ok(Receipt { id, to, state: DeliveryState::Persisted })
     }
 
+    /// Whether a call that is made again has sent this already, and a session's client has taken it out of the inbox since.
+    async fn was_taken(&self, id: &MessageId) -> Result<bool, ApiError> {
+        if !self.config().await?.is_session_dialect() {
+            return Ok(false);
+        }
+        let journal = self.ask(self.backend().journal(self.dir())).await?;
+        let is_it =
+            |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: told, .. } if told == id);
+        Ok(journal.iter().any(is_it))
+    }
+
     /// Notes that messages will not be delivered since `gone` has ended, and takes them out of the unread mail of `to`.
     pub(crate) async fn bury(&self, to: &AgentName, ids: &[MessageId], gone: &AgentName) -> Result<(), ApiError> {
         self.note(ids.iter().map(|id| dead(to, id, gone))).await;
         self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), ids)).await
+    }
+
+    /// Gives up the unread mail that a member nobody runs was sent more than [`MAIL_WAITS_MS`] ago; its senders are told.
+    /// What is younger waits for whoever runs the member next. The caller must know that nobody does.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails; what was given up by then is.
+    pub async fn bury_overdue(&self, name: &AgentName) -> Result<Vec<MessageId>, ApiError> {
+        let since_ms = self.now_ms().saturating_sub(MAIL_WAITS_MS);
+        let is_overdue = |message: &Message| {
+            let sent = message.timestamp.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+            sent.is_some_and(|at| at.as_millisecond() < since_ms)
+        };
+        let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        let overdue = unread.iter().filter(|stored| !stored.message.is_read() && is_overdue(&stored.message));
+        let why = format!("nobody ran {name} for a day");
+        let mut dead = Vec::new();
+        for stored in overdue {
+            if Frame::detect(&stored.message.text).is_none() {
+                self.tell_sender(name, &stored.id, &stored.message.from, &why).await?;
+            }
+            dead.push(stored.id.clone());
+        }
+        self.note(dead.iter().map(|id| Event::MessageDead { id: id.clone(), to: name.clone(), reason: why.clone() }))
+            .await;
+        if !dead.is_empty() {
+            self.ask(self.backend().acknowledge(self.dir(), &name.inbox_file(), &dead)).await?;
+        }
+        Ok(dead)
     }
 
     /// The id of a message: new, or for a call that can be repeated always the same.
@@ -108,7 +156,12 @@ impl Team {
 
 /// The event of a message that will not be delivered since `gone` has ended.
 pub(crate) fn dead(to: &AgentName, id: &MessageId, gone: &AgentName) -> Event {
-    Event::MessageDead { id: id.clone(), to: to.clone(), reason: format!("{gone} has shut down") }
+    Event::MessageDead { id: id.clone(), to: to.clone(), reason: has_shut_down(gone) }
+}
+
+/// Why mail to a member that ended is dead.
+pub(crate) fn has_shut_down(gone: &AgentName) -> String {
+    format!("{gone} has shut down")
 }
 
 /// The error for a message to a member that has ended.

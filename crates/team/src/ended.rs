@@ -30,6 +30,14 @@ impl Ended {
 }
 
 impl Team {
+    /// The names of everybody that ended, by order of ending.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` when the store fails.
+    pub async fn ended_members(&self) -> Result<Vec<AgentName>, ApiError> {
+        Ok(self.ended().await?.members.into_iter().map(|member| member.name).collect())
+    }
+
     /// Everybody that ended.
     pub(crate) async fn ended(&self) -> Result<Ended, ApiError> {
         self.edit_document(DOCUMENT, |ended: &mut Ended| Ok(ended.clone())).await

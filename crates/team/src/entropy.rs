@@ -56,6 +56,11 @@ impl Entropy {
         Ok(stem)
     }
 
+    /// What a key is made from.
+    pub(crate) fn seed(&self) -> Result<[u8; 32], ApiError> {
+        self.bytes()
+    }
+
     /// A random UUID.
     pub(crate) fn token(&self) -> Result<String, ApiError> {
         Ok(uuid::Builder::from_random_bytes(self.bytes()?).into_uuid().to_string())

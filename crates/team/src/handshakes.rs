@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
 use crate::delivery::{Receipt, dead, frame_text, undeliverable};
-use crate::ours::SpawnRecord;
 use crate::requests::{Answer, Outgoing, Reply, Request, RequestKind};
 use crate::send::{Recipient, Sent};
 use crate::{Team, refusal};
@@ -129,7 +128,7 @@ impl Team {
     ) -> Result<Receipt, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(actor, &config)?;
-        lead_only(&config, &speaker, "answer permission requests")?;
+        self.lead_only(&config, &speaker, "answer permission requests").await?;
         let approved = matches!(answer, PermissionAnswer::Allow { .. });
         let (subtype, response, error) = match answer {
             PermissionAnswer::Allow { updated_input, updates } => {
@@ -152,6 +151,27 @@ impl Team {
         Ok(receipt)
     }
 
+    /// Takes note that `member` has an answer to its permission request that the lead did not give, such as that of a person
+    /// beside the member: the request is spent, and out of the lead's unread mail. One that is answered stays as it is.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn settle_permission(
+        &self,
+        member: &AgentName,
+        request_id: &str,
+        approved: bool,
+    ) -> Result<(), ApiError> {
+        let message = self.teams().entropy().message_id(self.now_ms())?;
+        // No frame is to be sent, so none is unsent.
+        let answer = Answer { approved, at_ms: self.now_ms(), call: None, frame: Outgoing { message, unsent: None } };
+        if let Some(request) = self.spend(member, request_id, answer).await? {
+            let outcome = if approved { "allowed" } else { "denied" };
+            self.note([permission(request_id, member, request.tool.as_deref().unwrap_or_default(), outcome)]).await;
+        }
+        Ok(())
+    }
+
     pub(crate) async fn request_shutdown(
         &self,
         config: &TeamConfig,
@@ -162,6 +182,7 @@ impl Team {
     ) -> Result<Sent, ApiError> {
         speaker.must_lead("ask a teammate to shut down")?;
         not_signed(config)?;
+        self.may_command().await?;
         refusal::check_length("content", reason.as_deref().unwrap_or_default(), self.limits().content_chars)?;
         let now_ms = self.now_ms();
         let to = match self.recipient(config, recipient).await? {
@@ -226,10 +247,10 @@ impl Team {
         content: Option<String>,
         call: Option<&str>,
     ) -> Result<Sent, ApiError> {
-        lead_only(config, speaker, "answer plans")?;
+        self.lead_only(config, speaker, "answer plans").await?;
         refusal::check_length("content", content.as_deref().unwrap_or_default(), self.limits().content_chars)?;
         let (asker, mode) = match self.recipient(config, recipient).await? {
-            Recipient::Member(member) => (member.name.clone(), mode_after_plan(&member)),
+            Recipient::Member(member) => (member.name.clone(), self.mode_after_plan(&member)),
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["plan", speaker.frame_name(), name.as_str()])?;
                 self.note([dead(&name, &id, &name)]).await;
@@ -242,18 +263,31 @@ impl Team {
             approved: approve,
             feedback: content.clone(),
             timestamp: Some(wire_time(self.now_ms())),
-            permission_mode: approve.then_some(mode),
+            permission_mode: approve.then(|| mode.clone()),
             foreign: Foreign::default(),
         };
         let mut reply = self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
         reply.asker = Some(asker.clone());
         let (_, receipt) = self.reply(reply).await?;
+        if approve && self.seal.is_some() {
+            // A teammate elsewhere cannot sign it for itself, and without it would plan again when it is resumed.
+            self.record_mode(&asker, &mode).await?;
+        }
         let answer = if approve {
             Responded::plan_approved(asker.as_str(), request_id)
         } else {
             Responded::plan_rejected(asker.as_str(), content.as_deref(), request_id)
         };
         Ok(Sent::one(receipt, answer))
+    }
+
+    /// Refuses everybody but the lead itself, the user included: the answer is the lead's word.
+    async fn lead_only(&self, config: &TeamConfig, speaker: &Speaker, what: &str) -> Result<(), ApiError> {
+        if speaker.rank != Rank::Lead {
+            return Err(refusal::denied(format!("only the lead may {what}")));
+        }
+        not_signed(config)?;
+        self.may_command().await
     }
 
     fn new_request(
@@ -321,21 +355,6 @@ fn shutdown_frame(request_id: &str, member: &Member, approve: bool, reason: &str
         timestamp: Some(at),
         foreign: Foreign::default(),
     })
-}
-
-/// The mode a teammate goes on in once its plan is approved: its own, unless that is to plan.
-fn mode_after_plan(member: &Member) -> String {
-    let spawned = SpawnRecord::of(member).and_then(|record| record.mode);
-    let mode = member.mode.clone().or(spawned).filter(|mode| mode != "plan");
-    mode.unwrap_or_else(|| "default".to_owned())
-}
-
-/// Refuses everybody but the lead itself, the user included: the answer is the lead's word.
-fn lead_only(config: &TeamConfig, speaker: &Speaker, what: &str) -> Result<(), ApiError> {
-    if speaker.rank != Rank::Lead {
-        return Err(refusal::denied(format!("only the lead may {what}")));
-    }
-    not_signed(config)
 }
 
 /// Refuses to speak for the lead of a session, whose client signs what it writes.

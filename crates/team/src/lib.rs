@@ -9,22 +9,32 @@
 //! dialect signs nothing: `from` is a claim. What passes through this crate is checked, since the caller says who it is and
 //! never what the message says it is: no member, user or outside writer can make a text that any reader takes for a
 //! frame or for another's. What is read is checked too: a frame counts only when its sender may send it to that receiver
-//! ([`Mail`]), everything else is text, so that a forger must at least be able to write files as the user.
+//! ([`Mail`]), everything else is text. Where our own process leads, its commands are signed as well ([`LeadSeal`]), and a
+//! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
 
 mod actor;
 mod clock;
+mod command;
 mod delivery;
 mod edit;
 mod ended;
 mod entropy;
 mod handshakes;
+mod join;
+mod lead;
 mod mail;
 mod members;
 mod near;
 mod ours;
+mod pane_hosts;
+mod prompt;
 mod refusal;
 mod requests;
+mod seal;
 mod send;
+mod standing;
+mod started;
+mod take_over;
 mod task_rules;
 mod tasks;
 mod team;
@@ -37,13 +47,20 @@ pub use pitcrew_store as store;
 
 pub use actor::Actor;
 pub use clock::{Clock, SystemClock};
-pub use delivery::{DeliveryState, Receipt};
+pub use command::RefusedFrame;
+pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};
 pub use handshakes::{Asked, PermissionAnswer, PermissionAsk};
-pub use mail::{IdleNotice, IdleReason, Mail};
+pub use join::JoinMember;
+pub use mail::{Collected, IdleNotice, IdleReason, Mail};
 pub use members::{MemberRemoved, SpawnMember};
-pub use ours::SpawnRecord;
+pub use ours::{Program, SpawnRecord};
+pub use pane_hosts::{PaneHost, PanePlace};
 pub use requests::{Answer, Request, RequestKind};
+pub use seal::{LeadKeys, LeadSeal, NotRenewed, Trust, VerifyKey, VerifyKeyError};
 pub use send::Sent;
+pub use standing::{KnownMode, ModeLook, RefusedMode};
+pub use started::{ProcessRef, Started};
+pub use take_over::TakeOver;
 pub use team::Team;
 pub use teams::{CreateTeam, OnTaken, TeamSummary, Teams};
 pub use trace::{DeadLetter, MessageTrace};

@@ -8,6 +8,7 @@ use pitcrew_store::{Event, StoredMessage};
 use crate::Team;
 use crate::actor::{Actor, Speaker};
 use crate::clock::wire_time;
+use crate::command::RefusedFrame;
 use crate::delivery::{Letter, Receipt};
 use crate::ended::Ended;
 use crate::ours::SpawnRecord;
@@ -31,6 +32,12 @@ pub struct Mail {
 }
 
 impl Mail {
+    /// The id of the request in it.
+    #[must_use]
+    pub fn request_id(&self) -> Option<&str> {
+        self.request().map(|(_, id, _)| id)
+    }
+
     /// The request in it: its kind, its id, and the tool that leave is asked for.
     pub(crate) fn request(&self) -> Option<(RequestKind, &str, Option<&str>)> {
         match self.frame.as_ref()? {
@@ -70,6 +77,15 @@ pub(crate) fn answered(frame: &Frame) -> Option<&str> {
     }
 }
 
+/// What is unread in an inbox.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Collected {
+    /// The mail, in order.
+    pub mail: Vec<Mail>,
+    /// What pretended to be a command of the lead; it is marked read and noted, and is to be told as a warning.
+    pub refused: Vec<RefusedFrame>,
+}
+
 /// Why a teammate is idle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdleReason {
@@ -107,23 +123,39 @@ pub struct IdleNotice {
 }
 
 impl Team {
-    /// All mail of `name`, read and unread, in order.
+    /// All mail of `name`, read and unread, in order; without what pretends to be a command of the lead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn mail(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
-        let stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        let (stored, _) = self.inbox_of(name).await?;
         self.verified(name, stored).await
     }
 
-    /// The unread mail of `name`, in order.
+    /// The unread mail of `name`, in order; without what pretends to be a command of the lead.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn unread(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
-        let mut stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        let (mut stored, _) = self.inbox_of(name).await?;
         stored.retain(|stored| !stored.message.is_read());
         self.verified(name, stored).await
+    }
+
+    /// The unread mail of `name`, for its agent: what pretends to be a command of the lead is refused for good.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn collect(&self, name: &AgentName) -> Result<Collected, ApiError> {
+        let (mut stored, refused) = self.inbox_of(name).await?;
+        self.refuse(name, &refused).await?;
+        stored.retain(|stored| !stored.message.is_read());
+        Ok(Collected { mail: self.verified(name, stored).await?, refused })
+    }
+
+    async fn inbox_of(&self, name: &AgentName) -> Result<(Vec<StoredMessage>, Vec<RefusedFrame>), ApiError> {
+        let stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
+        Ok(self.examine(name, stored))
     }
 
     /// Notes that messages stand in the conversation of `name`: from now on they are delivered.
@@ -140,12 +172,19 @@ impl Team {
             return Ok(());
         }
         let inbox = name.inbox_file();
+        let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
+        let read = there.iter().filter(|stored| stored.message.is_read() || ids.contains(&stored.id)).count();
+        let leaves = |stored: &StoredMessage| stored.message.msg_v.is_some() && ids.contains(&stored.id);
+        let leaving: Vec<StoredMessage> = there.into_iter().filter(leaves).collect();
+        if !leaving.is_empty() {
+            self.keep_requests(name, &self.verified(name, leaving).await?).await?;
+        }
         self.ask(self.backend().acknowledge(self.dir(), &inbox, ids)).await?;
         self.note(ids.iter().map(|id| Event::MessageAcknowledged { id: id.clone(), to: name.clone() })).await;
-        let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
-        let read = there.iter().filter(|stored| stored.message.is_read()).count();
         // A client that marks messages by their place would mark others if some were moved.
-        if read > READ_KEPT + READ_SLACK && self.config().await?.member(name.as_str()).is_some_and(is_ours) {
+        if read > READ_KEPT + READ_SLACK
+            && self.config().await?.member(name.as_str()).is_some_and(SpawnRecord::is_run_by_us)
+        {
             self.ask(self.backend().trim_inbox(self.dir(), &inbox, READ_KEPT)).await?;
         }
         Ok(())
@@ -193,11 +232,6 @@ impl Team {
         }
         Ok(mail)
     }
-}
-
-fn is_ours(member: &pitcrew_protocol::Member) -> bool {
-    let in_pane = member.tmux_pane_id.as_deref().is_some_and(|pane| pane.starts_with('%'));
-    SpawnRecord::of(member).is_some() && !in_pane
 }
 
 /// The way a frame came.

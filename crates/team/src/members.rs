@@ -7,9 +7,11 @@ use pitcrew_store::{Event, RateScope};
 use serde::Serialize;
 
 use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
-use crate::delivery::{Letter, is_undeliverable};
+use crate::delivery::{Letter, has_shut_down, is_undeliverable};
 use crate::entropy::made_id;
-use crate::ours::SpawnRecord;
+use crate::ours::{Program, SpawnRecord};
+use crate::seal::Trust;
+use crate::standing::LEAST_FREE;
 use crate::{Team, refusal};
 
 /// The permission modes there are.
@@ -34,6 +36,10 @@ pub struct SpawnMember {
     pub mode: Option<String>,
     /// What runs it; `in-process` when absent.
     pub backend_type: Option<String>,
+    /// What program that is.
+    pub program: Program,
+    /// The model calls it may make, beside what its run says.
+    pub max_turns: Option<u32>,
     /// Its git worktree, when it has one of its own.
     pub worktree_path: Option<String>,
     /// The call that spawns it; a second spawn by the same call answers with the first one's member.
@@ -75,12 +81,19 @@ impl Team {
             None => self.teams().entropy().token()?,
         };
         let (limit, now_ms, token) = (self.limits().agents, self.now_ms(), call.clone());
-        let record = SpawnRecord { call: Some(call), mode: spawn.mode.clone() };
+        let record = SpawnRecord {
+            call: Some(call),
+            mode: spawn.mode.clone(),
+            program: spawn.program,
+            max_turns: spawn.max_turns,
+        };
+        let signer = self.clone();
         let config = self
             .edit_config(move |config| {
                 if spawned_by(config, record.call.as_deref()).is_none() {
                     refusal::check_count("agents", limit, config.members.len())?;
-                    let member = new_member(config, &ended, &name, &spawn, &record, now_ms)?;
+                    let mut member = new_member(config, &ended, &name, &spawn, &record, now_ms)?;
+                    signer.sign_mode(&mut member, true)?;
                     config.members.push(member);
                 }
                 Ok(())
@@ -129,15 +142,47 @@ impl Team {
         Ok(finished)
     }
 
-    /// Changes the permission mode of a member.
+    /// Changes the permission mode of a member. Where the lead signs, only its own handle can make a member freer: any
+    /// other may set `plan` and nothing else.
     ///
     /// # Errors
     /// `permission_denied` for everybody but the lead and the user, `invalid_request` for an unknown mode, `agent_not_found`.
     pub async fn set_mode(&self, actor: &Actor, name: &AgentName, mode: &str) -> Result<(), ApiError> {
         Speaker::of(actor, &self.config().await?)?.must_lead("change a member's mode")?;
         check_mode(mode)?;
-        let new = mode.to_owned();
-        self.edit_member(name, move |member| member.mode = Some(new.clone())).await?;
+        if mode != LEAST_FREE {
+            self.may_command().await?;
+        }
+        self.record_mode(name, mode).await
+    }
+
+    /// Makes the mode in an approval of the lead's the member's own. Where the lead signs, it has recorded that itself.
+    ///
+    /// # Errors
+    /// `agent_not_found`, `invalid_request` for an unknown mode.
+    pub async fn adopt_mode(&self, name: &AgentName, mode: &str) -> Result<(), ApiError> {
+        check_mode(mode)?;
+        match (&self.trust, &self.seal) {
+            (Trust::Founding, _) => self.record_mode(name, mode).await,
+            (Trust::Signed(_), None) => Ok(()),
+            (Trust::Signed(_), Some(_)) => {
+                let member = self.member(name.as_str()).await?;
+                if member.mode.as_deref() == Some(mode) && self.vouches_for_mode(&member) {
+                    return Ok(());
+                }
+                self.record_mode(name, mode).await
+            }
+        }
+    }
+
+    pub(crate) async fn record_mode(&self, name: &AgentName, mode: &str) -> Result<(), ApiError> {
+        let (new, signer) = (mode.to_owned(), self.clone());
+        self.edit_member(name, move |member| {
+            let is_vouched_for = signer.vouches_for_mode(member);
+            member.mode = Some(new.clone());
+            signer.sign_mode(member, is_vouched_for)
+        })
+        .await?;
         self.note([changed(name, "mode", Some(mode))]).await;
         Ok(())
     }
@@ -148,7 +193,11 @@ impl Team {
     /// `agent_not_found`.
     pub async fn set_worktree(&self, name: &AgentName, path: Option<&str>) -> Result<(), ApiError> {
         let path = path.map(str::to_owned);
-        self.edit_member(name, move |member| member.worktree_path = path.clone()).await
+        self.edit_member(name, move |member| {
+            member.worktree_path.clone_from(&path);
+            Ok(())
+        })
+        .await
     }
 
     /// Records whether a member is in a turn.
@@ -156,21 +205,57 @@ impl Team {
     /// # Errors
     /// `agent_not_found`.
     pub async fn set_active(&self, name: &AgentName, is_active: bool) -> Result<(), ApiError> {
-        self.edit_member(name, move |member| member.is_active = Some(is_active)).await
+        self.edit_member(name, move |member| {
+            member.is_active = Some(is_active);
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records where a member runs: its pane, and what keeps that pane.
+    ///
+    /// # Errors
+    /// `agent_not_found`.
+    pub async fn set_place(&self, name: &AgentName, pane_id: &str, backend_type: &str) -> Result<(), ApiError> {
+        let (pane, backend) = (pane_id.to_owned(), backend_type.to_owned());
+        self.edit_member(name, move |member| {
+            member.tmux_pane_id = Some(pane.clone());
+            member.backend_type = Some(backend.clone());
+            Ok(())
+        })
+        .await
+    }
+
+    /// Records whether a pane is out of sight.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn set_hidden(&self, pane_id: &str, is_hidden: bool) -> Result<(), ApiError> {
+        let pane = pane_id.to_owned();
+        self.edit_config(move |config| {
+            let mut hidden = config.hidden_pane_ids.take().unwrap_or_default();
+            hidden.retain(|there| *there != pane);
+            if is_hidden {
+                hidden.push(pane.clone());
+            }
+            config.hidden_pane_ids = (!hidden.is_empty()).then_some(hidden);
+            Ok(())
+        })
+        .await?;
+        Ok(())
     }
 
     async fn edit_member(
         &self,
         name: &AgentName,
-        edit: impl Fn(&mut Member) + Send + Sync + 'static,
+        edit: impl Fn(&mut Member) -> Result<(), ApiError> + Send + Sync + 'static,
     ) -> Result<(), ApiError> {
         let name = name.clone();
         self.edit_config(move |config| {
             let Some(member) = config.member_mut(name.as_str()) else {
                 return Err(refusal::unknown_agent(config, name.as_str()));
             };
-            edit(member);
-            Ok(())
+            edit(member)
         })
         .await?;
         Ok(())
@@ -178,7 +263,8 @@ impl Team {
 
     /// Does all that follows from a member's end, in an order in which it can be done again: out of the config first, so
     /// that nobody gives it a task or a message that is not seen here.
-    async fn settle_end(&self, name: &AgentName) -> Result<MemberRemoved, ApiError> {
+    pub(crate) async fn settle_end(&self, name: &AgentName) -> Result<MemberRemoved, ApiError> {
+        let prompt = self.config().await?.member(name.as_str()).and_then(|member| member.prompt.clone());
         let gone = name.clone();
         self.edit_config(move |config| {
             config.members.retain(|m| m.name != gone);
@@ -190,8 +276,10 @@ impl Team {
         let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
         let unread: Vec<_> = unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
         for stored in &unread {
-            if pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
-                self.tell_sender(name, &stored.id, &stored.message.from).await?;
+            // A prompt that was never taken is no message to its lead, which hears of the launch itself.
+            let is_prompt = stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
+            if !is_prompt && pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
+                self.tell_sender(name, &stored.id, &stored.message.from, &has_shut_down(name)).await?;
             }
         }
         let dead: Vec<MessageId> = unread.into_iter().map(|stored| stored.id).collect();
@@ -204,7 +292,13 @@ impl Team {
     }
 
     /// Tells the sender of a dead message, if it is a member, that it was not delivered.
-    async fn tell_sender(&self, gone: &AgentName, id: &MessageId, sender: &str) -> Result<(), ApiError> {
+    pub(crate) async fn tell_sender(
+        &self,
+        gone: &AgentName,
+        id: &MessageId,
+        sender: &str,
+        why: &str,
+    ) -> Result<(), ApiError> {
         let config = self.config().await?;
         let Some(sender) = config.member(sender) else { return Ok(()) };
         let letter = Letter {
@@ -212,8 +306,8 @@ impl Team {
             from: SYSTEM.to_owned(),
             color: None,
             to: sender.name.clone(),
-            text: format!("Your message {id} to {gone} was not delivered: {gone} has shut down."),
-            summary: Some(format!("Not delivered: {gone} has shut down")),
+            text: format!("Your message {id} to {gone} was not delivered: {why}."),
+            summary: Some(format!("Not delivered: {why}")),
         };
         match self.deliver(letter).await {
             Err(error) if !is_undeliverable(&error) => Err(error),
@@ -239,12 +333,7 @@ fn new_member(
 ) -> Result<Member, ApiError> {
     let known = || config.members.iter().map(|m| &m.name).chain(ended);
     let name = asked.deduplicated(|name| known().any(|k| k.as_str().to_lowercase() == name.as_str().to_lowercase()));
-    if let Some(other) = known().find(|k| one_form(k, &name)) {
-        let message = format!("Agent '{name}' would share the inbox '{}' with '{other}'", name.inbox_file());
-        return Err(ApiError::new(ErrorCode::AgentAlreadyExists, message)
-            .with("name", name.as_str())
-            .with("existing_agent", other.as_str()));
-    }
+    check_free(config, ended, &name)?;
     let backend = spawn.backend_type.clone().unwrap_or_else(|| BACKEND_IN_PROCESS.to_owned());
     let pane = if backend == BACKEND_IN_PROCESS { BACKEND_IN_PROCESS } else { "" };
     Ok(Member {
@@ -267,8 +356,23 @@ fn new_member(
     })
 }
 
+/// Refuses a name that is, or shares an inbox with, a member's or one's that ended.
+pub(crate) fn check_free(config: &TeamConfig, ended: &[AgentName], name: &AgentName) -> Result<(), ApiError> {
+    let Some(other) = config.members.iter().map(|m| &m.name).chain(ended).find(|known| one_form(known, name)) else {
+        return Ok(());
+    };
+    let message = if other == name {
+        format!("Agent '{name}' is, or was, in team '{}'", config.name)
+    } else {
+        format!("Agent '{name}' would share the inbox '{}' with '{other}'", name.inbox_file())
+    };
+    Err(ApiError::new(ErrorCode::AgentAlreadyExists, message)
+        .with("name", name.as_str())
+        .with("existing_agent", other.as_str()))
+}
+
 /// The color after the youngest teammate's.
-fn next_color(config: &TeamConfig) -> Color {
+pub(crate) fn next_color(config: &TeamConfig) -> Color {
     let last = config.teammates().filter_map(|m| m.color.as_deref()).last();
     let place = last.and_then(|last| Color::ALL.iter().position(|color| color.as_str() == last));
     Color::of_teammate(place.map_or(0, |place| place + 1))
@@ -282,6 +386,6 @@ fn check_mode(mode: &str) -> Result<(), ApiError> {
     Err(refusal::invalid(message).with("mode", mode).with("valid_modes", MODES.to_vec()))
 }
 
-fn changed(member: &AgentName, state: &str, detail: Option<&str>) -> Event {
+pub(crate) fn changed(member: &AgentName, state: &str, detail: Option<&str>) -> Event {
     Event::MemberChanged { member: member.clone(), state: state.to_owned(), detail: detail.map(str::to_owned) }
 }

@@ -6,6 +6,41 @@ use serde_json::{Map, Value, value::to_raw_value};
 
 use crate::refusal;
 
+/// What runs a teammate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Program {
+    /// We do.
+    #[default]
+    Pitcrew,
+    /// The reference client.
+    Claude,
+}
+
+impl Program {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Pitcrew, Self::Claude];
+
+    /// Its name, as flags and files spell it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pitcrew => "pitcrew",
+            Self::Claude => "claude",
+        }
+    }
+
+    /// Finds the program of that name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|program| program.as_str() == name)
+    }
+
+    fn is_ours(&self) -> bool {
+        *self == Self::Pitcrew
+    }
+}
+
 /// The key under which everything of ours stands.
 pub(crate) const KEY: &str = "pitcrew";
 
@@ -18,6 +53,12 @@ pub struct SpawnRecord {
     /// The permission mode it was spawned with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
+    /// What runs it.
+    #[serde(default, skip_serializing_if = "Program::is_ours")]
+    pub program: Program,
+    /// The model calls it may make, when it was given less than its run has.
+    #[serde(rename = "maxTurns", default, skip_serializing_if = "Option::is_none")]
+    pub max_turns: Option<u32>,
 }
 
 impl SpawnRecord {
@@ -25,6 +66,12 @@ impl SpawnRecord {
     #[must_use]
     pub fn of(member: &Member) -> Option<Self> {
         serde_json::from_str(member.foreign.get(KEY)?.get()).ok()
+    }
+
+    /// Says whether `member` is run by us: whoever we did not spawn is not, and who runs the reference client is not.
+    #[must_use]
+    pub fn is_run_by_us(member: &Member) -> bool {
+        Self::of(member).is_some_and(|record| record.program == Program::Pitcrew)
     }
 
     pub(crate) fn into_foreign(self) -> Result<Foreign, ApiError> {

@@ -152,6 +152,13 @@ impl Ledger {
         }
     }
 
+    /// Notes that the asker has its answer from elsewhere; says what was open, and nothing when it was answered already.
+    fn settle(&mut self, asker: &AgentName, id: &str, answer: &Answer) -> Option<Request> {
+        let request = self.requests.get_mut(id).filter(|request| request.from == *asker && request.answer.is_none())?;
+        request.answer = Some(answer.clone());
+        Some(request.clone())
+    }
+
     fn open_to(&self, to: &AgentName, kind: RequestKind) -> Vec<String> {
         let open = self.requests.iter().filter(|(_, r)| r.kind == kind && r.to == *to && r.answer.is_none());
         open.map(|(id, _)| id.clone()).collect()
@@ -270,6 +277,20 @@ impl Team {
         Ok((request, receipt))
     }
 
+    /// Notes that `asker` has an answer that no frame brought, and takes its question out of the unread mail of whom it
+    /// asked; says whether the request was still open.
+    pub(crate) async fn spend(&self, asker: &AgentName, id: &str, answer: Answer) -> Result<Option<Request>, ApiError> {
+        let (name, request_id) = (asker.clone(), id.to_owned());
+        let spent = self
+            .edit_document(DOCUMENT, move |ledger: &mut Ledger| Ok(ledger.settle(&name, &request_id, &answer)))
+            .await?;
+        if let Some(Request { to, ask: Some(ask), .. }) = &spent {
+            self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), std::slice::from_ref(&ask.message)))
+                .await?;
+        }
+        Ok(spent)
+    }
+
     /// Sends one frame of a request, if that is not done yet, and notes that it is.
     async fn post(&self, id: &str, mut request: Request, half: Half) -> Result<Receipt, ApiError> {
         let Some(frame) = request.outgoing(half).cloned() else {
@@ -310,21 +331,36 @@ impl Team {
             (kind == reply.kind && id == reply.request_id).then_some((AgentName::foreign(&mail.message.from), tool))
         });
         let Some((asker, tool)) = found else { return Ok(None) };
+        let tool = tool.map(str::to_owned);
         let is_answer = |mail: &Mail| mail.frame.as_ref().and_then(answered) == Some(reply.request_id.as_str());
         if self.mail(&asker).await?.iter().any(|mail| mail.message.from == reply.by.as_str() && is_answer(mail)) {
             let message = format!("{} '{}' is answered already", reply.kind.noun(), reply.request_id);
             return Err(refusal::wrong_state(message).with("request_id", reply.request_id.as_str()));
         }
-        Ok(Some(Request {
-            kind: reply.kind,
-            from: asker,
-            to: reply.by.clone(),
-            at_ms: self.now_ms(),
-            tool: tool.map(str::to_owned),
-            call: None,
-            ask: None,
-            answer: None,
-        }))
+        let (kind, to) = (reply.kind, reply.by.clone());
+        Ok(Some(Request { kind, from: asker, to, at_ms: self.now_ms(), tool, call: None, ask: None, answer: None }))
+    }
+
+    /// Remembers the requests among mail that is about to leave its inbox, as it does in a session once it is taken: they are
+    /// answered later, when they cannot be found there any more.
+    pub(crate) async fn keep_requests(&self, to: &AgentName, mail: &[Mail]) -> Result<(), ApiError> {
+        let requests = mail.iter().filter_map(|mail| {
+            let (kind, id, tool) = mail.request()?;
+            let (from, tool) = (AgentName::foreign(&mail.message.from), tool.map(str::to_owned));
+            let (to, at_ms) = (to.clone(), self.now_ms());
+            Some((id.to_owned(), Request { kind, from, to, at_ms, tool, call: None, ask: None, answer: None }))
+        });
+        let requests: Vec<(String, Request)> = requests.collect();
+        if requests.is_empty() {
+            return Ok(());
+        }
+        self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+            for (id, request) in &requests {
+                ledger.requests.entry(id.clone()).or_insert_with(|| request.clone());
+            }
+            Ok(())
+        })
+        .await
     }
 }
 

@@ -156,7 +156,7 @@ impl Team {
         call: Option<&str>,
     ) -> Result<Letter, ApiError> {
         // Ours escape what they put into a conversation; other clients put in what stands in the inbox, as it is.
-        let is_foreign = config.member(to.as_str()).is_some_and(|member| SpawnRecord::of(member).is_none());
+        let is_foreign = config.member(to.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member));
         let (text, summary) = match is_foreign {
             true => (neutralised(content), summary.as_deref().map(attribute)),
             false => (content.into(), summary),

@@ -155,6 +155,24 @@ impl Team {
         Ok(finished)
     }
 
+    /// Puts back into the pool what members own that have ended, and says what that was: who gives a task to a member looks
+    /// first whether there is such a member, and that one may end in between.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn release_lost_tasks(&self) -> Result<Vec<TaskId>, ApiError> {
+        let (config, mut released) = (self.config().await?, Vec::new());
+        let tasks = self.all_tasks().await?;
+        for gone in self.ended_members().await? {
+            let is_lost =
+                |task: &Task| task.status != TaskStatus::Completed && task.owner.as_deref() == Some(gone.as_str());
+            if config.member(gone.as_str()).is_none() && tasks.iter().any(is_lost) {
+                released.extend(self.release_tasks(&gone).await?);
+            }
+        }
+        Ok(released)
+    }
+
     pub(crate) async fn release_tasks(&self, owner: &AgentName) -> Result<Vec<TaskId>, ApiError> {
         let (gone, at_ms) = (owner.clone(), self.now_ms());
         let released = self.edit_tasks(move |table| task_rules::release(table, &gone, at_ms)).await?;

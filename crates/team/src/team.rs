@@ -8,6 +8,7 @@ use pitcrew_protocol::{ApiError, Limits, Member, Rate, TeamConfig, TeamDeleted, 
 use pitcrew_store::{Backend, Event, JournalEntry, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
+use crate::seal::{LeadSeal, Trust};
 use crate::{Teams, refusal};
 
 /// A team that exists, or did when it was opened. Cheap to clone; it holds no state of its own.
@@ -16,11 +17,29 @@ pub struct Team {
     teams: Teams,
     name: TeamName,
     dir: TeamDir,
+    /// When it was made: what tells it from a later team of the same name.
+    born_ms: Option<i64>,
+    pub(crate) seal: Option<LeadSeal>,
+    pub(crate) trust: Trust,
 }
 
 impl Team {
-    pub(crate) fn new(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
-        Self { teams, name, dir }
+    pub(crate) fn new(teams: Teams, dir: TeamDir, config: TeamConfig) -> Self {
+        Self { born_ms: config.created_at_ms, ..Self::unknown_yet(teams, config.name, dir) }
+    }
+
+    /// A team of which nothing was read.
+    pub(crate) fn unknown_yet(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
+        Self { teams, name, dir, born_ms: None, seal: None, trust: Trust::Founding }
+    }
+
+    /// The same team by another standing towards its lead's word.
+    pub(crate) fn by(self, seal: Option<LeadSeal>, trust: Trust) -> Self {
+        Self { seal, trust, ..self }
+    }
+
+    pub(crate) fn born_ms(&self) -> Option<i64> {
+        self.born_ms
     }
 
     /// The name as given.

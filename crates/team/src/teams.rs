@@ -123,7 +123,7 @@ impl Teams {
         }
         self.take_slot(RateScope::TeamCreation, self.limits().team_rate, "teams").await?;
         let config = self.make(&create, name).await?;
-        let team = Team::new(self.clone(), config.name.clone(), config.name.dir());
+        let team = Team::new(self.clone(), config.name.dir(), config.clone());
         team.note([Event::TeamCreated { team: config.name.to_string() }]).await;
         let created = TeamCreated {
             team_name: config.name.to_string(),
@@ -147,7 +147,16 @@ impl Teams {
         if name != dir.as_str() && config.name.as_str().to_lowercase() != name.to_lowercase() {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
-        Ok(Team::new(self.clone(), config.name, dir))
+        Ok(Team::new(self.clone(), dir, config))
+    }
+
+    /// The team in a folder, whatever is there: for clearing up after one whose config cannot be read.
+    ///
+    /// # Errors
+    /// `invalid_request` for a folder that no team's name falls on.
+    pub fn at(&self, dir: &TeamDir) -> Result<Team, ApiError> {
+        let name = TeamName::new(dir.as_str()).map_err(|e| refusal::bad_name(dir.as_str(), &e))?;
+        Ok(Team::unknown_yet(self.clone(), name, dir.clone()))
     }
 
     /// All teams, by folder; one whose config cannot be read is listed with the reason.
@@ -244,7 +253,9 @@ impl Teams {
             created_at_ms: Some(now_ms),
             lead_agent_id: Some(AgentName::lead().id_in(&name)),
             lead_session_id: Some(create.session_id.clone()),
+            lead_process: None,
             members: vec![lead],
+            hidden_pane_ids: None,
             foreign: pitcrew_protocol::Foreign::default(),
         })
     }

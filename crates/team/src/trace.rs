@@ -87,7 +87,11 @@ impl Teams {
                 return Some(with_inbox(trace, stored));
             }
         }
-        told
+        // A session's client takes out what it has taken.
+        let is_taken = |trace: &MessageTrace| config.is_session_dialect() && trace.dead.is_none();
+        told.map(
+            |trace| if is_taken(&trace) { MessageTrace { state: DeliveryState::Acknowledged, ..trace } } else { trace },
+        )
     }
 }
 
@@ -133,11 +137,21 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             Event::MessageDead { reason, .. } => {
                 trace.dead.get_or_insert_with(|| DeadLetter { reason: reason.clone(), at });
             }
+            Event::FrameRefused { from, reason, .. } => {
+                trace.from.get_or_insert_with(|| from.clone());
+                // What was delivered stays delivered, whatever is written under its id later.
+                if trace.injected_at.is_none() {
+                    trace.dead.get_or_insert_with(|| DeadLetter { reason: format!("refused: {reason}"), at });
+                }
+            }
             Event::TeamCreated { .. }
             | Event::TeamDeleted { .. }
             | Event::TaskChanged { .. }
             | Event::MemberChanged { .. }
+            | Event::Started { .. }
+            | Event::Stopped { .. }
             | Event::Permission { .. }
+            | Event::ConversationCompacted { .. }
             | Event::TurnEnded { .. } => {}
         }
     }
@@ -151,12 +165,16 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
         Event::MessagePersisted { id: told, to, .. }
         | Event::MessageInjected { id: told, to }
         | Event::MessageAcknowledged { id: told, to }
-        | Event::MessageDead { id: told, to, .. } => (told == id).then_some(to),
+        | Event::MessageDead { id: told, to, .. }
+        | Event::FrameRefused { id: told, to, .. } => (told == id).then_some(to),
         Event::TeamCreated { .. }
         | Event::TeamDeleted { .. }
         | Event::TaskChanged { .. }
         | Event::MemberChanged { .. }
+        | Event::Started { .. }
+        | Event::Stopped { .. }
         | Event::Permission { .. }
+        | Event::ConversationCompacted { .. }
         | Event::TurnEnded { .. } => None,
     }
 }

@@ -7,6 +7,8 @@ mod crash;
 #[cfg(test)]
 mod crew;
 #[cfg(test)]
+mod forged;
+#[cfg(test)]
 mod handshakes;
 #[cfg(test)]
 mod hostile;
@@ -22,6 +24,8 @@ mod mortal;
 mod recorded;
 #[cfg(test)]
 mod send;
+#[cfg(test)]
+mod started;
 #[cfg(test)]
 mod tasks;
 #[cfg(test)]

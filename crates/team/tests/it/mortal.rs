@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LogName, MemoryBackend, RateScope,
-    Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName, MemoryBackend,
+    RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -70,6 +70,10 @@ impl Backend for MortalBackend {
         self.read(self.kept.teams()).await
     }
 
+    async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
+        self.write(self.kept.break_stale_locks(team)).await
+    }
+
     async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
         self.write(self.kept.create_team(config)).await
     }
@@ -92,6 +96,10 @@ impl Backend for MortalBackend {
 
     async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
         self.read(self.kept.archived_journal(archive)).await
+    }
+
+    fn own_folder(&self, team: &TeamDir) -> Option<PathBuf> {
+        self.kept.own_folder(team)
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
@@ -130,6 +138,10 @@ impl Backend for MortalBackend {
         self.read(self.kept.journal(team)).await
     }
 
+    async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        self.read(self.kept.journal_since(team, position)).await
+    }
+
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
         self.write(self.kept.take_slot(scope, rate, now_ms)).await
     }
@@ -146,16 +158,39 @@ impl Backend for MortalBackend {
         self.read(self.kept.log(team, log)).await
     }
 
+    fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
+        self.kept.document_file(team, name)
+    }
+
+    async fn replace_log(
+        &self,
+        team: &TeamDir,
+        log: &LogName,
+        lines: &[String],
+        kept_as: &LogName,
+    ) -> Result<(), StoreError> {
+        self.write(self.kept.replace_log(team, log, lines, kept_as)).await
+    }
+
     fn log_file(&self, team: &TeamDir, log: &LogName) -> PathBuf {
         self.kept.log_file(team, log)
     }
 
-    async fn take_lease(&self, team: &TeamDir, holder: &LeaseHolder) -> Result<Result<Lease, LeaseHolder>, StoreError> {
-        self.read(self.kept.take_lease(team, holder)).await
+    async fn take_lease(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
+        self.read(self.kept.take_lease(team, lease, holder)).await
     }
 
-    async fn lease_holder(&self, team: &TeamDir) -> Result<Option<LeaseHolder>, StoreError> {
-        self.read(self.kept.lease_holder(team)).await
+    async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+        self.read(self.kept.lease_holder(team, lease)).await
+    }
+
+    async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
+        self.read(self.kept.last_holder(team, lease)).await
     }
 
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {

@@ -280,6 +280,31 @@ async fn unknown_tasks_and_owners_are_refused() {
 }
 
 #[tokio::test]
+async fn what_was_given_to_a_member_while_it_ended_goes_back_into_the_pool() {
+    let crew = crew_with_tasks(3).await;
+    for (id, owner) in [("1", "worker"), ("2", "team-lead"), ("3", "worker")] {
+        change(&crew, &Actor::Lead, owned_by(id, owner)).await;
+    }
+    change(&crew, &Actor::Lead, with_status("3", DONE)).await;
+    assert_eq!(crew.team.release_lost_tasks().await.unwrap(), []);
+    crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap();
+    // Somebody who had looked before the end, and wrote after it.
+    let late: pitcrew_store::TaskEdit = Box::new(|table| {
+        let task = table.tasks.values_mut().next().unwrap();
+        (task.owner, task.status) = (Some("worker".to_owned()), TaskStatus::InProgress);
+        Ok(())
+    });
+    crew.team.backend().edit_tasks(crew.team.dir(), late).await.unwrap();
+    let released = crew.team.release_lost_tasks().await.unwrap();
+    assert_eq!(released.iter().map(|id| id.as_str()).collect::<Vec<_>>(), ["1"]);
+    let tasks = crew.team.tasks().await.unwrap();
+    assert_eq!(
+        tasks.iter().map(|task| task.owner.as_deref()).collect::<Vec<_>>(),
+        [None, Some("team-lead"), Some("worker")]
+    );
+}
+
+#[tokio::test]
 async fn a_deleted_task_is_gone_everywhere_and_its_id_is_not_used_again() {
     let crew = crew_with_tasks(3).await;
     change(&crew, &Actor::Lead, waits_for("2", &["3"])).await;

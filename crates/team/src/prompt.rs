@@ -1,0 +1,45 @@
+//! The spawn prompt of a teammate that runs elsewhere: the first message of its inbox.
+//!
+//! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`: from the lead, without summary. A
+//! teammate of ours reads the description of its errand in the summary, as one in the lead's process does.
+
+use pitcrew_protocol::{ApiError, LEAD_NAME, Member, neutralised};
+
+use crate::delivery::{Letter, Receipt, as_text};
+use crate::ours::{Program, SpawnRecord};
+use crate::{Team, refusal};
+
+impl Team {
+    /// Puts the prompt of `member` into its inbox. With `call`, a repeated call puts it there once.
+    ///
+    /// # Errors
+    /// `invalid_request` for a member without a prompt, `agent_not_found`, `internal_error`.
+    pub async fn send_prompt(
+        &self,
+        member: &Member,
+        summary: Option<&str>,
+        call: Option<&str>,
+    ) -> Result<Receipt, ApiError> {
+        let config = self.config().await?;
+        let Some(known) = config.member(member.name.as_str()) else {
+            return Err(refusal::unknown_agent(&config, member.name.as_str()));
+        };
+        let prompt = known.prompt.as_deref().unwrap_or_default();
+        refusal::check_filled("prompt", prompt)?;
+        let program = SpawnRecord::of(known).map_or(Program::Claude, |record| record.program);
+        let (text, summary) = match program {
+            Program::Pitcrew => (prompt.into(), summary.map(str::to_owned)),
+            // It puts what stands in the inbox into its conversation as it is.
+            Program::Claude => (neutralised(prompt), None),
+        };
+        self.deliver(Letter {
+            id: self.letter_id(&config, call, ["prompt", LEAD_NAME, known.name.as_str()])?,
+            from: LEAD_NAME.to_owned(),
+            color: None,
+            to: known.name.clone(),
+            text: as_text(&text),
+            summary,
+        })
+        .await
+    }
+}

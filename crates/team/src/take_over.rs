@@ -1,0 +1,73 @@
+//! A member that becomes the lead of a team whose lead is dead, noted so that a crash in between can be made good.
+//!
+//! The change has several steps: the member's conversation becomes the lead's, and the member leaves. What is meant is
+//! written down first; whoever runs the team next goes through the steps again. How a conversation becomes the lead's is
+//! `runtime`'s.
+
+use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME};
+use serde::{Deserialize, Serialize};
+
+use crate::actor::{Actor, Speaker};
+use crate::ours::SpawnRecord;
+use crate::{Team, refusal};
+
+/// The document's name.
+const DOCUMENT: &str = "take-over";
+
+/// A member that is to become the lead.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TakeOver {
+    /// The member.
+    pub member: AgentName,
+    /// When that was decided, in milliseconds since 1970.
+    pub at_ms: i64,
+}
+
+impl Team {
+    /// Notes that `member` becomes the lead. The caller must hold the lease of the run.
+    ///
+    /// # Errors
+    /// `permission_denied` for everybody but the lead and the user, for the lead itself, and for a member of another client,
+    /// whose conversation we do not have; `agent_not_found`.
+    pub async fn begin_take_over(&self, actor: &Actor, member: &AgentName) -> Result<TakeOver, ApiError> {
+        let config = self.config().await?;
+        Speaker::of(actor, &config)?.must_lead("make a member the lead")?;
+        let Some(found) = config.member(member.as_str()) else {
+            return Err(refusal::unknown_agent(&config, member.as_str()));
+        };
+        if found.is_called(LEAD_NAME) {
+            return Err(refusal::denied("the lead cannot take over from itself; resume the team instead"));
+        }
+        if SpawnRecord::of(found).is_none() {
+            let said = format!("'{}' is another client's; its conversation cannot be gone on with", found.name);
+            return Err(refusal::denied(said).with("agent", found.name.as_str()));
+        }
+        self.count_call().await?;
+        let noted = TakeOver { member: found.name.clone(), at_ms: self.now_ms() };
+        self.edit_document(DOCUMENT, move |document: &mut Option<TakeOver>| {
+            *document = Some(noted.clone());
+            Ok(noted.clone())
+        })
+        .await
+    }
+
+    /// The take-over that was begun and is not known to be complete.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn take_over(&self) -> Result<Option<TakeOver>, ApiError> {
+        self.edit_document(DOCUMENT, |document: &mut Option<TakeOver>| Ok(document.clone())).await
+    }
+
+    /// Notes that the take-over is complete.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn end_take_over(&self) -> Result<(), ApiError> {
+        self.edit_document(DOCUMENT, |document: &mut Option<TakeOver>| {
+            *document = None;
+            Ok(())
+        })
+        .await
+    }
+}
