@@ -35,5 +35,5 @@ pub use open::open;
 pub use pace::Pace;
 pub use price::{Price, PriceError, PriceTable};
 pub use retry::{RetryPolicy, Retrying};
-pub use script::{INTERRUPTED, Script, ScriptError, Scripted};
+pub use script::{COMPACTION, INTERRUPTED, Script, ScriptError, Scripted};
 pub use spec::{ModelSpec, default_spec};

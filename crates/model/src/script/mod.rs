@@ -1,10 +1,11 @@
 //! Scripted models: real members of a team whose answers come from a YAML file.
 //!
 //! [`mod@format`] is the file, [`mod@told`] what an agent was told so far, [`condition`] what a script asks about that,
-//! [`template`] its variables, [`replay`] finds the turn that is due. `docs/scripts.md` tells people how to write one.
+//! [`template`] its variables, [`replay`] finds the turn that is due, [`memory`] what is known of turns that were summarised. `docs/scripts.md` tells people how to write one.
 
 mod condition;
 mod format;
+mod memory;
 mod replay;
 mod template;
 mod told;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use crate::{AgentTag, Block, Model, ModelError, Request, Response, ResponseStream, StreamEvent, Usage, emit};
 
+pub use memory::COMPACTION;
 pub use replay::INTERRUPTED;
 
 /// How long a script may be. The file is read whole.

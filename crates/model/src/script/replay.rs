@@ -1,15 +1,18 @@
 //! Finds the turn that is due, by playing the script against the conversation from its beginning.
 //!
 //! At each turn the conversation is looked at as it was then: up to the agent's answer, which is passed over without
-//! being read. The first turn that the conversation has no answer for is the one that is due.
+//! being read. The first turn that the conversation has no answer for is the one that is due. Turns that a summary stands
+//! for are played by what the script left in it.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::condition::{Condition, Hearing};
+use super::condition::{Capture, Condition, Hearing};
 use super::format::{Act, Branch, Repeat, Step, Turn};
+use super::memory::{self, Choice, Memory, Remembered};
 use super::template::Variables;
 use super::told::{self, Told};
 use crate::{AgentTag, Block, Message, Role, StopReason};
@@ -21,6 +24,9 @@ pub const INTERRUPTED: &str = "[interrupted]";
 
 /// What an agent says when its script is over.
 const OVER: &str = "I have nothing left to do.";
+
+/// The script and the summary it left do not belong together.
+const CHANGED: &str = "the summary in the conversation was written by another script";
 
 /// How many steps may be looked at for one answer; a script that needs more goes in circles.
 const MAX_STEPS: u32 = 100_000;
@@ -49,16 +55,22 @@ pub(super) struct Fault {
     pub(super) reason: String,
 }
 
-/// Finds the answer that is due.
+/// Finds the answer that is due: the next turn, or a summary when the conversation asks for one.
 ///
 /// # Errors
 /// When a capture finds nothing, a variable has no value, or the script goes in circles.
 pub(super) fn answer(steps: &[Step], agent: &AgentTag, messages: &[Message]) -> Result<Answer, Fault> {
-    let mut replay = Replay::new(agent, messages);
+    let to_summarise = memory::to_summarise(messages);
+    let mut replay = Replay::new(agent, to_summarise.as_deref().unwrap_or(messages));
     let due = match replay.play(steps) {
-        Ok(ControlFlow::Break(answer)) => return Ok(answer),
+        Ok(ControlFlow::Break(answer)) => Ok(answer),
         Ok(ControlFlow::Continue(())) => replay.over(),
         Err(reason) => Err(reason),
+    };
+    let due = match due {
+        // What the next turn lacks may still be told before it is due.
+        Ok(_) | Err(_) if to_summarise.is_some() && replay.position == replay.answered() => Ok(replay.summary()),
+        due => due,
     };
     due.map_err(|reason| Fault { turn: replay.position + 1, reason })
 }
@@ -68,13 +80,25 @@ struct Replay<'a> {
     agent: String,
     messages: &'a [Message],
     told: Vec<Told>,
+    /// How many of those come from the memory, and how many after them from the briefing beside it.
+    recalled: (usize, usize),
+    /// The place of the first message.
+    first: usize,
     /// Where the agent's answers stand in the conversation.
     answers: Vec<usize>,
-    /// How many of them have been passed.
+    /// How many answers the agent gave before the conversation.
+    before: usize,
+    /// How many answers have been passed, of all it ever gave.
     position: usize,
     /// Where what came since the last turn begins.
     latest: usize,
     vars: Variables,
+    /// The way through the turns before the conversation, as far as it is not gone yet.
+    path: VecDeque<Choice>,
+    /// The calls to be made again of the last turn before the conversation.
+    again: Vec<(String, Value)>,
+    /// The way so far.
+    taken: Vec<Choice>,
     steps_left: u32,
 }
 
@@ -82,18 +106,57 @@ type Played = Result<ControlFlow<Answer>, String>;
 
 impl<'a> Replay<'a> {
     fn new(agent: &AgentTag, messages: &'a [Message]) -> Self {
-        let answers = messages.iter().enumerate();
-        let answers = answers.filter(|(_, message)| message.role == Role::Assistant);
+        let recalled = Memory::recall(messages);
+        // What the memory tells stands before the conversation.
+        let first = usize::from(recalled.is_some());
+        let (memory, briefing) = recalled.unwrap_or_default();
+        let recalled = (memory.told.len(), briefing);
+        let told = told::listen(memory.told.into_iter().map(Remembered::told).collect(), messages, first);
+        let answers = (first..).zip(messages).filter(|(_, message)| message.role == Role::Assistant);
         Self {
             agent: super::plain(agent),
             messages,
-            told: told::listen(messages),
+            told,
+            recalled,
+            first,
             answers: answers.map(|(at, _)| at).collect(),
+            before: memory.turns,
             position: 0,
-            latest: 0,
+            latest: first,
             vars: Variables::of(agent),
+            path: memory.path,
+            again: memory.again,
+            taken: Vec::new(),
             steps_left: MAX_STEPS,
         }
+    }
+
+    /// How many answers the agent ever gave.
+    fn answered(&self) -> usize {
+        self.before + self.answers.len()
+    }
+
+    /// Sums the conversation up, for the script to go on from.
+    fn summary(&self) -> Answer {
+        let is_passed = |choice: &Choice| matches!(choice, Choice::Passed(_));
+        let last = self.taken.iter().rposition(is_passed).map_or(0, |at| at + 1);
+        // What the agent has not answered yet stays in the conversation, and the briefing is made anew.
+        let unanswered = self.messages.last().filter(|last| last.role == Role::User);
+        let tail = unanswered.map(|_| self.first + self.messages.len() - 1);
+        let (recalled, briefing) = self.recalled;
+        let is_kept = |(at, told): &(usize, &Told)| {
+            let is_tail = Some(told.at) == tail && told.tool.is_none() && *at >= recalled;
+            let is_briefing = (recalled..recalled + briefing).contains(at);
+            !is_tail && !is_briefing
+        };
+        let kept = self.told.iter().enumerate().filter(is_kept);
+        let memory = Memory {
+            turns: self.position,
+            path: self.taken.iter().take(last).cloned().collect(),
+            again: self.interrupted_calls(),
+            told: kept.map(|(_, told)| Remembered::of(told, self.latest)).collect(),
+        };
+        Answer { position: self.position, blocks: vec![Block::text(memory.summary())], delay: Duration::ZERO }
     }
 
     fn play(&mut self, steps: &[Step]) -> Played {
@@ -119,7 +182,7 @@ impl<'a> Replay<'a> {
 
     fn turn(&mut self, turn: &Turn) -> Played {
         for (name, capture) in &turn.capture {
-            match capture.take(self.hearing(), &self.vars)? {
+            match self.found(capture)? {
                 Some(value) => self.vars.set(name, value),
                 None if self.vars.has(name) => {}
                 None => {
@@ -127,7 +190,7 @@ impl<'a> Replay<'a> {
                 }
             }
         }
-        if self.pass() {
+        if self.pass()? {
             return Ok(self.repeat_interrupted());
         }
         let mut blocks = Vec::new();
@@ -187,7 +250,7 @@ impl<'a> Replay<'a> {
 
     /// Answers whatever else comes when the script is over.
     fn over(&mut self) -> Result<Answer, String> {
-        while self.pass() {
+        while self.pass()? {
             if let ControlFlow::Break(answer) = self.repeat_interrupted() {
                 return Ok(answer);
             }
@@ -196,14 +259,29 @@ impl<'a> Replay<'a> {
         Ok(Answer { position, blocks: vec![Block::text(OVER)], delay: Duration::ZERO })
     }
 
-    /// Passes over the next answer of the conversation; tells whether there was one.
-    fn pass(&mut self) -> bool {
-        let Some(at) = self.answers.get(self.position) else {
-            return false;
+    /// Passes over the next answer; tells whether there was one.
+    fn pass(&mut self) -> Result<bool, String> {
+        match self.path.pop_front() {
+            Some(Choice::Passed(answers)) => {
+                self.position += answers;
+                self.taken.push(Choice::Passed(answers));
+                return Ok(true);
+            }
+            Some(Choice::Held(_) | Choice::Found(_)) => return Err(CHANGED.to_owned()),
+            None => {}
+        }
+        let Some(at) = self.next_answer() else {
+            return Ok(false);
         };
         self.latest = at + 1;
         self.position += 1;
-        true
+        self.taken.push(Choice::Passed(1));
+        Ok(true)
+    }
+
+    /// Where the next answer stands in the conversation.
+    fn next_answer(&self) -> Option<usize> {
+        self.answers.get(self.position.checked_sub(self.before)?).copied()
     }
 
     /// Passes over the repetitions of the calls that a crash interrupted, or makes the one that is still due.
@@ -215,33 +293,42 @@ impl<'a> Replay<'a> {
             if calls.is_empty() {
                 return ControlFlow::Continue(());
             }
-            if self.position == self.answers.len() {
+            if self.position == self.answered() {
                 let renewed = calls
                     .into_iter()
                     .enumerate()
-                    .map(|(i, (name, input))| Block::tool_use(self.tool_use_id(i), name, input.clone()));
+                    .map(|(i, (name, input))| Block::tool_use(self.tool_use_id(i), name, input));
                 return self.due(renewed.collect(), Duration::ZERO);
             }
             self.position += 1;
+            if let Some(Choice::Passed(answers)) = self.taken.last_mut() {
+                *answers += 1;
+            }
         }
     }
 
     /// Lists the calls of the last passed answer whose results say that a crash interrupted them.
-    fn interrupted_calls(&self) -> Vec<(&'a str, &'a Value)> {
-        let Some(at) = self.position.checked_sub(1).and_then(|last| self.answers.get(last)) else {
+    fn interrupted_calls(&self) -> Vec<(String, Value)> {
+        if self.position <= self.before {
+            let is_last = self.position == self.before && self.path.is_empty();
+            return if is_last { self.again.clone() } else { Vec::new() };
+        }
+        let Some(at) = self.answers.get(self.position - self.before - 1).map(|at| at - self.first) else {
             return Vec::new();
         };
         let results: Vec<&str> = self
             .messages
-            .get(at + 1..self.horizon())
+            .get(at + 1..self.horizon() - self.first)
             .into_iter()
             .flatten()
             .flat_map(|message| &message.blocks)
             .filter_map(interrupted_id)
             .collect();
-        let calls = self.messages.get(*at).into_iter().flat_map(|message| &message.blocks);
+        let calls = self.messages.get(at).into_iter().flat_map(|message| &message.blocks);
         let interrupted = calls.filter_map(|block| match block {
-            Block::ToolUse { id, name, input, .. } if results.contains(&id.as_str()) => Some((name.as_str(), input)),
+            Block::ToolUse { id, name, input, .. } if results.contains(&id.as_str()) => {
+                Some((name.clone(), input.clone()))
+            }
             Block::ToolUse { .. }
             | Block::Text { .. }
             | Block::Thinking { .. }
@@ -255,15 +342,31 @@ impl<'a> Replay<'a> {
 
     /// Returns where the conversation ended when the next answer was given.
     fn horizon(&self) -> usize {
-        self.answers.get(self.position).copied().unwrap_or(self.messages.len())
+        self.next_answer().unwrap_or(self.first + self.messages.len())
     }
 
     fn hearing(&self) -> Hearing<'_> {
         Hearing { told: &self.told, latest: self.latest, end: self.horizon() }
     }
 
-    fn holds(&self, condition: &Condition) -> Result<bool, String> {
-        condition.holds(self.hearing(), &self.vars)
+    fn holds(&mut self, condition: &Condition) -> Result<bool, String> {
+        let held = match self.path.pop_front() {
+            Some(Choice::Held(held)) => held,
+            Some(Choice::Found(_) | Choice::Passed(_)) => return Err(CHANGED.to_owned()),
+            None => condition.holds(self.hearing(), &self.vars)?,
+        };
+        self.taken.push(Choice::Held(held));
+        Ok(held)
+    }
+
+    fn found(&mut self, capture: &Capture) -> Result<Option<Value>, String> {
+        let found = match self.path.pop_front() {
+            Some(Choice::Found(found)) => found,
+            Some(Choice::Held(_) | Choice::Passed(_)) => return Err(CHANGED.to_owned()),
+            None => capture.take(self.hearing(), &self.vars)?,
+        };
+        self.taken.push(Choice::Found(found.clone()));
+        Ok(found)
     }
 
     fn due(&self, blocks: Vec<Block>, delay: Duration) -> ControlFlow<Answer> {

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::memory;
 use super::replay::INTERRUPTED;
 use crate::{Block, Message, Role, ToolContent};
 
@@ -17,15 +18,16 @@ pub(super) struct Told {
 }
 
 /// Where a result stands that a crash kept from being given, as yet.
-const NEVER: usize = usize::MAX;
+pub(super) const NEVER: usize = usize::MAX;
 
 /// Lists all an agent was told, in the order in which it would have been told without crashes.
 ///
-/// Results that a crash interrupted count as never given; what the repeated call gave later stands in their place.
-pub(super) fn listen(messages: &[Message]) -> Vec<Told> {
-    let mut told = Vec::new();
-    let mut calls = Vec::new();
-    for (at, message) in messages.iter().enumerate() {
+/// Results that a crash interrupted count as never given; what the repeated call gave later stands in their place. `told` is
+/// what is known already, and `first` where the first message stands.
+pub(super) fn listen(mut told: Vec<Told>, messages: &[Message], first: usize) -> Vec<Told> {
+    let open = told.iter().enumerate().filter(|(_, told)| told.at == NEVER);
+    let mut calls: Vec<Call<'_>> = open.map(|(at, _)| Call { id: "", tool: "", place: Some(at) }).collect();
+    for (at, message) in (first..).zip(messages) {
         match message.role {
             Role::Assistant => calls = calls_of(message, &interrupted(&calls, &told)),
             Role::User => {
@@ -67,6 +69,7 @@ fn interrupted(calls: &[Call<'_>], told: &[Told]) -> Vec<usize> {
 
 fn hear(block: &Block, at: usize, calls: &mut [Call<'_>], told: &mut Vec<Told>) {
     match block {
+        Block::Text { text, .. } if memory::is_summary(text) => {}
         Block::Text { text, .. } => told.push(Told { at, tool: None, text: readable(text) }),
         Block::ToolResult { tool_use_id, content, .. } => {
             let text = content.as_ref().map(ToolContent::text).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! Crashes at every moment of a scripted conversation change nothing but the ids of the calls made again.
+//! Crashes and summaries at every moment of a scripted conversation change nothing but the ids of the calls made again.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 use futures_util::StreamExt;
 use pitcrew_model::{
-    AgentTag, Block, INTERRUPTED, Message, Model, Request, Role, Script, Scripted, StopReason, StreamEvent,
+    AgentTag, Block, COMPACTION, INTERRUPTED, Message, Model, Request, Role, Script, Scripted, StopReason, StreamEvent,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -83,16 +83,31 @@ impl World {
     }
 }
 
-/// Plays a script to its end, or long enough; `crashes` says which results are lost, in order.
-async fn play(script: &str, crashes: &[bool]) -> (Vec<String>, Vec<Message>) {
+/// A conversation, and what the agent did in it.
+struct Played {
+    history: Vec<String>,
+    messages: Vec<Message>,
+    /// The ids of all calls, those of the summarised part too.
+    ids: Vec<String>,
+}
+
+/// Plays a script to its end, or long enough; `crashes` says which results are lost and `summaries` before which answers
+/// the conversation is summarised, in order.
+async fn play(script: &str, crashes: &[bool], summaries: &[bool]) -> Played {
     let script = Script::parse(Path::new("random.yaml"), script).unwrap();
     let model = Scripted::new(script);
     let mut world = World::default();
     let mut crashes = crashes.iter().copied();
+    let mut summaries = summaries.iter().copied();
+    let mut ids = Vec::new();
     let mut messages = vec![Message::user(vec![Block::text("go")])];
     while world.idle + world.done.values().sum::<usize>() < LONGEST {
+        if summaries.next() == Some(true) {
+            messages = summarised(&model, messages).await;
+        }
         let response = respond(&model, &messages).await;
         messages.push(Message::assistant(response.blocks.clone()));
+        ids.extend(call_ids(&messages[messages.len() - 1..]));
         if response.stop == StopReason::EndTurn {
             messages.push(Message::user(vec![Block::text(world.mail())]));
             continue;
@@ -106,7 +121,24 @@ async fn play(script: &str, crashes: &[bool]) -> (Vec<String>, Vec<Message>) {
         });
         messages.push(Message::user(results.collect()));
     }
-    (world.history, messages)
+    Played { history: world.history, messages, ids }
+}
+
+/// Puts a summary in place of a conversation, as the runtime does: what is unanswered follows it.
+async fn summarised(model: &Scripted, mut messages: Vec<Message>) -> Vec<Message> {
+    let is_text = |block: &Block| block.as_text().is_some();
+    let is_first = messages.len() == 1;
+    let unanswered = messages.last().filter(|last| last.role == Role::User && !is_first);
+    let tail: Vec<Block> =
+        unanswered.iter().flat_map(|last| last.blocks.iter().filter(|b| is_text(b)).cloned()).collect();
+    let instruction = Block::text(format!("{COMPACTION} Sum up."));
+    match messages.last_mut().filter(|last| last.role == Role::User) {
+        Some(last) => last.blocks.push(instruction),
+        None => messages.push(Message::user(vec![instruction])),
+    }
+    let summary = respond(model, &messages).await.blocks;
+    let briefing = Block::text("You are bob.");
+    vec![Message::user([briefing].into_iter().chain(summary).chain(tail).collect())]
 }
 
 async fn respond(model: &Scripted, messages: &[Message]) -> pitcrew_model::Response {
@@ -124,10 +156,10 @@ async fn respond(model: &Scripted, messages: &[Message]) -> pitcrew_model::Respo
     }
 }
 
-fn call_ids(messages: &[Message]) -> Vec<&str> {
+fn call_ids(messages: &[Message]) -> Vec<String> {
     let blocks = messages.iter().flat_map(|message| &message.blocks);
     let ids = blocks.filter_map(|block| match block {
-        Block::ToolUse { id, .. } => Some(id.as_str()),
+        Block::ToolUse { id, .. } => Some(id.clone()),
         _ => None,
     });
     ids.collect()
@@ -149,20 +181,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn a_conversation_with_crashes_does_what_one_without_does(
+    fn a_conversation_with_crashes_and_summaries_does_what_one_without_does(
         script in script(),
         crashes in prop::collection::vec(any::<bool>(), 0..30),
+        summaries in prop::collection::vec(any::<bool>(), 0..20),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
-            let (calm, _) = play(&script, &[]).await;
-            let (crashed, messages) = play(&script, &crashes).await;
+            let calm = play(&script, &[], &[]).await.history;
+            let Played { history: crashed, messages, mut ids } = play(&script, &crashes, &summaries).await;
             // The last stretch is cut off at a bound, which the two may reach at different points of a turn.
             let (calm, crashed) = (by_idle_moments(&calm), by_idle_moments(&crashed));
             let common = calm.len().min(crashed.len()) - 1;
             prop_assert_eq!(&calm[..common], &crashed[..common]);
 
-            let mut ids = call_ids(&messages);
             let all = ids.len();
             ids.sort_unstable();
             ids.dedup();
