@@ -25,6 +25,8 @@ mod retry;
 mod script;
 mod spec;
 mod sse;
+mod toolless;
+mod window;
 
 pub use call::{AgentTag, Model, Request, Response, ResponseStream, StopReason, StreamEvent, ToolSpec, Usage};
 pub use conversation::{Block, Extra, Message, Role, ToolContent};
@@ -37,3 +39,4 @@ pub use price::{Price, PriceError, PriceTable};
 pub use retry::{RetryPolicy, Retrying};
 pub use script::{COMPACTION, INTERRUPTED, Script, ScriptError, Scripted};
 pub use spec::{ModelSpec, default_spec};
+pub use window::{ContextWindows, UNKNOWN_WINDOW, WindowError};

@@ -108,8 +108,7 @@ impl PriceTable {
     ///
     /// A name that is followed by anything but a dash or a colon is another model: `gpt-5.1` is no `gpt-5`.
     pub fn price(&self, model: &str) -> Option<Price> {
-        let suffixes = std::iter::successors(Some(model), |name| Some(name.split_once('/')?.1));
-        suffixes.into_iter().find_map(|name| self.longest_prefix(name))
+        longest_named(self.prices.iter().map(|(name, price)| (name.as_str(), *price)), model)
     }
 
     /// Returns what a call cost in dollars; none when the model's price is unknown.
@@ -125,13 +124,17 @@ impl PriceTable {
         let dollars = parts.iter().map(|(tokens, price)| *tokens as f64 * price / 1e6).sum();
         Some(dollars)
     }
+}
 
-    fn longest_prefix(&self, model: &str) -> Option<Price> {
+/// Finds the entry of a table that a model's name means: the longest name that begins it, tried with its vendor first.
+pub(crate) fn longest_named<'a, T>(table: impl Iterator<Item = (&'a str, T)> + Clone, model: &str) -> Option<T> {
+    let suffixes = std::iter::successors(Some(model), |name| Some(name.split_once('/')?.1));
+    suffixes.into_iter().find_map(|model| {
         let fits =
             |name: &str| model.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['-', ':']));
-        let fitting = self.prices.iter().filter(|(name, _)| fits(name));
-        fitting.max_by_key(|(name, _)| name.len()).map(|(_, price)| *price)
-    }
+        let fitting = table.clone().filter(|(name, _)| fits(name));
+        fitting.max_by_key(|(name, _)| name.len()).map(|(_, entry)| entry)
+    })
 }
 
 impl Default for PriceTable {

@@ -8,22 +8,11 @@ mod wire;
 use reqwest::RequestBuilder;
 
 use crate::endpoints::Secret;
-use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http};
+use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http, window};
 
 const VENDOR: &str = "anthropic";
 const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
-
-/// Context windows by the beginning of the model's name; the first that fits counts.
-const CONTEXT_WINDOWS: [(&str, u64); 7] = [
-    ("claude-fable-5", 1_000_000),
-    ("claude-opus-5", 1_000_000),
-    ("claude-sonnet-5", 1_000_000),
-    ("claude-opus-4-6", 1_000_000),
-    ("claude-opus-4-7", 1_000_000),
-    ("claude-opus-4-8", 1_000_000),
-    ("claude-", 200_000),
-];
 
 /// A model behind the Messages API.
 pub(crate) struct Anthropic {
@@ -79,8 +68,7 @@ impl Model for Anthropic {
     }
 
     fn context_window(&self) -> Option<u64> {
-        let known = CONTEXT_WINDOWS.iter().find(|(prefix, _)| self.name.starts_with(prefix));
-        known.map(|(_, tokens)| *tokens)
+        window::listed(&self.name)
     }
 
     fn respond(&self, request: Request) -> ResponseStream {

@@ -6,6 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::conversation::input_for_wire;
+use crate::toolless::sendable;
 use crate::{Block, Message, Request, Role, ToolContent, ToolSpec};
 
 /// Writes the body of a request.
@@ -16,7 +17,7 @@ pub(super) fn body(model: &str, request: &Request) -> Value {
         "model": model,
         "max_tokens": request.max_output_tokens,
         "stream": true,
-        "messages": messages(&request.messages),
+        "messages": messages(&sendable(request)),
     });
     let mut system: Vec<Value> = request
         .system
@@ -171,6 +172,18 @@ mod tests {
         let blocks = said.iter().map(|b| serde_json::from_value(b.clone()).unwrap()).collect();
         let sent = messages(&[Message::assistant(blocks)]);
         assert_eq!(sent[0]["content"], json!(said));
+    }
+
+    #[test]
+    fn a_request_without_tools_names_no_call_and_no_result() {
+        let conversation = vec![
+            Message::user(vec![Block::text("go")]),
+            Message::assistant(vec![Block::tool_use("t", "A", json!({}))]),
+            Message::user(vec![Block::tool_result("t", "ok"), Block::text("sum up")]),
+        ];
+        let body = body("m", &Request { tools: Vec::new(), ..request(conversation) }).to_string();
+        assert!(!body.contains("tool_use") && !body.contains("tool_result"), "{body}");
+        assert!(body.contains("called the tool A") && body.contains("sum up"), "{body}");
     }
 
     #[test]

@@ -6,13 +6,11 @@ mod answer;
 mod wire;
 
 use crate::endpoints::Secret;
-use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http, ollama};
+use crate::window::OLLAMA_WINDOW;
+use crate::{Endpoints, Model, ModelError, Request, ResponseStream, emit, http, ollama, window};
 
 const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
-
-/// Context windows by the beginning of the model's name; the first that fits counts.
-const CONTEXT_WINDOWS: [(&str, u64); 4] =
-    [("gpt-6", 1_050_000), ("gpt-5", 400_000), ("gpt-4.1", 1_047_576), ("gpt-4o", 128_000)];
+const OLLAMA: &str = "ollama";
 
 /// A model behind chat completions.
 pub(crate) struct ChatCompletions {
@@ -47,7 +45,7 @@ impl ChatCompletions {
     pub(crate) fn ollama(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let base = endpoints.ollama_base_url.as_deref().unwrap_or(ollama::DEFAULT_BASE_URL);
         let base = format!("{}/v1", base.trim_end_matches('/'));
-        Self::new("ollama", name, &base, None)
+        Self::new(OLLAMA, name, &base, None)
     }
 
     fn new(vendor: &'static str, name: &str, base: &str, key: Option<Secret>) -> Result<Self, ModelError> {
@@ -73,9 +71,7 @@ impl Model for ChatCompletions {
     }
 
     fn context_window(&self) -> Option<u64> {
-        let name = self.name.rsplit('/').next().unwrap_or_default();
-        let known = CONTEXT_WINDOWS.iter().find(|(prefix, _)| name.starts_with(prefix));
-        known.map(|(_, tokens)| *tokens)
+        if self.vendor == OLLAMA { Some(OLLAMA_WINDOW) } else { window::listed(&self.name) }
     }
 
     fn respond(&self, request: Request) -> ResponseStream {

@@ -6,6 +6,7 @@
 use serde_json::{Value, json};
 
 use crate::conversation::input_for_wire;
+use crate::toolless::sendable;
 use crate::{Block, Message, Request, Role, ToolContent};
 
 /// Writes the body of a request; `limit_field` is the server's name for the limit of the answer.
@@ -15,7 +16,7 @@ pub(super) fn body(model: &str, limit_field: &str, request: &Request) -> Value {
     if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system.join("\n\n")}));
     }
-    for message in &request.messages {
+    for message in sendable(request).iter() {
         match message.role {
             Role::User => write_user(message, &mut messages),
             Role::Assistant => messages.extend(assistant(message)),

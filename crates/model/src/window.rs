@@ -1,0 +1,160 @@
+//! How many tokens a conversation with a model may hold: a table beside the prices, which settings can override.
+//!
+//! Sources: Anthropic's models overview and OpenAI's list of models, November 2026. A window that needs a beta header of
+//! its own counts as what it is without. Ollama's servers give a model as much as fits their memory, and cut what is
+//! longer without a word, so its models have no entry and are taken for small.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::Model;
+use crate::price::longest_named;
+
+/// The window of a model that nobody knows. Too small a guess costs a summary more, and too large a one is corrected by the
+/// server, which refuses what does not fit.
+pub const UNKNOWN_WINDOW: u64 = 128_000;
+
+/// The window of a model of an Ollama server. There too large a guess would lose the beginning of the conversation.
+pub(crate) const OLLAMA_WINDOW: u64 = 32_768;
+
+/// The smallest window that settings may name: what the instructions and tools of an agent take alone.
+const SMALLEST_WINDOW: u64 = 1_000;
+
+const LIST: [(&str, u64); 20] = [
+    ("claude", 200_000),
+    ("claude-fable-5", 1_000_000),
+    ("claude-fable-5-1", 1_000_000),
+    ("claude-opus-5-5", 1_000_000),
+    ("claude-opus-5", 1_000_000),
+    ("claude-opus-4-8", 1_000_000),
+    ("claude-opus-4-7", 1_000_000),
+    ("claude-opus-4-6", 1_000_000),
+    ("claude-sonnet-5-5", 1_000_000),
+    ("claude-sonnet-5", 1_000_000),
+    ("gpt-6", 1_050_000),
+    ("gpt-6.1", 1_050_000),
+    ("gpt-5", 400_000),
+    ("gpt-5.1", 400_000),
+    ("gpt-5.2", 400_000),
+    ("gpt-5.3", 400_000),
+    ("gpt-5.4", 400_000),
+    ("gpt-5.6", 400_000),
+    ("gpt-4.1", 1_047_576),
+    ("gpt-4o", 128_000),
+];
+
+/// Returns the window of a model by its name, without or with its vendor.
+pub(crate) fn listed(model: &str) -> Option<u64> {
+    longest_named(LIST.iter().map(|(name, tokens)| (*name, *tokens)), model)
+}
+
+/// What the settings say about windows: one for all models, or one by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ContextWindows {
+    all: Option<u64>,
+    named: BTreeMap<String, u64>,
+}
+
+/// The settings name a window that is none.
+#[derive(Debug, thiserror::Error)]
+pub enum WindowError {
+    /// It has neither form, `100000` or `{"MODEL": 100000}`.
+    #[error("a context window is a number of tokens, or such a number for each model")]
+    Form(#[source] serde_json::Error),
+    /// It is too small to work in.
+    #[error("a context window of {tokens} tokens is too small; {SMALLEST_WINDOW} is the least")]
+    TooSmall {
+        /// What was named.
+        tokens: u64,
+    },
+}
+
+impl ContextWindows {
+    /// Reads the setting: a number, or an object of numbers by the names that begin those of models.
+    ///
+    /// # Errors
+    /// When it is neither, or a window is too small to work in.
+    pub fn from_setting(setting: &Value) -> Result<Self, WindowError> {
+        let windows = if setting.is_object() {
+            Self { all: None, named: BTreeMap::deserialize(setting).map_err(WindowError::Form)? }
+        } else {
+            Self { all: Some(u64::deserialize(setting).map_err(WindowError::Form)?), named: BTreeMap::new() }
+        };
+        match windows.all.iter().chain(windows.named.values()).find(|tokens| **tokens < SMALLEST_WINDOW) {
+            Some(tokens) => Err(WindowError::TooSmall { tokens: *tokens }),
+            None => Ok(windows),
+        }
+    }
+
+    /// Returns the window of a model: as the settings say, else as it is known, else [`UNKNOWN_WINDOW`].
+    pub fn of(&self, model: &dyn Model) -> u64 {
+        let named = longest_named(self.named.iter().map(|(name, tokens)| (name.as_str(), *tokens)), model.id());
+        named.or(self.all).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Request, ResponseStream};
+
+    struct Named(&'static str);
+
+    impl Model for Named {
+        fn id(&self) -> &str {
+            self.0
+        }
+
+        fn context_window(&self) -> Option<u64> {
+            listed(self.0)
+        }
+
+        fn respond(&self, _request: Request) -> ResponseStream {
+            Box::pin(futures_util::stream::empty())
+        }
+    }
+
+    #[track_caller]
+    fn check(setting: Value, model: &'static str, tokens: u64) {
+        assert_eq!(ContextWindows::from_setting(&setting).unwrap().of(&Named(model)), tokens);
+    }
+
+    #[test]
+    fn a_known_model_has_its_window_and_any_other_a_careful_one() {
+        for (model, tokens) in [
+            ("anthropic/claude-opus-4-6", 1_000_000),
+            ("anthropic/claude-sonnet-4-5-20250929", 200_000),
+            ("anthropic/claude-newest", 200_000),
+            ("openai/gpt-5.4-mini", 400_000),
+            ("openai/gpt-6.1-sol", 1_050_000),
+            ("openai/some/gpt-4o-mini", 128_000),
+            ("openai/llama", UNKNOWN_WINDOW),
+        ] {
+            check(json!({}), model, tokens);
+        }
+    }
+
+    #[test]
+    fn settings_name_a_window_for_all_models_or_for_some() {
+        check(json!(50_000), "anthropic/claude-opus-4-6", 50_000);
+        let some = json!({"qwen3": 40_000, "ollama/qwen3": 60_000});
+        check(some.clone(), "ollama/qwen3:8b", 60_000);
+        check(some.clone(), "openai/qwen3", 40_000);
+        check(some, "anthropic/claude-opus-4-5", 200_000);
+    }
+
+    #[test]
+    fn what_is_no_window_is_refused() {
+        for (setting, words) in [
+            (json!("many"), "a context window is a number of tokens, or such a number for each model"),
+            (json!({"x": -1}), "a context window is a number of tokens, or such a number for each model"),
+            (json!({"x": 12}), "a context window of 12 tokens is too small; 1000 is the least"),
+        ] {
+            assert_eq!(ContextWindows::from_setting(&setting).unwrap_err().to_string(), words);
+        }
+    }
+}
