@@ -1,6 +1,6 @@
 //! Where agents live: how they run, the tools they work with, and what they may do.
 //!
-//! Start reading at `run`, which is the face; `crew` keeps a team together, `agent` decides for one agent and `driver`
+//! Start reading at `run`, which is the face; `crew` keeps a team together, `solo` runs one member alone, `agent` decides for one agent and `driver`
 //! carries that out.
 
 pub mod agent;
@@ -10,6 +10,7 @@ mod driver;
 pub mod events;
 pub mod gate;
 pub mod hooks;
+pub mod identity;
 pub mod process;
 pub mod prompts;
 pub mod run;

@@ -2,9 +2,11 @@
 //!
 //! A command may fork, put children into the background or move them to another session. What it
 //! started is found again in three ways: by process group, by descent, and by a tag in the
-//! environment that every child inherits. Only processes found so are ever signalled, and each is
-//! known by its number *and* its start time, so that a reused number is never hit. Where there is no
-//! `/proc` only the group is known.
+//! environment that every child inherits. Only processes found so are ever signalled, each by its
+//! [`ProcessIdentity`]. Where there is no `/proc` only the group is known.
+//!
+//! A second tag names the process that started the command, so that what a killed process left behind
+//! is found and stopped by another one.
 //!
 //! What is run, and what becomes of its output, is left to the callers (the Bash tool, hooks).
 
@@ -14,18 +16,26 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::identity::{Entry, ProcessIdentity, Stopped};
+
 /// The variable whose value every process of one job carries.
 const TAG_VARIABLE: &str = "PITCREW_JOB";
+
+/// The variable that names the process that started a job, as `pid.start_ticks`.
+const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";
 
 /// How long the pipes are still read after the command itself ended. What it wrote is in the pipe by
 /// then; only a grandchild that kept the pipe open can make this last.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
+
+/// How many ancestors of a process are looked at.
+const DESCENT_MOST: usize = 128;
 
 /// How often stopping looks whether everything is gone.
 const STOP_TICK: Duration = Duration::from_millis(10);
@@ -106,17 +116,16 @@ impl Job {
         }
         let child = command
             .env(TAG_VARIABLE, &tag)
+            .envs([owner_variable()])
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
             .kill_on_drop(true)
             .spawn()?;
-        let leader = child
-            .id()
-            .and_then(|number| i32::try_from(number).ok())
-            .ok_or_else(|| io::Error::other("the process ended before it was known"))?;
-        let group = ProcessGroup::led_by(leader, tag);
+        let leader = child.id().ok_or_else(|| io::Error::other("the process ended before it was known"))?;
+        let leader = ProcessIdentity::of(leader).unwrap_or(ProcessIdentity { pid: leader, start_ticks: 0 });
+        let group = ProcessGroup::led_by(leader, &tag);
         Ok(Self { group, child })
     }
 
@@ -215,25 +224,35 @@ pub struct ProcessGroup {
 /// By what the processes of a job are known.
 #[derive(Debug, Clone)]
 struct Claim {
-    leader: i32,
-    tag: String,
-    /// While the leader is not reaped its number cannot be reused, so the group is ours.
-    owns_group: bool,
+    leader: ProcessIdentity,
+    hold: Hold,
+    /// What stands in the environment of all of them.
+    mark: String,
     /// What was seen running when the leader had ended.
-    survivors: Vec<Identity>,
+    survivors: Vec<ProcessIdentity>,
 }
 
-/// A process, told apart from a later one with the same number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Identity {
-    pid: i32,
-    started: u64,
+/// Why the number of the leader means the leader's group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    /// The leader is our child and not reaped, so that its number cannot be given again.
+    Child,
+    /// The leader is somebody else's child: for as long as it is seen alive.
+    Stranger,
+    /// It does not any more.
+    None,
 }
 
 impl ProcessGroup {
-    fn led_by(leader: i32, tag: String) -> Self {
-        let claim = Claim { leader, tag, owns_group: true, survivors: Vec::new() };
+    fn led_by(leader: ProcessIdentity, tag: &str) -> Self {
+        let mark = format!("{TAG_VARIABLE}={tag}");
+        let claim = Claim { leader, hold: Hold::Child, mark, survivors: Vec::new() };
         Self { claim, is_gone: false }
+    }
+
+    /// A process that is not our child with all that it started, also when it is gone itself. Dropping it kills them.
+    pub(crate) fn of_stranger(process: ProcessIdentity) -> Self {
+        Self { claim: Claim::on_stranger(process), is_gone: false }
     }
 
     /// Whether anything of it still runs.
@@ -250,6 +269,18 @@ impl ProcessGroup {
         self.end_all(grace, None).await;
     }
 
+    /// Stops all of it and tells what came of it.
+    pub(crate) async fn stop_all(mut self, grace: Duration) -> Stopped {
+        if !self.is_running().await {
+            return Stopped::WasGone;
+        }
+        self.end_all(grace, None).await;
+        let stopped = if self.is_gone { Stopped::Ended } else { Stopped::StillRunning };
+        // What could not be killed now is not killed by trying once more.
+        self.is_gone = true;
+        stopped
+    }
+
     async fn stop(&mut self, child: &mut Child, grace: Duration) {
         self.end_all(grace, Some(child)).await;
     }
@@ -257,7 +288,7 @@ impl ProcessGroup {
     /// Takes note that the leader ended, and keeps what it left running.
     async fn after_leader(mut self) -> Option<Self> {
         let still_running = self.is_running().await;
-        self.claim.owns_group = false;
+        self.claim.hold = Hold::None;
         still_running.then_some(self)
     }
 
@@ -266,13 +297,11 @@ impl ProcessGroup {
         // Once its parent is gone, one that changed its session and environment is found by this only.
         self.claim.survivors.clone_from(&left);
         self.claim.signal_group(Signal::TERM);
-        for process in &left {
-            process.signal(Signal::TERM);
-        }
+        signal_all(&left, Signal::TERM);
         let end_of_grace = Instant::now() + grace;
         while !left.is_empty() && Instant::now() < end_of_grace {
             tokio::time::sleep(STOP_TICK).await;
-            left.retain(Identity::is_alive);
+            left.retain(ProcessIdentity::is_alive);
         }
         for _ in 0..KILL_ROUNDS {
             self.claim.signal_group(Signal::KILL);
@@ -280,23 +309,21 @@ impl ProcessGroup {
             if left.is_empty() {
                 break;
             }
-            for process in &left {
-                process.signal(Signal::KILL);
-            }
+            signal_all(&left, Signal::KILL);
             tokio::time::sleep(STOP_TICK).await;
         }
         if let Some(child) = child.as_mut() {
             // A process inside an uninterruptible system call cannot be waited for; tokio reaps it later.
             let reaped = tokio::time::timeout(grace, child.wait()).await;
-            tracing::debug!(leader = self.claim.leader, ?reaped, "stopped");
+            tracing::debug!(leader = %self.claim.leader, ?reaped, "stopped");
         }
-        self.claim.owns_group = false;
+        self.claim.hold = Hold::None;
         self.claim.survivors = left;
         self.is_gone = self.claim.survivors.is_empty();
     }
 
     /// What runs now; read away from the async threads as it walks the whole process table.
-    async fn owned(&self) -> Vec<Identity> {
+    async fn owned(&self) -> Vec<ProcessIdentity> {
         let claim = self.claim.clone();
         tokio::task::spawn_blocking(move || claim.owned()).await.unwrap_or_default()
     }
@@ -309,25 +336,37 @@ impl Drop for ProcessGroup {
         }
         let owned = self.claim.owned();
         self.claim.signal_group(Signal::KILL);
-        for process in owned {
-            process.signal(Signal::KILL);
-        }
+        signal_all(&owned, Signal::KILL);
     }
 }
 
 impl Claim {
+    fn on_stranger(process: ProcessIdentity) -> Self {
+        let mark = format!("{OWNER_VARIABLE}={}", owner_tag(process));
+        Self { leader: process, hold: Hold::Stranger, mark, survivors: vec![process] }
+    }
+
     fn signal_group(&self, signal: Signal) {
-        if !self.owns_group {
+        if !self.owns_group() {
             return;
         }
-        if let Some(group) = Pid::from_raw(self.leader) {
-            // Refused only when the group is empty already.
+        if let Some(group) = self.leader.number() {
+            // Refused only when the group is empty already, or is another user's.
             let _ = rustix::process::kill_process_group(group, signal);
         }
     }
 
-    fn owned(&self) -> Vec<Identity> {
-        let ourselves = rustix::process::getpid().as_raw_nonzero().get();
+    fn owns_group(&self) -> bool {
+        match self.hold {
+            Hold::Child => true,
+            Hold::Stranger => Entry::read(self.leader.pid)
+                .is_some_and(|entry| entry.identity == self.leader && entry.group == self.leader.pid),
+            Hold::None => false,
+        }
+    }
+
+    fn owned(&self) -> Vec<ProcessIdentity> {
+        let (ourselves, owns_group) = (std::process::id(), self.owns_group());
         let mut others: Vec<Entry> = Entry::all();
         others.retain(|entry| entry.identity.pid != ourselves);
         let mut owned = Vec::new();
@@ -336,7 +375,7 @@ impl Claim {
         loop {
             let (found, rest): (Vec<_>, Vec<_>) = others
                 .into_iter()
-                .partition(|entry| pids.contains(&entry.parent) || (is_first_pass && self.names(entry)));
+                .partition(|entry| pids.contains(&entry.parent) || (is_first_pass && self.names(entry, owns_group)));
             if found.is_empty() {
                 return owned;
             }
@@ -347,100 +386,87 @@ impl Claim {
         }
     }
 
-    fn names(&self, entry: &Entry) -> bool {
-        (self.owns_group && entry.group == self.leader)
+    fn names(&self, entry: &Entry, owns_group: bool) -> bool {
+        (owns_group && entry.group == self.leader.pid)
             || self.survivors.contains(&entry.identity)
-            || entry.identity.carries(&self.tag)
+            || carries(entry.identity.pid, &self.mark)
     }
 }
 
-impl Identity {
-    fn is_alive(&self) -> bool {
-        Entry::read(self.pid).is_some_and(|entry| entry.identity == *self)
-    }
+/// What a process that is not our child started and left running, and it itself while it runs.
+pub(crate) async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
+    // Read away from the async threads as it walks the whole process table.
+    let owned = tokio::task::spawn_blocking(move || Claim::on_stranger(process).owned());
+    owned.await.unwrap_or_default()
+}
 
-    fn signal(&self, signal: Signal) {
-        if let Some(pid) = Pid::from_raw(self.pid)
-            && self.is_alive()
-        {
-            // It may end between the look and the signal; then there is nothing left to do.
-            let _ = rustix::process::kill_process(pid, signal);
+/// They may end between the look and the signal; then there is nothing left to do. One that is another user's is told by
+/// still being there after.
+fn signal_all(processes: &[ProcessIdentity], signal: Signal) {
+    for process in processes {
+        if let Err(error) = process.signal(signal) {
+            tracing::debug!(%process, %error, "cannot be signalled");
         }
     }
+}
 
-    fn carries(&self, tag: &str) -> bool {
-        let entry = format!("{TAG_VARIABLE}={tag}");
-        fs::read(format!("/proc/{}/environ", self.pid))
-            .is_ok_and(|environment| environment.split(|byte| *byte == 0).any(|variable| variable == entry.as_bytes()))
+/// The variable by which whatever this process starts is found when it is dead.
+pub(crate) fn owner_variable() -> (&'static str, String) {
+    (OWNER_VARIABLE, owner_tag(ProcessIdentity::own()))
+}
+
+/// Whether a tool of an agent started the process: one that carries a job's tag, or descends from one, or from us. What
+/// we carry or descend from ourselves started us too, and says nothing; nor does this very process.
+///
+/// # Errors
+/// When that cannot be told: where there is no `/proc`, and for a process that hides its environment or is gone.
+pub(crate) fn started_by_a_tool(pid: u32) -> io::Result<bool> {
+    let ourselves = std::process::id();
+    if pid == ourselves {
+        return Ok(false);
     }
-}
-
-/// When this process started, in clock ticks since boot; 0 where there is no `/proc`.
-#[must_use]
-pub fn own_start_ticks() -> u64 {
-    let own = i32::try_from(std::process::id()).ok().and_then(Entry::read);
-    own.map_or(0, |entry| entry.identity.started)
-}
-
-/// One line of the process table. A zombie is not in it: it runs no more.
-struct Entry {
-    identity: Identity,
-    parent: i32,
-    group: i32,
-}
-
-impl Entry {
-    fn all() -> Vec<Self> {
-        let Ok(folder) = fs::read_dir("/proc") else {
-            return Vec::new();
+    let (own_tag, own_line) = (tag_of(ourselves)?, ancestors(ourselves));
+    let mut tag = tag_of(pid)?;
+    let mut at = pid;
+    for _ in 0..DESCENT_MOST {
+        if tag.is_some() && tag != own_tag {
+            return Ok(true);
+        }
+        let Some(entry) = Entry::read(at) else {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("process {at} is gone")));
         };
-        folder.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok()).filter_map(Self::read).collect()
+        match entry.parent {
+            0 | 1 => return Ok(false),
+            parent if parent == ourselves => return Ok(true),
+            parent if own_line.contains(&parent) => return Ok(false),
+            parent => at = parent,
+        }
+        // Another user's, such as a login's: nothing of ours.
+        tag = tag_of(at).unwrap_or_default();
     }
-
-    fn read(pid: i32) -> Option<Self> {
-        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
-        Self::parse(pid, &String::from_utf8_lossy(&bytes))
-    }
-
-    /// Reads a line of `/proc/PID/stat`. The name in it may hold spaces and brackets.
-    fn parse(pid: i32, line: &str) -> Option<Self> {
-        let (_, after_name) = line.rsplit_once(')')?;
-        let mut fields = after_name.split_ascii_whitespace();
-        let state = fields.next()?;
-        let parent = fields.next()?.parse().ok()?;
-        let group = fields.next()?.parse().ok()?;
-        let started = fields.nth(16)?.parse().ok()?;
-        (!matches!(state, "Z" | "X")).then_some(Self { identity: Identity { pid, started }, parent, group })
-    }
+    Err(io::Error::other("it descends from too many others"))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn ancestors(of: u32) -> HashSet<u32> {
+    let parent = |pid: &u32| Entry::read(*pid).map(|entry| entry.parent).filter(|parent| *parent > 1);
+    std::iter::successors(parent(&of), parent).take(DESCENT_MOST).collect()
+}
 
-    #[test]
-    fn a_process_whose_name_holds_brackets_and_spaces_is_read() {
-        let line = "7 (a) b (c) S 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3";
-        let entry = Entry::parse(7, line).unwrap();
-        assert_eq!(entry.parent, 3);
-        assert_eq!(entry.group, 5);
-        assert_eq!(entry.identity.started, 98765);
-    }
+fn tag_of(pid: u32) -> io::Result<Option<Vec<u8>>> {
+    let environment = fs::read(format!("/proc/{pid}/environ"))?;
+    let tag = |variable: &[u8]| Some(variable.strip_prefix(TAG_VARIABLE.as_bytes())?.strip_prefix(b"=")?.to_vec());
+    Ok(environment.split(|byte| *byte == 0).find_map(tag))
+}
 
-    #[test]
-    fn a_zombie_and_a_torn_line_are_not_running() {
-        let zombie = "7 (a) Z 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3";
-        assert!(Entry::parse(7, zombie).is_none());
-        assert!(Entry::parse(7, "7 (a) S 3").is_none());
-        assert!(Entry::parse(7, "").is_none());
-    }
+fn owner_tag(owner: ProcessIdentity) -> String {
+    format!("{}.{}", owner.pid, owner.start_ticks)
+}
 
-    #[test]
-    fn a_reused_number_is_not_the_same_process() {
-        let ourselves = rustix::process::getpid().as_raw_nonzero().get();
-        let real = Entry::read(ourselves).unwrap().identity;
-        assert!(real.is_alive());
-        let earlier = Identity { started: real.started - 1, ..real };
-        assert!(!earlier.is_alive());
-    }
+fn carries(pid: u32, mark: &str) -> bool {
+    environment(pid).split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes())
+}
+
+/// The environment a process was started with; empty when it is gone or another user's.
+fn environment(pid: u32) -> Vec<u8> {
+    fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
 }

@@ -1,0 +1,250 @@
+//! Which process is meant: its number *and* its start, so that a number that was given again is never taken for it.
+//!
+//! Watching for the end of a process, and signalling it, also when it is not our child. Where there is no `/proc` the start
+//! is not known, and the number alone must do. What a process started itself is found by `process`.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
+
+use crate::process::ProcessGroup;
+
+/// How often the end of a process is looked for where the system cannot tell it.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// A process, told apart from a later one with the same number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// Its process id.
+    pub pid: u32,
+    /// Its start in clock ticks since boot; 0 where there is no `/proc`.
+    pub start_ticks: u64,
+}
+
+/// What came of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Signalled {
+    /// It was sent.
+    Sent,
+    /// The process is gone; nothing was sent.
+    Gone,
+}
+
+/// What came of stopping a process and all that it started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Stopped {
+    /// Nothing of it was running any more.
+    WasGone,
+    /// All of it has ended.
+    Ended,
+    /// Some of it still runs: it is another user's, or sits in a system call that does not end.
+    StillRunning,
+}
+
+impl ProcessIdentity {
+    /// This process.
+    #[must_use]
+    pub fn own() -> Self {
+        let pid = std::process::id();
+        Self::of(pid).unwrap_or(Self { pid, start_ticks: 0 })
+    }
+
+    /// The process that has this number now; `None` when none does, or only one that has ended and is not yet reaped.
+    #[must_use]
+    #[cfg(target_os = "linux")]
+    pub fn of(pid: u32) -> Option<Self> {
+        Entry::read(pid).map(|entry| entry.identity)
+    }
+
+    /// The process that has this number now; `None` when none does.
+    #[must_use]
+    #[cfg(not(target_os = "linux"))]
+    pub fn of(pid: u32) -> Option<Self> {
+        let process = Self { pid, start_ticks: 0 };
+        let there = rustix::process::test_kill_process(process.number()?);
+        matches!(there, Ok(()) | Err(Errno::PERM)).then_some(process)
+    }
+
+    /// Whether it still runs.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        Self::of(self.pid).as_ref() == Some(self)
+    }
+
+    /// Waits for its end; returns at once when it is gone. The kernel tells of it without being asked, on Linux.
+    pub async fn ended(&self) {
+        #[cfg(target_os = "linux")]
+        match self.open().and_then(|process| process.map(watched).transpose()) {
+            Ok(None) => return,
+            Ok(Some(process)) => {
+                if process.readable().await.is_ok() {
+                    return;
+                }
+            }
+            Err(error) => tracing::debug!(pid = self.pid, %error, "looking for its end every second"),
+        }
+        while self.is_alive() {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// What the system said, such as `EPERM` for another user's process.
+    pub fn signal(&self, signal: Signal) -> io::Result<Signalled> {
+        #[cfg(target_os = "linux")]
+        let sent = match self.open()? {
+            Some(process) => rustix::process::pidfd_send_signal(process, signal),
+            None => return Ok(Signalled::Gone),
+        };
+        #[cfg(not(target_os = "linux"))]
+        let sent = match self.number().filter(|_| self.is_alive()) {
+            Some(number) => rustix::process::kill_process(number, signal),
+            None => return Ok(Signalled::Gone),
+        };
+        told(sent)
+    }
+
+    /// Sends a signal to all of the group it leads; to the process alone when it leads none.
+    ///
+    /// # Errors
+    /// What the system said, such as `EPERM` for another user's process.
+    pub fn signal_group(&self, signal: Signal) -> io::Result<Signalled> {
+        let entry = Entry::read(self.pid).filter(|entry| entry.identity == *self);
+        match (entry, self.number()) {
+            (Some(entry), Some(number)) if entry.group == self.pid => {
+                told(rustix::process::kill_process_group(number, signal))
+            }
+            (Some(_) | None, _) => self.signal(signal),
+        }
+    }
+
+    /// Stops it and all that it started: TERM to its group, `grace`, then KILL. What it left behind is stopped also when
+    /// the process itself is gone already. This process does not stop itself.
+    pub async fn stop(&self, grace: Duration) -> Stopped {
+        if *self == Self::own() {
+            return Stopped::StillRunning;
+        }
+        ProcessGroup::of_stranger(*self).stop_all(grace).await
+    }
+
+    /// A handle on the very process; `None` when it is gone.
+    #[cfg(target_os = "linux")]
+    fn open(&self) -> io::Result<Option<std::os::fd::OwnedFd>> {
+        use rustix::process::{PidfdFlags, pidfd_open};
+        let Some(number) = self.number() else { return Ok(None) };
+        let process = match pidfd_open(number, PidfdFlags::NONBLOCK) {
+            Ok(process) => process,
+            Err(Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // Opened first and looked at after: the number cannot come to mean another process in between without our seeing it.
+        Ok(self.is_alive().then_some(process))
+    }
+
+    pub(crate) fn number(&self) -> Option<Pid> {
+        i32::try_from(self.pid).ok().and_then(Pid::from_raw)
+    }
+}
+
+/// A handle whose reading waits for the end of its process.
+#[cfg(target_os = "linux")]
+fn watched(process: std::os::fd::OwnedFd) -> io::Result<tokio::io::unix::AsyncFd<std::os::fd::OwnedFd>> {
+    #[expect(deprecated, reason = "unsound for what may close its descriptor meanwhile; an owned one does not")]
+    tokio::io::unix::AsyncFd::new(process)
+}
+
+fn told(sent: rustix::io::Result<()>) -> io::Result<Signalled> {
+    match sent {
+        Ok(()) => Ok(Signalled::Sent),
+        Err(Errno::SRCH) => Ok(Signalled::Gone),
+        Err(error) => Err(error.into()),
+    }
+}
+
+impl std::fmt::Display for ProcessIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "process {}", self.pid)
+    }
+}
+
+/// One line of the process table. One that ended and is not reaped is not in it: it runs no more.
+pub(crate) struct Entry {
+    pub(crate) identity: ProcessIdentity,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    /// The process that leads its session.
+    pub(crate) session: u32,
+}
+
+impl Entry {
+    pub(crate) fn all() -> Vec<Self> {
+        let Ok(folder) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        folder.filter_map(|item| item.ok()?.file_name().to_str()?.parse().ok()).filter_map(Self::read).collect()
+    }
+
+    pub(crate) fn read(pid: u32) -> Option<Self> {
+        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Self::parse(pid, &String::from_utf8_lossy(&bytes))
+    }
+
+    /// What it was called with; nothing when that cannot be read.
+    pub(crate) fn words(&self) -> Vec<String> {
+        let line = fs::read(format!("/proc/{}/cmdline", self.identity.pid)).unwrap_or_default();
+        String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
+    }
+
+    /// Reads a line of `/proc/PID/stat`. The name in it may hold spaces and brackets.
+    fn parse(pid: u32, line: &str) -> Option<Self> {
+        let (_, after_name) = line.rsplit_once(')')?;
+        let mut fields = after_name.split_ascii_whitespace();
+        let state = fields.next()?;
+        let parent = fields.next()?.parse().ok()?;
+        let group = fields.next()?.parse().ok()?;
+        let session = fields.next()?.parse().ok()?;
+        let start_ticks = fields.nth(15)?.parse().ok()?;
+        let identity = ProcessIdentity { pid, start_ticks };
+        (!matches!(state, "Z" | "X")).then_some(Self { identity, parent, group, session })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_whose_name_holds_brackets_and_spaces_is_read() {
+        let line = "7 (a) b (c) S 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3";
+        let entry = Entry::parse(7, line).unwrap();
+        assert_eq!(entry.parent, 3);
+        assert_eq!((entry.group, entry.session), (5, 5));
+        assert_eq!(entry.identity.start_ticks, 98765);
+    }
+
+    #[test]
+    fn a_zombie_and_a_torn_line_are_not_running() {
+        let zombie = "7 (a) Z 3 5 5 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 98765 1 2 3";
+        assert!(Entry::parse(7, zombie).is_none());
+        assert!(Entry::parse(7, "7 (a) S 3").is_none());
+        assert!(Entry::parse(7, "").is_none());
+    }
+
+    #[test]
+    fn a_reused_number_is_not_the_same_process() {
+        let real = ProcessIdentity::own();
+        assert!(real.is_alive());
+        let earlier = ProcessIdentity { start_ticks: real.start_ticks - 1, ..real };
+        assert!(!earlier.is_alive());
+        assert_eq!(earlier.signal(Signal::KILL).unwrap(), Signalled::Gone);
+        assert_eq!(earlier.signal_group(Signal::KILL).unwrap(), Signalled::Gone);
+    }
+}
