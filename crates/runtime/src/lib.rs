@@ -11,6 +11,7 @@ pub mod events;
 pub mod gate;
 pub mod hooks;
 pub mod identity;
+pub mod panes;
 pub mod process;
 pub mod prompts;
 pub mod run;

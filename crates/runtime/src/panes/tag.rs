@@ -1,0 +1,131 @@
+//! Whose a pane is, as one word that every terminal can keep: `root/team/agent`.
+//!
+//! All but ASCII letters, digits, `-`, `_` and the two slashes is written as `%XX`, so that the word means itself in
+//! formats, patterns, shells and JSON.
+
+use std::fmt;
+use std::str::FromStr;
+
+use pitcrew_protocol::{AgentName, TeamDir};
+
+/// Whose a pane is.
+///
+/// As text (`Display`, `FromStr`) it is `root/team/agent`; without an agent it ends with the slash and stands for every
+/// agent of the team.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PaneTag {
+    /// A short word for the root the team lives below.
+    pub root: String,
+    /// The team.
+    pub team: TeamDir,
+    /// The agent; none is the whole team.
+    pub agent: Option<AgentName>,
+}
+
+/// A text is not a tag of ours.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not a pane's tag (root/team/agent)")]
+pub struct TagError(pub String);
+
+impl PaneTag {
+    /// Whether a pane with the tag `other` is meant by this one.
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
+        self.root == other.root && self.team == other.team && (self.agent.is_none() || self.agent == other.agent)
+    }
+}
+
+impl fmt::Display for PaneTag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let agent = self.agent.as_ref().map_or("", AgentName::as_str);
+        write!(f, "{}/{}/{}", Encoded(&self.root), Encoded(self.team.as_str()), Encoded(agent))
+    }
+}
+
+impl FromStr for PaneTag {
+    type Err = TagError;
+
+    fn from_str(text: &str) -> Result<Self, TagError> {
+        let refused = || TagError(text.to_owned());
+        let mut words = text.split('/');
+        let (Some(root), Some(team), Some(agent), None) = (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(refused());
+        };
+        let word = |encoded: &str| decoded(encoded).ok_or_else(refused);
+        let (root, team, agent) = (word(root)?, word(team)?, word(agent)?);
+        let tag =
+            Self { root, team: TeamDir::of(&team), agent: (!agent.is_empty()).then(|| AgentName::foreign(&agent)) };
+        // One spelling a tag: what was written otherwise was not written by us.
+        if tag.to_string() == text { Ok(tag) } else { Err(refused()) }
+    }
+}
+
+struct Encoded<'a>(&'a str);
+
+impl fmt::Display for Encoded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.bytes().try_for_each(|byte| match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => write!(f, "{}", char::from(byte)),
+            byte => write!(f, "%{byte:02X}"),
+        })
+    }
+}
+
+fn decoded(word: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digits = [rest.next()?, rest.next()?];
+        bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn tag(root: &str, team: &str, agent: &str) -> PaneTag {
+        let agent = (!agent.is_empty()).then(|| AgentName::foreign(agent));
+        PaneTag { root: root.to_owned(), team: TeamDir::of(team), agent }
+    }
+
+    #[test]
+    fn a_tag_is_one_plain_word() {
+        assert_eq!(tag("0af3", "My Team", "bo b;#{pid}/").to_string(), "0af3/my-team/bo%20b%3B%23%7Bpid%7D%2F");
+        assert_eq!(tag("0af3", "crew", "").to_string(), "0af3/crew/");
+    }
+
+    #[test]
+    fn what_is_not_a_tag_of_ours_is_refused() {
+        for text in ["", "a", "a/b", "a/b/c/d", "a/B/c", "a/b/%", "a/b/%zz", "a/b/%41", "a/b/%2f", "a/b/%FF", "a/b/c d"]
+        {
+            assert_eq!(text.parse::<PaneTag>(), Err(TagError(text.to_owned())));
+        }
+    }
+
+    #[test]
+    fn a_team_covers_its_agents_and_nobody_else() {
+        let team = tag("r", "crew", "");
+        assert!(team.covers(&tag("r", "crew", "bob")));
+        assert!(!team.covers(&tag("q", "crew", "bob")));
+        assert!(!team.covers(&tag("r", "crew2", "bob")));
+        assert!(!tag("r", "crew", "bob").covers(&tag("r", "crew", "bob2")));
+        assert!(!tag("r", "crew", "bob").covers(&team));
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_comes_back_from_its_tag(root in "[0-9a-f]{1,16}", team in ".{1,30}", agent in ".{0,30}") {
+            let tag = tag(&root, &team, &agent);
+            prop_assert_eq!(tag.to_string().parse::<PaneTag>(), Ok(tag));
+        }
+    }
+}
