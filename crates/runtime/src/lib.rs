@@ -4,6 +4,7 @@
 //! carries that out.
 
 pub mod agent;
+pub mod confine;
 mod crew;
 pub mod definitions;
 mod driver;
