@@ -7,6 +7,7 @@ pub mod agent;
 pub mod confine;
 mod crew;
 pub mod definitions;
+pub mod door;
 mod driver;
 pub mod events;
 pub mod gate;
