@@ -5,14 +5,17 @@
 //! committed nor merged is kept and reported. When a teammate gets a worktree is decided elsewhere.
 
 mod git;
+mod turn;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::confine::Confinement;
 use git::Git;
+use turn::{Making, Turn, lock};
 
 /// The marker's name in the folder git keeps for a worktree.
 const MARKER: &str = "pitcrew-worktree";
@@ -197,6 +200,12 @@ impl Worktrees {
         Self { git: Git::new(repo_root.into()), folder: folder.into() }
     }
 
+    /// Keeps git, and the hooks it runs, out of the team's own files.
+    #[must_use]
+    pub fn confined(self, confinement: Confinement) -> Self {
+        Self { git: self.git.confined(confinement), ..self }
+    }
+
     /// Makes a worktree with a new branch that starts at the checkout's present commit.
     ///
     /// Where an earlier worktree or branch of that name was kept, a number is added to both names.
@@ -214,8 +223,9 @@ impl Worktrees {
         let start = start.ok_or_else(|| WorktreeError::NoCommit { path: self.git.checkout().to_owned() })?;
         let base = self.git.head_reference().await?;
         let folder = self.prepare_folder().await?;
-        let _lock = lock(&common).await?;
+        let turn = self.turn(&common).await?;
         let (path, branch) = self.free_name(&folder, team, member).await?;
+        turn.say(&Making { path: path.clone(), branch: branch.clone(), removed: None })?;
         let marker = Marker {
             team: team.to_owned(),
             member: member.to_owned(),
@@ -229,8 +239,10 @@ impl Worktrees {
         };
         if let Err(problem) = made {
             self.undo(&path, &branch).await;
+            turn.done()?;
             return Err(problem);
         }
+        turn.done()?;
         Ok(Worktree { path, branch, team: marker.team, member: marker.member })
     }
 
@@ -251,10 +263,18 @@ impl Worktrees {
     /// `NotOurs` when we did not make it, `Git` and `Io` when something else failed.
     pub async fn finish(&self, worktree: &Worktree) -> Result<Finished, WorktreeError> {
         let record = self.record(&worktree.path).await?;
-        let _lock = lock(&self.git.common_folder().await?).await?;
+        let turn = self.turn(&self.git.common_folder().await?).await?;
         if let Some(reason) = self.reason_to_keep(&record).await? {
             return Ok(Finished::Kept { reason });
         }
+        let (path, branch) = (record.worktree.path.clone(), record.worktree.branch.clone());
+        turn.say(&Making { path, branch, removed: Some(record.marker.clone()) })?;
+        let finished = self.remove(&record).await;
+        turn.done()?;
+        finished
+    }
+
+    async fn remove(&self, record: &Record) -> Result<Finished, WorktreeError> {
         match self.git.remove_worktree(&record.worktree.path, false).await {
             Ok(()) => {}
             Err(WorktreeError::Git { answer, .. }) => {
@@ -263,7 +283,7 @@ impl Worktrees {
             }
             Err(problem) => return Err(problem),
         }
-        self.delete_branch_if_merged(&record).await?;
+        self.delete_branch_if_merged(record).await?;
         self.tidy(&record.worktree.path);
         Ok(Finished::Removed)
     }
@@ -278,7 +298,7 @@ impl Worktrees {
     pub async fn force_remove(&self, path: &Path) -> Result<Option<String>, WorktreeError> {
         let record = self.record(path).await?;
         let path = &record.worktree.path;
-        let _lock = lock(&self.git.common_folder().await?).await?;
+        let _turn = self.turn(&self.git.common_folder().await?).await?;
         if record.admin.join("locked").exists() {
             return Err(WorktreeError::Locked { path: path.clone() });
         }
@@ -304,6 +324,42 @@ impl Worktrees {
             .map(|record| record.worktree)
             .filter(|worktree| !live.contains(&real(&worktree.path)))
             .collect())
+    }
+
+    /// Takes back the worktree that somebody was making who died.
+    ///
+    /// # Errors
+    /// `NotARepository`, `Git` or `Io`.
+    pub async fn recover(&self) -> Result<(), WorktreeError> {
+        self.turn(&self.git.common_folder().await?).await.map(drop)
+    }
+
+    /// Waits for the turn, and takes back what the one before was making when it died, or ends what it was removing.
+    async fn turn(&self, common: &Path) -> Result<Turn, WorktreeError> {
+        let turn = lock(common).await?;
+        if let Some(Making { path, branch, removed }) = turn.said() {
+            if path.starts_with(real(&self.folder)) && branch.starts_with("pitcrew/") {
+                match removed {
+                    None => self.undo(&path, &branch).await,
+                    // One that still stands is looked at anew: somebody may have come to need it.
+                    Some(marker) if !path.exists() => self.forget_branch(path, branch, marker).await,
+                    Some(_) => {}
+                }
+            }
+            turn.done()?;
+        }
+        Ok(turn)
+    }
+
+    /// Deletes the branch of a worktree whose removal was cut off.
+    async fn forget_branch(&self, path: PathBuf, branch: String, marker: Marker) {
+        let worktree = Worktree { path, branch, team: marker.team.clone(), member: marker.member.clone() };
+        let record = Record { worktree, marker, admin: PathBuf::new() };
+        match self.delete_branch_if_merged(&record).await {
+            Ok(is_deleted) => tracing::debug!(branch = record.worktree.branch, is_deleted, "ended a removal"),
+            Err(error) => tracing::warn!(branch = record.worktree.branch, %error, "a branch stays"),
+        }
+        self.tidy(&record.worktree.path);
     }
 
     /// Makes the folder for worktrees, which must not be inside the checkout.
@@ -335,10 +391,14 @@ impl Worktrees {
         Err(WorktreeError::Taken { branch })
     }
 
-    /// Takes back what a failed creation has left; the names were free before.
+    /// Takes back what a creation has left that failed or was cut off; the names were free before.
     async fn undo(&self, path: &Path, branch: &str) {
         // Each fails when its thing was never made, and the reason for the failure is told already.
-        let removed = self.git.remove_worktree(path, true).await;
+        let mut removed = self.git.remove_worktree(path, true).await;
+        if removed.is_err() && remove_folder(path.to_owned()).await.is_ok() {
+            // Git does not take half a worktree for one, and forgets it when its folder is gone.
+            removed = self.git.remove_worktree(path, true).await;
+        }
         let deleted = self.git.delete_branch(branch).await;
         tracing::debug!(branch, ?removed, ?deleted, "took back a worktree");
         self.tidy(path);
@@ -456,21 +516,6 @@ impl Record {
         };
         Some(Self { worktree, marker, admin })
     }
-}
-
-/// Waits for the turn of this process and task to touch the worktrees of a repository.
-///
-/// The lock is a file's, so that it may be held while git runs; git itself takes locks of its own
-/// without waiting for them, and fails when two calls meet.
-async fn lock(common: &Path) -> Result<File, WorktreeError> {
-    let path = common.join(LOCK);
-    let take = move || {
-        let file = File::options().create(true).append(true).open(&path);
-        let file = file.map_err(WorktreeError::io("open", &path))?;
-        file.lock().map_err(WorktreeError::io("lock", &path))?;
-        Ok(file)
-    };
-    in_background("lock", common, take).await
 }
 
 async fn remove_folder(path: PathBuf) -> Result<(), WorktreeError> {

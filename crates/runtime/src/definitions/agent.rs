@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use pitcrew_team::Program;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -22,6 +23,8 @@ pub struct AgentDefinition {
     pub permission_mode: Option<PermissionMode>,
     /// The color it is shown in.
     pub color: Option<String>,
+    /// What runs it; None for what the run says.
+    pub program: Option<Program>,
     /// Its system prompt.
     pub prompt: String,
     /// Where it was found.
@@ -88,6 +91,8 @@ struct FrontMatter {
     permission_mode: Option<PermissionMode>,
     #[serde(default)]
     color: Option<String>,
+    #[serde(default)]
+    program: Option<Program>,
     #[serde(flatten)]
     other: Map<String, Value>,
 }
@@ -116,6 +121,7 @@ impl AgentDefinition {
             model: front.model.filter(|model| model != "inherit"),
             permission_mode: front.permission_mode,
             color: front.color,
+            program: front.program,
             prompt: body.trim().to_owned(),
             origin,
             other: front.other,
@@ -176,13 +182,14 @@ mod tests {
     #[test]
     fn a_definition_is_read_whole() {
         let agent = parse(
-            "---\nname: reviewer\ndescription: \"Reviews: all\"\ntools: Read, Grep,Glob\nmodel: opus\npermissionMode: plan\ncolor: red\nskills: [a]\n---\n\nYou review.\n---\nReally.\n",
+            "---\nname: reviewer\ndescription: \"Reviews: all\"\ntools: Read, Grep,Glob\nmodel: opus\npermissionMode: plan\nprogram: claude\ncolor: red\nskills: [a]\n---\n\nYou review.\n---\nReally.\n",
         )
         .unwrap();
         assert_eq!((agent.name.as_str(), agent.description.as_str()), ("reviewer", "Reviews: all"));
         assert_eq!(agent.tools.as_deref().unwrap(), ["Read", "Grep", "Glob"]);
         assert_eq!(agent.model.as_deref(), Some("opus"));
         assert_eq!(agent.permission_mode, Some(PermissionMode::Plan));
+        assert_eq!(agent.program, Some(Program::Claude));
         assert_eq!(agent.prompt, "You review.\n---\nReally.");
         assert_eq!(agent.other.get("skills"), Some(&serde_json::json!(["a"])));
         assert!(agent.has_tool("Grep") && !agent.has_tool("Bash"));
@@ -209,6 +216,7 @@ mod tests {
                 "`../a` is not a name: letters, digits, `-` and `_` are allowed",
             ),
             ("---\nname: a\ndescription: b\npermissionMode: yolo\n---\n", "its front matter does not fit"),
+            ("---\nname: a\ndescription: b\nprogram: emacs\n---\n", "its front matter does not fit"),
         ] {
             assert_eq!(parse(text).unwrap_err().to_string(), fault, "{text}");
         }

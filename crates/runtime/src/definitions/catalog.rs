@@ -118,6 +118,7 @@ fn built_in() -> [AgentDefinition; 3] {
         model: None,
         permission_mode: None,
         color: None,
+        program: None,
         prompt: prompt.text().to_owned(),
         origin: Origin::BuiltIn,
         other: Map::new(),

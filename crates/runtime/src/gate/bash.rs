@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::guarded::refusal;
 use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
 use super::mode::PermissionMode;
 use super::rules::{Access, Rule, squeeze};
 use super::shell::{
-    Effect, Inner, Part, Reach, Redirect, Script, Word, effect, is_own_variable, is_safe_variable, unwrap,
+    Effect, Inner, Part, Reach, Redirect, Script, Word, Written, effect, is_own_variable, is_safe_variable, unwrap,
+    written,
 };
 use super::tools::ToolKind;
 
@@ -29,6 +31,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny("Bash names no command");
     };
     let case = Case::read(gate, call, command);
+    if let Some(path) = case.guarded_write() {
+        return refusal(&path);
+    }
     if mode == PermissionMode::Plan
         && let Some(fault) = case.fault_in_plan_mode()
     {
@@ -131,6 +136,38 @@ impl<'a> Case<'a> {
             }
         });
         fault
+    }
+
+    /// Something guarded that the command says it changes.
+    fn guarded_write(&self) -> Option<String> {
+        let mut found = None;
+        each(&self.steps, &mut |step| {
+            let redirected = step.part.redirects.iter().filter_map(|redirect| match redirect {
+                Redirect::Write(word) => Some(Written::Into(word)),
+                Redirect::Read(_) => None,
+            });
+            let tails = step.forms.iter().flat_map(|form| {
+                let depth = if step.hidden { form.len() } else { 1 };
+                (0..depth).flat_map(|from| written(form.get(from..).unwrap_or_default()))
+            });
+            let guarded = redirected.chain(tails).find(|it| self.is_guarded(*it));
+            found = found.take().or_else(|| guarded.map(|it| it.word().raw.clone()));
+        });
+        found
+    }
+
+    fn is_guarded(&self, change: Written<'_>) -> bool {
+        let guarded = &self.gate.guarded;
+        let Some(known) = guarded.known_part(change.word(), self.gate.home.as_deref()) else {
+            return false;
+        };
+        // `--output=x` and `of=x` name their file after the sign.
+        let paths = [Some(known.as_str()), known.split_once('=').map(|(_, path)| path)];
+        let paths = paths.into_iter().flatten().filter(|path| !path.is_empty());
+        let is_whole = change.word().exact().is_some();
+        paths.flat_map(|path| self.folders.iter().map(move |from| self.gate.target(from, path))).any(|target| {
+            guarded.holds(&target) || is_whole && matches!(change, Written::Whole(_)) && guarded.lies_below(&target)
+        })
     }
 
     /// Git runs what another repository's configuration tells it to.

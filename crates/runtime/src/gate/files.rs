@@ -5,6 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::guarded::refusal;
 use super::judge::{Call, Gate, Verdict, denied_by, directory_suggestion, edit_suggestions, hard_limit};
 use super::mode::PermissionMode;
 use super::paths::{Target, resolve};
@@ -20,6 +21,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny(format!("{} names no file", call.tool));
     };
     let access = if kind == ToolKind::Writer { Access::Write } else { Access::Read };
+    if access == Access::Write && gate.guarded.holds(&target) {
+        return refusal(&target.written.to_string_lossy());
+    }
     let is_plan = is_plan_file(call, &target);
     if mode == PermissionMode::Plan && access == Access::Write && !is_plan {
         return Verdict::deny("in plan mode only the plan file may be written");

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::guarded::Guarded;
 use super::mode::PermissionMode;
 use super::paths::{Target, expand_home};
 use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
@@ -57,6 +58,7 @@ pub struct Gate {
     pub(super) rules: RuleSet,
     pub(super) directories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
+    pub(super) guarded: Guarded,
 }
 
 /// Says why a permission update was refused; nothing of it was applied.
@@ -106,10 +108,17 @@ impl Gate {
             rules: RuleSet::parse(&permissions, home)?,
             directories: permissions.additional_directories.iter().map(folder).collect(),
             home: home.map(Path::to_path_buf),
+            guarded: Guarded::default(),
         })
     }
 
-    /// Judges a call: the mode's hard limits first, then deny rules (which win in every mode), ask
+    /// Denies every change below the `teams/` and `tasks/` of a root, in every mode and whatever the rules say.
+    #[must_use]
+    pub fn guarding(self, root: &Path) -> Self {
+        Self { guarded: Guarded::of_root(root), ..self }
+    }
+
+    /// Judges a call: the mode's hard limits and the guarded folders first, then deny rules (which win in every mode), ask
     /// rules, allow rules, and at last what the mode does with a call no rule speaks of.
     pub fn judge(&self, mode: PermissionMode, call: &Call<'_>) -> Verdict {
         let verdict = match ToolKind::of(call.tool) {

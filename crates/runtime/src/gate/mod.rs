@@ -1,11 +1,12 @@
 //! The gate every tool call passes: mode, then rules, then ask.
 //!
 //! `judge` decides, `rules` and `paths` say what a rule speaks of, `shell` reads commands, `bash` and
-//! `files` judge the calls of those tools. Judging changes nothing and runs nothing; it reads the file
+//! `files` judge the calls of those tools; `guarded` is what no rule or mode opens. Judging changes nothing and runs nothing; it reads the file
 //! system only to follow symbolic links. Who is asked, and how, is the agent's business.
 
 mod bash;
 mod files;
+mod guarded;
 mod judge;
 mod mode;
 mod paths;

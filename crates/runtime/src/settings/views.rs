@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use pitcrew_model::ContextWindows;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::SettingsError;
 use super::layers::{Layer, Settings, Source};
+use crate::agent::ContextBound;
 use crate::gate::PermissionMode;
+
+/// What a conversation may be told to fill at most: less is compacted all the time, and more leaves no room for an answer.
+const COMPACT_AT_PERCENT: std::ops::RangeInclusive<u64> = 10..=95;
 
 /// The environment switch of the reference that turns its team tools on or off.
 const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
@@ -99,10 +104,32 @@ impl Settings {
         !matches!(switch, Some("0" | "false"))
     }
 
+    /// What the settings say of how much models can read: `pitcrew.contextWindow`, in tokens.
+    #[must_use]
+    pub fn context_windows(&self) -> ContextWindows {
+        let setting = self.pitcrew("contextWindow");
+        setting.and_then(|setting| ContextWindows::from_setting(setting).ok()).unwrap_or_default()
+    }
+
+    /// The share of its context that a conversation may fill before it is compacted: `pitcrew.compactAtPercent`.
+    #[must_use]
+    pub fn compact_at_percent(&self) -> u64 {
+        self.pitcrew("compactAtPercent").and_then(Value::as_u64).unwrap_or(ContextBound::SHARE_PERCENT)
+    }
+
     /// A field of our own `pitcrew` section (`durability`, `limits`, `prices`), as written.
     #[must_use]
     pub fn pitcrew(&self, field: &str) -> Option<&Value> {
         self.merged().get("pitcrew")?.get(field)
+    }
+
+    /// Whether a command may ask to run unconfined (`dangerouslyDisableSandbox`): only when the user says so, in the
+    /// reference's `sandbox.allowUnsandboxedCommands`. The project's files are not asked, as agents write them.
+    #[must_use]
+    pub fn allows_unsandboxed_commands(&self) -> bool {
+        let is_users = |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
+        let said = |source: &Source| source.field(&["sandbox", "allowUnsandboxedCommands"]).and_then(Value::as_bool);
+        self.sources().iter().filter(is_users).filter_map(said).next_back().unwrap_or(false)
     }
 
     fn rules(&self, list: &str) -> Vec<SourcedRule> {
@@ -150,6 +177,17 @@ pub(super) fn check(source: &Source) -> Result<(), SettingsError> {
     if !source.field(&["pitcrew", "teams"]).is_none_or(Value::is_boolean) {
         return Err(wrong("pitcrew.teams", "true or false"));
     }
+    if !source.field(&["sandbox", "allowUnsandboxedCommands"]).is_none_or(Value::is_boolean) {
+        return Err(wrong("sandbox.allowUnsandboxedCommands", "true or false"));
+    }
+    let is_window = |setting: &Value| ContextWindows::from_setting(setting).is_ok();
+    if !source.field(&["pitcrew", "contextWindow"]).is_none_or(is_window) {
+        return Err(wrong("pitcrew.contextWindow", "a number of tokens, or such a number for each model"));
+    }
+    let is_share = |setting: &Value| setting.as_u64().is_some_and(|percent| COMPACT_AT_PERCENT.contains(&percent));
+    if !source.field(&["pitcrew", "compactAtPercent"]).is_none_or(is_share) {
+        return Err(wrong("pitcrew.compactAtPercent", "a number from 10 to 95"));
+    }
     Ok(())
 }
 
@@ -193,6 +231,17 @@ mod tests {
     }
 
     #[test]
+    fn only_the_user_lets_commands_run_unconfined() {
+        let says = |allows: bool| json!({"sandbox": {"allowUnsandboxedCommands": allows}});
+        let allows = |layers: Vec<(Layer, Value)>| Settings::merge(layers).unwrap().allows_unsandboxed_commands();
+        assert!(!allows(vec![]));
+        assert!(!allows(vec![(Layer::Project, says(true)), (Layer::Local, says(true))]));
+        assert!(allows(vec![(Layer::User, says(true)), (Layer::Project, says(false))]));
+        assert!(!allows(vec![(Layer::User, says(true)), (Layer::Managed, says(false))]));
+        assert!(Settings::merge(vec![(Layer::User, json!({"sandbox": {"allowUnsandboxedCommands": 1}}))]).is_err());
+    }
+
+    #[test]
     fn our_own_section_is_given_as_written() {
         let settings = one(json!({"pitcrew": {"durability": "process", "limits": {"agents": 7}}}));
         assert_eq!(settings.pitcrew("durability"), Some(&json!("process")));
@@ -210,6 +259,9 @@ mod tests {
             (json!({"env": 1}), "env"),
             (json!({"model": {}}), "model"),
             (json!({"pitcrew": {"teams": "no"}}), "pitcrew.teams"),
+            (json!({"pitcrew": {"contextWindow": 12}}), "pitcrew.contextWindow"),
+            (json!({"pitcrew": {"contextWindow": {"claude": "big"}}}), "pitcrew.contextWindow"),
+            (json!({"pitcrew": {"compactAtPercent": 100}}), "pitcrew.compactAtPercent"),
         ] {
             let error = Settings::merge(vec![(Layer::Project, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{field}` in the project settings must be")), "{error}");

@@ -4,17 +4,19 @@
 //! `export` carries over to the next. Whether a command may run is left to the permission gate.
 
 use std::io;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::process::Command;
 use tokio::time::Instant;
 
 use super::input::{count, parse};
 use super::output::{HeadTail, share};
 use super::{Tool, ToolContext, ToolOutcome};
+use crate::confine::Confinement;
 use crate::process::{Ending, Job, Stream};
 
 /// Runs a command in a shell.
@@ -28,6 +30,15 @@ struct Input {
     timeout: Option<usize>,
     #[serde(default)]
     run_in_background: bool,
+    #[serde(default, rename = "dangerouslyDisableSandbox")]
+    unconfined: bool,
+}
+
+impl Input {
+    /// What keeps the command out of the team's own files: nothing, if it asks for that and the user lets it.
+    fn confinement(&self, context: &ToolContext) -> Confinement {
+        if self.unconfined && context.may_unconfine { Confinement::default() } else { context.confinement.clone() }
+    }
 }
 
 #[async_trait]
@@ -74,7 +85,7 @@ impl Tool for Bash {
             return ToolOutcome::interrupted();
         }
         if input.run_in_background {
-            return start(&input.command, context);
+            return start(&input, context);
         }
         match run(&input, context).await {
             Ok(outcome) => outcome,
@@ -83,27 +94,30 @@ impl Tool for Bash {
     }
 }
 
-/// Starts a command with bash, or with sh where there is no bash.
+/// The shell there is, tried once: bash, or sh where there is no bash.
+static SHELL: LazyLock<&str> = LazyLock::new(|| {
+    let mut command = Command::new("bash");
+    let tried = command.args(["-c", ":"]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if tried.is_ok() { "bash" } else { "sh" }
+});
+
+/// Starts a command with the shell.
 ///
 /// # Errors
-/// What the system said when neither could be started.
-pub(super) fn spawn_shell(command: &str, context: &ToolContext) -> io::Result<Job> {
+/// What the system said when it could not be started.
+pub(super) fn spawn_shell(command: &str, confinement: &Confinement, context: &ToolContext) -> io::Result<Job> {
     if !context.cwd.is_dir() {
         let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
     }
-    let spawn = |shell: &str| {
+    confinement.start(&context.cwd, *SHELL, |shell| {
         let variables = context.env.iter().map(|(name, value)| (name, value));
-        Job::spawn(Command::new(shell).arg("-c").arg(command).current_dir(&context.cwd).envs(variables))
-    };
-    match spawn("bash") {
-        Err(problem) if problem.kind() == io::ErrorKind::NotFound => spawn("sh"),
-        spawned => spawned,
-    }
+        shell.arg("-c").arg(command).envs(variables);
+    })
 }
 
-fn start(command: &str, context: &ToolContext) -> ToolOutcome {
-    match context.shells.start(command, context) {
+fn start(input: &Input, context: &ToolContext) -> ToolOutcome {
+    match context.shells.start(&input.command, &input.confinement(context), context) {
         Ok(shell) => {
             let text = format!(
                 "Running in the background with id {}. Its output is being written to {}; \
@@ -127,7 +141,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
         let asked = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(u64::MAX));
         asked.min(limits.command_time_most)
     });
-    let job = spawn_shell(&input.command, context)?;
+    let confinement = input.confinement(context);
+    let job = spawn_shell(&input.command, &confinement, context)?;
     let mut stdout = HeadTail::for_chars(limits.output_chars);
     let mut stderr = HeadTail::for_chars(limits.output_chars);
     let deadline = Some(Instant::now() + time);
@@ -143,6 +158,10 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(group) = ended.left_behind {
         context.shells.adopt(group);
         written.stderr.push_str("\n[processes this command started are still running; they end with this agent]");
+    }
+    let notes = [&written.stderr, &written.stdout].into_iter().find_map(|text| confinement.note(&context.cwd, text));
+    if let Some(note) = notes {
+        written.stderr = join(&[&written.stderr, &note]);
     }
     Ok(outcome(&ended.ending, &written, time))
 }

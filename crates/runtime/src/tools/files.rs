@@ -209,15 +209,23 @@ pub(super) fn change(
         reads.check(&target, content)?;
     }
     let after = make(before.as_deref())?;
-    store(&target, &after, permissions)?;
+    store(&target, &after, permissions, context)?;
     reads.note(target, Stamp::of(&after));
     Ok(Change { before, after })
 }
 
 /// Puts content under a name in one step; without rights of an earlier file it must be a new name.
-fn store(target: &Path, content: &[u8], earlier: Option<Permissions>) -> Result<(), FileError> {
+///
+/// The path was judged a while ago, and a command in the background may have put a link in its place since: what is
+/// written is kept out of the team's own files here too.
+fn store(target: &Path, content: &[u8], earlier: Option<Permissions>, context: &ToolContext) -> Result<(), FileError> {
     let folder = target.parent().ok_or_else(|| FileError::Folder { path: target.to_owned() })?;
     fs::create_dir_all(folder).map_err(FileError::io("create the folder", folder))?;
+    let put = || put(target, folder, content, earlier);
+    context.confinement.work_in(folder, put).map_err(FileError::io("write into", folder))?
+}
+
+fn put(target: &Path, folder: &Path, content: &[u8], earlier: Option<Permissions>) -> Result<(), FileError> {
     let mut file = tempfile::Builder::new()
         .prefix(".pitcrew-")
         .permissions(Permissions::from_mode(NEW_FILE_MODE))

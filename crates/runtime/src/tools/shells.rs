@@ -16,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::bash::spawn_shell;
 use super::{ToolContext, ToolLimits};
+use crate::confine::Confinement;
 use crate::process::{Ended, Ending, Job, ProcessGroup};
 
 /// How many commands of one agent may run in the background at once.
@@ -166,17 +167,17 @@ impl Shells {
         Self { set: Arc::new(Set { folder: folder.into(), entries: Mutex::default() }) }
     }
 
-    /// Starts a command in the background.
+    /// Starts a command in the background, kept out of the team's own files.
     ///
     /// # Errors
     /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system refuses.
-    pub fn start(&self, command: &str, context: &ToolContext) -> Result<Shell, ShellError> {
+    pub fn start(&self, command: &str, confinement: &Confinement, context: &ToolContext) -> Result<Shell, ShellError> {
         let id = ShellId::unique();
         let output = self.set.folder.join(format!("{id}.output"));
         if self.running().len() >= MOST_RUNNING {
             return Err(ShellError::TooMany);
         }
-        let started = create(&output).and_then(|file| Ok((file, spawn_shell(command, context)?)));
+        let started = create(&output).and_then(|file| Ok((file, spawn_shell(command, confinement, context)?)));
         let (file, job) = started.map_err(|source| ShellError::Start { output: output.clone(), source })?;
         let stop = CancellationToken::new();
         let (tell, state) = watch::channel(ShellState::Running);

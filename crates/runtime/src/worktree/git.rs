@@ -5,12 +5,12 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tokio::process::Command;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::WorktreeError;
-use crate::process::{Ended, Ending, Job, Stream};
+use crate::confine::Confinement;
+use crate::process::{Ended, Ending, Stream};
 
 /// How long one call may take; the checkout of a large repository is the longest.
 const CALL_TIME: Duration = Duration::from_secs(300);
@@ -25,6 +25,8 @@ const ANSWER_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Git {
     checkout: PathBuf,
+    /// Git runs the repository's hooks, which agents may write.
+    confinement: Confinement,
 }
 
 /// What git answered.
@@ -51,7 +53,11 @@ impl Answer {
 
 impl Git {
     pub(super) fn new(checkout: PathBuf) -> Self {
-        Self { checkout }
+        Self { checkout, confinement: Confinement::default() }
+    }
+
+    pub(super) fn confined(self, confinement: Confinement) -> Self {
+        Self { confinement, ..self }
     }
 
     pub(super) fn checkout(&self) -> &Path {
@@ -166,13 +172,14 @@ impl Git {
         folder: &Path,
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<Answer, WorktreeError> {
-        let mut command = Command::new("git");
-        command.args(["-c", "core.fsmonitor=false", "-C"]).arg(folder).args(arguments).envs([
-            ("GIT_TERMINAL_PROMPT", "0"),
-            ("GIT_OPTIONAL_LOCKS", "0"),
-            ("LC_ALL", "C"),
-        ]);
-        let job = Job::spawn(&mut command).map_err(WorktreeError::io("run git in", folder))?;
+        let fill = |command: &mut tokio::process::Command| {
+            command.args(["-c", "core.fsmonitor=false"]).args(arguments).envs([
+                ("GIT_TERMINAL_PROMPT", "0"),
+                ("GIT_OPTIONAL_LOCKS", "0"),
+                ("LC_ALL", "C"),
+            ]);
+        };
+        let job = self.confinement.start(folder, "git", fill).map_err(WorktreeError::io("run git in", folder))?;
         let mut answer = Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
         let deadline = Some(Instant::now() + CALL_TIME);
         let never = CancellationToken::new();

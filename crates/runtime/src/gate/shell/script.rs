@@ -283,10 +283,16 @@ impl<'a> Reader<'a> {
         }
         let mut cursor = node.walk();
         let targets: Vec<Node<'_>> = node.children_by_field_name("destination", &mut cursor).collect();
-        let mut words: Vec<Word> = targets.into_iter().map(|target| self.word(target)).collect();
-        let target = words.pop();
-        if !words.is_empty() {
+        let mut words = targets.iter().map(|target| self.word(*target)).collect::<Vec<_>>().into_iter();
+        let mut target = words.next();
+        if words.next().is_some() {
             self.doubt("it has words after a redirect");
+        }
+        // The grammar cuts some words in two: then only the beginning is known.
+        if let (Some(node), Some(word)) = (targets.first(), &mut target)
+            && !self.stands_alone(*node)
+        {
+            word.expand(Fate::Begins);
         }
         let is_number = |word: &Word| word.raw == "-" || word.raw.chars().all(|c| c.is_ascii_digit());
         match (operator, target) {
