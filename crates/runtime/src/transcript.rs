@@ -4,142 +4,22 @@
 //! sent after a crash is what it would have been sent without. A message is delivered when its id stands in a step;
 //! the fold refuses an id it already holds. When steps are written and where they are kept is left to the driver.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
 
-use pitcrew_model::{Block, Message, Role, ToolContent, Usage};
-use pitcrew_protocol::MessageId;
-use serde::{Deserialize, Serialize};
+use pitcrew_model::{Block, Message, Role, ToolContent};
+use pitcrew_protocol::{AgentName, MessageId};
 use serde_json::Value;
 
 use crate::agent::Status;
 use crate::tools::Seen;
 
-/// One line of a transcript.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    /// Its place, from 1 up.
-    pub seq: u64,
-    /// What happened.
-    #[serde(flatten)]
-    pub step: Step,
-}
+mod compacted;
+mod step;
 
-/// What can happen in a conversation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Step {
-    /// The agent was told something that is no mail: its prompt, a reminder, what a hook said.
-    Told {
-        /// The text.
-        text: String,
-    },
-    /// Mail was delivered.
-    Mail {
-        /// The messages.
-        ids: Vec<MessageId>,
-        /// What the model reads; empty when there is nothing for it to read.
-        text: String,
-    },
-    /// The model answered.
-    Assistant {
-        /// Its blocks.
-        blocks: Vec<Block>,
-        /// What the call used.
-        usage: Usage,
-        /// What the call cost, where that is known.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        cost_usd: Option<f64>,
-    },
-    /// A call was started that must not blindly be made a second time.
-    Began {
-        /// The call.
-        call: String,
-    },
-    /// A permission was asked for.
-    Asked {
-        /// The call.
-        call: String,
-        /// The id of the request.
-        request: String,
-    },
-    /// A permission was given or refused.
-    Granted {
-        /// The messages that brought the answer.
-        ids: Vec<MessageId>,
-        /// The call.
-        call: String,
-        /// The answer.
-        grant: Grant,
-    },
-    /// A call has its result.
-    Result {
-        /// The call.
-        call: String,
-        /// What the model reads.
-        text: String,
-        /// Whether the call failed.
-        is_error: bool,
-        /// What hooks add, one text each.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        context: Vec<String>,
-        /// The files the agent has seen by it, so that it may still change them after a crash.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        seen: Vec<Seen>,
-    },
-    /// A plan went to the lead.
-    PlanSent {
-        /// The id of the request.
-        request: String,
-    },
-    /// The lead answered the plan.
-    PlanAnswered {
-        /// The id of the request.
-        request: String,
-    },
-    /// The agent was asked to shut down.
-    ShutdownAsked {
-        /// The id of the request.
-        request: String,
-    },
-    /// The agent told the lead that it does not shut down.
-    ShutdownRefused,
-    /// The conversation became too long for its model: the results of tools were cut, all but the newest ones.
-    Cut {
-        /// How many results stay whole.
-        keep: usize,
-    },
-    /// The turn ended, and everyone who is told of it has been told.
-    Rested,
-    /// The agent is no more.
-    Ended {
-        /// How.
-        status: Status,
-        /// Why, where that is not plain.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reason: Option<String>,
-    },
-}
-
-/// The answer to a question for permission.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Grant {
-    /// Go ahead, with this input where it differs.
-    Allowed {
-        /// The input to use instead of the call's own.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        input: Option<Value>,
-        /// What else is allowed from now on, in the wire's form.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        updates: Vec<Value>,
-    },
-    /// No.
-    Denied {
-        /// Why, for the model to read.
-        reason: String,
-    },
-}
+use compacted::Fill;
+pub(crate) use compacted::{shortened, tokens_of};
+pub use step::{Entry, Grant, Step};
 
 /// A call of a tool that the model made.
 #[derive(Clone, Debug, PartialEq)]
@@ -183,7 +63,10 @@ pub enum Reached {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
     messages: Vec<Message>,
+    prompts: Vec<String>,
+    fill: Fill,
     delivered: HashSet<MessageId>,
+    parted: BTreeSet<AgentName>,
     open: Vec<OpenCall>,
     made: HashSet<String>,
     turns: u32,
@@ -202,6 +85,12 @@ impl Conversation {
         &self.messages
     }
 
+    /// What the agent was given to do: its prompt, and what was added to it later.
+    #[must_use]
+    pub fn prompts(&self) -> &[String] {
+        &self.prompts
+    }
+
     /// The calls that have no result yet, in order.
     #[must_use]
     pub fn open_calls(&self) -> &[OpenCall] {
@@ -212,6 +101,12 @@ impl Conversation {
     #[must_use]
     pub fn holds(&self, id: &MessageId) -> bool {
         self.delivered.contains(id)
+    }
+
+    /// The teammates whose end is part of the conversation.
+    #[must_use]
+    pub fn parted(&self) -> &BTreeSet<AgentName> {
+        &self.parted
     }
 
     /// How many times the model answered.
@@ -274,15 +169,27 @@ impl Conversation {
         self.rested = matches!(step, Step::Rested);
         self.ended = None;
         match step {
-            Step::Told { text } => self.say(Block::text(text)),
+            Step::Told { text } => self.tell(text),
+            Step::Instructed { text } => self.instruct(text),
             Step::Mail { ids, text } => {
                 let known = self.delivered.len();
                 self.delivered.extend(ids.iter().cloned());
                 if self.delivered.len() > known && !text.is_empty() {
-                    self.say(Block::text(text));
+                    self.tell(text);
                 }
             }
-            Step::Assistant { blocks, .. } => self.answer(blocks),
+            Step::Parted { members, ids, text } => {
+                self.delivered.extend(ids.iter().cloned());
+                let known = self.parted.len();
+                self.parted.extend(members.iter().cloned());
+                if self.parted.len() > known && !text.is_empty() {
+                    self.tell(text);
+                }
+            }
+            Step::Assistant { blocks, usage, .. } => {
+                self.fill.answered(*usage);
+                self.answer(blocks);
+            }
             Step::Began { call } => self.reach(call, Reached::Began),
             Step::Asked { call, request } => self.reach(call, Reached::Asked { request: request.clone() }),
             Step::Granted { ids, call, grant } => {
@@ -301,6 +208,8 @@ impl Conversation {
             Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
             Step::ShutdownRefused => self.shutdown = None,
             Step::Cut { keep } => self.cut(*keep),
+            Step::Compacted { briefing, summary, .. } => self.compact(briefing, summary),
+            Step::NotCompacted { .. } => self.keep_as_it_is(),
             Step::Rested => {}
             Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
         }
@@ -361,6 +270,19 @@ impl Conversation {
         }
     }
 
+    /// Says something; the first thing that an agent is ever told is its prompt.
+    fn tell(&mut self, text: &str) {
+        if self.prompts.is_empty() {
+            self.prompts.push(text.to_owned());
+        }
+        self.say(Block::text(text));
+    }
+
+    fn instruct(&mut self, text: &str) {
+        self.prompts.push(text.to_owned());
+        self.say(Block::text(text));
+    }
+
     fn say(&mut self, block: Block) {
         self.user_blocks().push(block);
     }
@@ -407,6 +329,7 @@ pub fn read(lines: &[String]) -> Result<Vec<Entry>, TranscriptError> {
 
 #[cfg(test)]
 mod tests {
+    use pitcrew_model::Usage;
     use serde_json::json;
 
     use super::*;
@@ -505,6 +428,7 @@ mod tests {
         let granted = Grant::Allowed { input: Some(json!({})), updates: vec![json!({"type": "setMode"})] };
         let steps = [
             Step::Told { text: "go".to_owned() },
+            Step::Instructed { text: "and this".to_owned() },
             mail(&["m"], "hi"),
             calls(&["a"]),
             Step::Began { call: "a".to_owned() },
@@ -522,6 +446,13 @@ mod tests {
             Step::ShutdownAsked { request: "s".to_owned() },
             Step::ShutdownRefused,
             Step::Cut { keep: 3 },
+            Step::Compacted {
+                briefing: "b".to_owned(),
+                summary: "s".to_owned(),
+                usage: Usage::default(),
+                cost_usd: Some(0.5),
+            },
+            Step::NotCompacted { usage: Usage::default(), cost_usd: None },
             Step::Rested,
             Step::Ended { status: Status::Failed, reason: Some("r".to_owned()) },
         ];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_model::Response;
+use pitcrew_model::{Response, Usage};
 use pitcrew_protocol::{AgentName, MessageId};
 use serde_json::Value;
 
@@ -24,6 +24,29 @@ pub struct Profile {
     pub read_only: BTreeSet<&'static str>,
     /// The tools whose calls may be made a second time, as the team knows them by their key.
     pub repeatable: BTreeSet<&'static str>,
+    /// How much its model can read.
+    pub context: ContextBound,
+}
+
+/// How much a model can read, in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextBound {
+    /// All it can read.
+    pub window: u64,
+    /// What may be filled before the conversation is compacted.
+    pub compact_above: u64,
+}
+
+impl ContextBound {
+    /// The share of the window that may be filled unless the settings say otherwise. What is left takes an answer, results
+    /// of tools that came since, and the call for the summary.
+    pub const SHARE_PERCENT: u64 = 85;
+
+    /// The bound for a window.
+    #[must_use]
+    pub fn of(window: u64, share_percent: u64) -> Self {
+        Self { window, compact_above: window / 100 * share_percent + window % 100 * share_percent / 100 }
+    }
 }
 
 /// The part an agent has.
@@ -45,7 +68,7 @@ pub enum Event {
         /// What it is to do.
         prompt: String,
     },
-    /// It goes on from its transcript.
+    /// It goes on from its transcript; without one it begins with what is in its inbox.
     Resumed,
     /// There may be mail in its inbox.
     MailWaiting,
@@ -55,8 +78,20 @@ pub enum Event {
     Told {
         /// The text.
         text: String,
-        /// The mail that was referred to the crew and is answered by this; none for what is no mail.
+    },
+    /// Teammates of the lead have ended; it is told of each once.
+    Parted {
+        /// Who.
+        members: Vec<AgentName>,
+        /// The goodbyes that were referred to the crew and are answered by this.
         ids: Vec<MessageId>,
+        /// What it is to know.
+        text: String,
+    },
+    /// It is given more to do, by the user; an idle agent starts a turn.
+    Instructed {
+        /// What.
+        text: String,
     },
     /// Mail that was referred to the crew is dealt with, and there is nothing to know.
     Settled(Vec<MessageId>),
@@ -77,6 +112,8 @@ pub enum Event {
         /// What kind of failure it is.
         failure: ModelFailure,
     },
+    /// Its model summed the conversation up.
+    Summarised(Summary),
     /// Hooks and the gate looked at a call.
     Judged {
         /// The call.
@@ -121,6 +158,15 @@ pub enum Event {
     },
     /// Its permission mode was changed from outside.
     ModeChanged(PermissionMode),
+    /// A person cut its turn off.
+    Interrupted,
+    /// Nobody leads it for now: it ends its turn, takes no mail and waits.
+    Parked,
+    /// It is led again.
+    Unparked,
+    /// Its run is being stopped: what it does is dropped where it is, to be gone on with another time. It still takes mail, of
+    /// which it refers what is not for its model.
+    Held,
     /// It is to end at the next boundary.
     StopAsked {
         /// Why.
@@ -136,6 +182,51 @@ pub enum Event {
         /// Why.
         reason: String,
     },
+}
+
+impl Event {
+    /// Whether an agent takes notice of it while it is held: of its mail, of what is settled, and of its end.
+    pub(super) fn is_heard_when_held(&self) -> bool {
+        match self {
+            Self::MailWaiting | Self::MailArrived(_) | Self::Settled(_) | Self::Killed { .. } | Self::Broken { .. } => {
+                true
+            }
+            Self::Started { .. }
+            | Self::Resumed
+            | Self::Told { .. }
+            | Self::Parted { .. }
+            | Self::Instructed { .. }
+            | Self::Wake
+            | Self::ModelFinished { .. }
+            | Self::Summarised(_)
+            | Self::ModelFailed { .. }
+            | Self::Judged { .. }
+            | Self::PermissionAsked { .. }
+            | Self::Answered { .. }
+            | Self::ToolFinished { .. }
+            | Self::Inspected { .. }
+            | Self::HookAnswered { .. }
+            | Self::ModeChanged(_)
+            | Self::Interrupted
+            | Self::Parked
+            | Self::Unparked
+            | Self::Held
+            | Self::StopAsked { .. } => false,
+        }
+    }
+}
+
+/// What is to take the place of a conversation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Summary {
+    /// What the team is, who the agent is, its task and what waits for an answer.
+    pub briefing: String,
+    /// What the model wrote, as the conversation is to hold it; none when it wrote nothing.
+    pub text: Option<String>,
+    /// What the call used.
+    pub usage: Usage,
+    /// What it cost, where that is known.
+    pub cost_usd: Option<f64>,
 }
 
 /// How a model can fail for good.
@@ -215,17 +306,28 @@ pub enum Effect {
     TakeMail,
     /// Call the model with the conversation; answered by [`Event::ModelFinished`] or [`Event::ModelFailed`].
     CallModel,
+    /// Have the model sum the conversation up; answered by [`Event::Summarised`] or [`Event::ModelFailed`].
+    Compact {
+        /// How many messages after the first are not shown to it.
+        left_out: usize,
+    },
+    /// Tell everyone what came of a compaction.
+    ReportCompaction(Compaction),
     /// Ask the hooks and the gate; answered by [`Event::Judged`].
     Judge(Judging),
-    /// Ask for a permission; answered by [`Event::PermissionAsked`] and mail, or by [`Event::Answered`].
+    /// Ask for a permission; answered by [`Event::PermissionAsked`] and mail, or by [`Event::Answered`], or by both.
     AskPermission {
         /// The call.
         call: ToolCall,
         /// What is asked about it.
         question: Question,
     },
+    /// A question for permission that lay with the lead has its answer: whoever else was asked is to know.
+    Settle(Settlement),
     /// Run a call; answered by [`Event::ToolFinished`].
     Run(ToolCall),
+    /// Drop what runs: the model's answer, calls of tools, hooks. Nothing of it is answered any more.
+    CutOff,
     /// Tell everyone what came of a call.
     Report(ToolCall, Ending),
     /// Look what an interrupted call left behind; answered by [`Event::Inspected`].
@@ -238,7 +340,7 @@ pub enum Effect {
     SetMode(PermissionMode),
     /// Apply permission updates to the agent's gate; a mode among them comes back as [`Event::ModeChanged`].
     Permit(Vec<Value>),
-    /// Let the crew act on a frame. It stays unread until [`Event::Told`] or [`Event::Settled`] names it, so that after a
+    /// Let the crew act on a frame. It stays unread until [`Event::Parted`] or [`Event::Settled`] names it, so that after a
     /// crash it is referred again.
     Refer(Mail),
     /// Tell everyone the state.
@@ -254,6 +356,19 @@ pub enum Effect {
         /// The last word.
         text: Option<String>,
     },
+}
+
+/// What came of a compaction.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compaction {
+    /// What the conversation filled before, in tokens.
+    pub tokens_before: u64,
+    /// What it fills now, about; as much as before when the summary was of no use.
+    pub tokens_after: u64,
+    /// What the call for the summary used.
+    pub usage: Usage,
+    /// What it cost, where that is known.
+    pub cost_usd: Option<f64>,
 }
 
 /// A call that hooks and the gate are to look at.
@@ -272,11 +387,44 @@ pub struct TurnEnd {
     pub text: Option<String>,
 }
 
+/// A question for permission that has its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settlement {
+    /// The call.
+    pub call: String,
+    /// The id of the request.
+    pub request: String,
+    /// Who answered.
+    pub by: Answerer,
+    /// The reason of a refusal.
+    pub refused: Option<String>,
+}
+
+/// Who answered a question for permission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answerer {
+    /// The lead, by mail.
+    Lead,
+    /// Somebody beside the agent; the lead does not know of it.
+    Here,
+}
+
+/// Why a teammate is idle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdleCause {
+    /// Its turn is over.
+    TurnOver,
+    /// A person cut its turn off.
+    Interrupted,
+    /// It cannot go on, for this reason.
+    Failed(String),
+}
+
 /// What the lead is told of an idle teammate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleReport {
-    /// Why the teammate cannot go on, if it cannot.
-    pub failure: Option<String>,
+    /// Why it is idle.
+    pub cause: IdleCause,
     /// The turn's last text, so that a report is not lost when nobody sent it.
     pub result: Option<String>,
 }

@@ -1,16 +1,18 @@
 //! The machine: its phases, and what each event makes of them.
 //!
 //! A turn is a chain of boundaries. At each the inbox is read and delivered; then come the next calls of the turn, or the
-//! model, or the end of the turn. What happens to single calls is in `round`, what mail means in `mail`.
+//! model, or the end of the turn. What happens to single calls is in `round`, what mail means in `mail`, how a turn is cut
+//! off and an agent parked in `pause`, and what becomes of a conversation that is nearly too long in `compact`.
 
 use std::collections::HashSet;
 
 use pitcrew_model::Response;
 use pitcrew_protocol::MessageId;
 
+use super::compact::Compacting;
 use super::mail::Kind;
 use super::round::Stage;
-use super::{Effect, Effects, Event, IdleReport, Mail, ModelFailure, Profile, Role, Status, TurnEnd};
+use super::{Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, Status, TurnEnd};
 use crate::gate::PermissionMode;
 use crate::transcript::{Conversation, Step};
 
@@ -27,10 +29,14 @@ pub struct Agent {
     pending: Vec<Mail>,
     /// The messages in `pending`: a busy agent reads its whole inbox again each time it is rung.
     waiting: HashSet<MessageId>,
-    told: Vec<(String, Vec<MessageId>)>,
+    /// What it is to know at the next boundary.
+    told: Vec<Step>,
     referred: HashSet<MessageId>,
-    stop: Option<String>,
+    pub(super) stop: Option<String>,
     is_waking: bool,
+    pub(super) compacting: Compacting,
+    pub(super) is_parked: bool,
+    pub(super) is_held: bool,
     announced: Status,
 }
 
@@ -45,6 +51,8 @@ pub(super) enum Phase {
     TurnEnd,
     /// The model is being called.
     Thinking,
+    /// The model is being called for a summary.
+    Compacting,
     /// Calls of tools are being made.
     Calling,
     /// The hooks for the end of the turn run.
@@ -72,6 +80,9 @@ impl Agent {
             referred: HashSet::new(),
             stop: None,
             is_waking: false,
+            compacting: Compacting::default(),
+            is_parked: false,
+            is_held: false,
             announced: Status::Pending,
         }
     }
@@ -100,10 +111,20 @@ impl Agent {
         match self.phase {
             Phase::Pending => Status::Pending,
             Phase::Over(status) => status,
+            Phase::Idle if self.is_parked => Status::Parked,
             Phase::Idle if self.conversation.plan().is_some() => Status::AwaitingPlanApproval,
             Phase::Idle => Status::Idle,
-            Phase::Boundary | Phase::TurnEnd | Phase::Thinking | Phase::Calling | Phase::Resting => {
-                if self.conversation.shutdown().is_some() { Status::ShutdownRequested } else { Status::Active }
+            Phase::Boundary
+            | Phase::TurnEnd
+            | Phase::Thinking
+            | Phase::Compacting
+            | Phase::Calling
+            | Phase::Resting => {
+                if self.conversation.shutdown().is_some() {
+                    Status::ShutdownRequested
+                } else {
+                    Status::Active
+                }
             }
         }
     }
@@ -111,7 +132,7 @@ impl Agent {
     /// Takes what happened, and tells what is to be done about it. After the end nothing happens any more.
     pub fn handle(&mut self, event: Event) -> Effects {
         let mut fx = Effects::default();
-        if matches!(self.phase, Phase::Over(_)) {
+        if matches!(self.phase, Phase::Over(_)) || (self.is_held && !event.is_heard_when_held()) {
             return fx;
         }
         match event {
@@ -121,7 +142,7 @@ impl Agent {
             }
             Event::Resumed => self.resume(&mut fx),
             Event::MailWaiting => {
-                if self.profile.role != Role::Subagent {
+                if self.profile.role != Role::Subagent && !self.is_at_rest() {
                     fx.push(Effect::TakeMail);
                 }
             }
@@ -133,18 +154,27 @@ impl Agent {
                     self.proceed(&mut fx);
                 }
             }
-            Event::Told { text, ids } => {
-                self.told.push((text, ids));
+            Event::Told { text } => {
+                self.told.push(Step::Told { text });
+                self.proceed_when_idle(&mut fx);
+            }
+            Event::Parted { members, ids, text } => {
+                self.told.push(Step::Parted { members, ids, text });
+                self.proceed_when_idle(&mut fx);
+            }
+            Event::Instructed { text } => {
+                self.told.push(Step::Instructed { text });
                 self.proceed_when_idle(&mut fx);
             }
             Event::Settled(ids) => ids.into_iter().for_each(|id| self.pass_over(id, &mut fx)),
             Event::Wake => {
-                if self.phase == Phase::Idle {
+                if self.phase == Phase::Idle && !self.is_parked {
                     self.is_waking = true;
                     fx.push(Effect::TakeMail);
                 }
             }
             Event::ModelFinished { response, cost_usd } => self.answered(response, cost_usd, &mut fx),
+            Event::Summarised(summary) => self.summarised(summary, &mut fx),
             Event::ModelFailed { reason, failure } => self.model_failed(reason, failure, &mut fx),
             Event::Judged { call, judgement, context } => self.judged(&call, judgement, context, &mut fx),
             Event::PermissionAsked { call, request } => self.asked(&call, request, &mut fx),
@@ -153,6 +183,10 @@ impl Agent {
             Event::Inspected { call, inspection } => self.inspected(&call, inspection, &mut fx),
             Event::HookAnswered { keep_going } => self.hooks_ran(keep_going, &mut fx),
             Event::ModeChanged(mode) => self.mode = mode,
+            Event::Interrupted => self.interrupted(&mut fx),
+            Event::Parked => self.is_parked = true,
+            Event::Unparked => self.unparked(&mut fx),
+            Event::Held => self.held(&mut fx),
             Event::StopAsked { reason } => {
                 self.stop = Some(reason);
                 if matches!(self.phase, Phase::Pending | Phase::Idle) {
@@ -176,7 +210,9 @@ impl Agent {
         self.announced = status;
         match status {
             Status::Active | Status::ShutdownRequested => fx.push_first(Effect::Announce(status)),
-            Status::Pending | Status::Idle | Status::AwaitingPlanApproval => fx.push(Effect::Announce(status)),
+            Status::Pending | Status::Idle | Status::AwaitingPlanApproval | Status::Parked => {
+                fx.push(Effect::Announce(status));
+            }
             Status::Completed | Status::Failed | Status::Killed => {}
         }
     }
@@ -184,7 +220,9 @@ impl Agent {
     fn resume(&mut self, fx: &mut Effects) {
         if let Some((status, reason)) = self.conversation.ended().cloned() {
             self.end(status, reason, fx);
-        } else if self.conversation.rested() {
+        } else if self.conversation == Conversation::default() && !self.is_parked {
+            self.boundary(Phase::Pending, fx);
+        } else if self.conversation.rested() || self.conversation == Conversation::default() {
             self.boundary(Phase::Idle, fx);
         } else if self.conversation.wants_answer() || !self.conversation.open_calls().is_empty() {
             self.boundary(Phase::Boundary, fx);
@@ -197,6 +235,7 @@ impl Agent {
     pub(super) fn boundary(&mut self, phase: Phase, fx: &mut Effects) {
         self.phase = phase;
         match self.profile.role {
+            Role::Lead | Role::Teammate if self.is_at_rest() => {}
             Role::Lead | Role::Teammate => fx.push(Effect::TakeMail),
             Role::Subagent => self.proceed(fx),
         }
@@ -238,11 +277,14 @@ impl Agent {
     }
 
     fn wakes(&self) -> bool {
+        if self.is_parked {
+            return false;
+        }
         let wakes = |mail: &Mail| mail.kind(self.profile.role) != Kind::Fold;
         !self.told.is_empty() || self.pending.iter().any(wakes)
     }
 
-    fn proceed_when_idle(&mut self, fx: &mut Effects) {
+    pub(super) fn proceed_when_idle(&mut self, fx: &mut Effects) {
         if self.phase == Phase::Idle {
             self.proceed(fx);
         }
@@ -250,14 +292,21 @@ impl Agent {
 
     /// Goes on from a boundary, once the inbox was read.
     fn proceed(&mut self, fx: &mut Effects) {
+        if self.is_held {
+            return;
+        }
         let was_called = std::mem::take(&mut self.is_waking);
         let woken = self.wakes() || (was_called && !self.pending.is_empty());
         let goes_on = match self.phase {
             Phase::Boundary => true,
-            Phase::TurnEnd | Phase::Idle => woken,
-            Phase::Pending => false,
-            Phase::Thinking | Phase::Calling | Phase::Resting | Phase::Over(_) => return,
+            Phase::Pending | Phase::TurnEnd | Phase::Idle => woken,
+            Phase::Thinking | Phase::Compacting | Phase::Calling | Phase::Resting | Phase::Over(_) => return,
         };
+        let waits_for_its_plan = self.conversation.plan().is_some() && !woken;
+        if goes_on && !waits_for_its_plan && self.is_to_compact() {
+            // What waits for the boundary stays where it is, so that it is delivered behind the summary.
+            return self.compact(None, fx);
+        }
         if goes_on {
             self.deliver(fx);
         }
@@ -266,6 +315,8 @@ impl Agent {
         } else if !goes_on {
             if self.phase == Phase::TurnEnd {
                 self.rest(fx);
+            } else if self.phase == Phase::Pending {
+                self.phase = Phase::Idle;
             } else if was_called {
                 // The answer to a call to wake: there is nothing to do.
                 fx.push(Effect::Announce(self.announced));
@@ -274,7 +325,7 @@ impl Agent {
             self.phase = Phase::Calling;
             self.make_calls(fx);
         } else if self.conversation.plan().is_some() && !woken {
-            self.fall_idle(fx);
+            self.fall_idle(IdleCause::TurnOver, fx);
         } else {
             self.call_model(fx);
         }
@@ -282,11 +333,16 @@ impl Agent {
 
     /// Puts into the conversation what waits for it: written first, then marked read.
     fn deliver(&mut self, fx: &mut Effects) {
+        if self.is_parked {
+            return;
+        }
         let mut steps = Vec::new();
         let mut ids = Vec::new();
-        for (text, answered) in self.told.drain(..) {
-            ids.extend(answered.iter().cloned());
-            steps.push(if answered.is_empty() { Step::Told { text } } else { Step::Mail { ids: answered, text } });
+        for step in self.told.drain(..) {
+            if let Step::Parted { ids: answered, .. } = &step {
+                ids.extend(answered.iter().cloned());
+            }
+            steps.push(step);
         }
         let pending = std::mem::take(&mut self.pending);
         self.waiting.clear();
@@ -316,7 +372,7 @@ impl Agent {
         }
     }
 
-    fn call_model(&mut self, fx: &mut Effects) {
+    pub(super) fn call_model(&mut self, fx: &mut Effects) {
         let most = self.profile.max_turns.unwrap_or(u32::MAX);
         if self.conversation.turns() < most {
             self.phase = Phase::Thinking;
@@ -325,8 +381,7 @@ impl Agent {
         }
         self.phase = Phase::Idle;
         if self.profile.role == Role::Teammate {
-            let failure = Some(format!("it has used all of its {most} turns"));
-            fx.push(Effect::SendIdle(IdleReport { failure, result: self.conversation.last_text() }));
+            self.send_idle(IdleCause::Failed(format!("it has used all of its {most} turns")), fx);
         }
         match self.profile.role {
             Role::Lead | Role::Teammate => fx.push(Effect::ReportLimit),
@@ -343,21 +398,20 @@ impl Agent {
         self.boundary(next, fx);
     }
 
-    /// A conversation that is too long is called again with old results cut, as long as there are any.
+    /// A conversation that is too long is called again with old results cut, as long as there are any, and then compacted.
     fn model_failed(&mut self, reason: String, failure: ModelFailure, fx: &mut Effects) {
-        if self.phase != Phase::Thinking {
+        let is_compacting = self.phase == Phase::Compacting;
+        if self.phase != Phase::Thinking && !is_compacting {
             return;
         }
-        let shorter = match failure {
-            ModelFailure::TooLong => self.conversation.next_cut(),
-            ModelFailure::Other => None,
-        };
-        match shorter {
-            Some(keep) => {
+        match (failure, self.conversation.next_cut()) {
+            (ModelFailure::TooLong, Some(keep)) => {
                 self.write(vec![Step::Cut { keep }], fx);
-                self.call_model(fx);
+                if is_compacting { self.compact_again(fx) } else { self.call_model(fx) }
             }
-            None => self.finish(Status::Failed, Some(reason), fx),
+            (ModelFailure::TooLong, None) if is_compacting => self.compact_less(reason, fx),
+            (ModelFailure::TooLong, None) if self.conversation.can_be_compacted() => self.compact(Some(reason), fx),
+            (ModelFailure::TooLong, None) | (ModelFailure::Other, _) => self.finish(Status::Failed, Some(reason), fx),
         }
     }
 
@@ -379,26 +433,27 @@ impl Agent {
         } else if self.profile.role == Role::Subagent {
             self.finish(Status::Completed, None, fx);
         } else {
-            self.fall_idle(fx);
+            self.fall_idle(IdleCause::TurnOver, fx);
         }
     }
 
-    fn fall_idle(&mut self, fx: &mut Effects) {
+    pub(super) fn fall_idle(&mut self, cause: IdleCause, fx: &mut Effects) {
         self.phase = Phase::Idle;
         if self.profile.role == Role::Teammate {
-            fx.push(Effect::SendIdle(IdleReport { failure: None, result: self.conversation.last_text() }));
+            self.send_idle(cause, fx);
         }
         self.write(vec![Step::Rested], fx);
+    }
+
+    fn send_idle(&self, cause: IdleCause, fx: &mut Effects) {
+        fx.push(Effect::SendIdle(IdleReport { cause, result: self.conversation.last_text() }));
     }
 
     /// Ends the agent. A lead's transcript stays open: a team that is resumed goes on with it.
     pub(super) fn finish(&mut self, status: Status, reason: Option<String>, fx: &mut Effects) {
         if self.profile.role == Role::Teammate {
             if status == Status::Failed {
-                fx.push(Effect::SendIdle(IdleReport {
-                    failure: reason.clone(),
-                    result: self.conversation.last_text(),
-                }));
+                self.send_idle(IdleCause::Failed(reason.clone().unwrap_or_default()), fx);
             }
             self.write(vec![Step::Ended { status, reason: reason.clone() }], fx);
         }

@@ -4,15 +4,17 @@
 //! one after the other, and feeds what comes of them back as events; an effect that fails ends the list, and the failure
 //! comes back as [`Event::Broken`]. So "written to the transcript, then marked read" is an order in a list.
 
+mod compact;
 mod event;
 mod machine;
 mod mail;
+mod pause;
 mod round;
 mod status;
 
 pub use event::{
-    Effect, Effects, Ending, Event, IdleReport, Inspection, Judgement, Judging, ModelFailure, Profile, Question, Role,
-    TurnEnd,
+    Answerer, Compaction, ContextBound, Effect, Effects, Ending, Event, IdleCause, IdleReport, Inspection, Judgement,
+    Judging, ModelFailure, Profile, Question, Role, Settlement, Summary, TurnEnd,
 };
 pub use machine::Agent;
 pub use mail::Mail;
@@ -22,3 +24,5 @@ pub use status::Status;
 mod simulation;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_compact;

@@ -8,7 +8,7 @@ use pitcrew_protocol::MessageId;
 use serde_json::Value;
 
 use super::machine::{Agent, Phase};
-use super::{Effect, Effects, Ending, Inspection, Judgement, Judging, Status};
+use super::{Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Settlement, Status};
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
 
 /// Where a call stands that is being made.
@@ -131,6 +131,8 @@ impl Agent {
         if ids.is_empty() && !is_up {
             return;
         }
+        let by = if ids.is_empty() { Answerer::Here } else { Answerer::Lead };
+        let request = self.asked_for(id);
         self.write(vec![Step::Granted { ids: ids.clone(), call: id.to_owned(), grant: grant.clone() }], fx);
         if !ids.is_empty() {
             fx.push(Effect::Acknowledge(ids));
@@ -139,6 +141,13 @@ impl Agent {
             && !updates.is_empty()
         {
             fx.push(Effect::Permit(updates.clone()));
+        }
+        if let Some(request) = request {
+            let refused = match &grant {
+                Grant::Allowed { .. } => None,
+                Grant::Denied { reason } => Some(reason.clone()),
+            };
+            fx.push(Effect::Settle(Settlement { call: id.to_owned(), request, by, refused }));
         }
         if is_up {
             self.follow(call, grant, fx);
@@ -208,6 +217,15 @@ impl Agent {
             self.finish(Status::Completed, None, fx);
         } else if self.stages.is_empty() {
             self.boundary(Phase::Boundary, fx);
+        }
+    }
+
+    /// The request by which the lead was asked about a call, while it is not answered.
+    pub(super) fn asked_for(&self, id: &str) -> Option<String> {
+        let open = self.conversation.open_calls().iter().find(|open| open.call.id == id)?;
+        match &open.reached {
+            Reached::Asked { request } => Some(request.clone()),
+            Reached::Nothing | Reached::Granted(_) | Reached::Began => None,
         }
     }
 

@@ -45,12 +45,16 @@ struct Cell {
     open_requests: Vec<String>,
     runs: HashMap<String, usize>,
     granted: HashSet<String>,
+    settled: HashSet<String>,
+    is_parked: bool,
 }
 
 struct World {
     dice: Dice,
     cells: Vec<Cell>,
     ids: usize,
+    /// Models read everything from now on.
+    is_calm: bool,
 }
 
 fn profile() -> Profile {
@@ -60,6 +64,7 @@ fn profile() -> Profile {
         max_turns: None,
         read_only: ["Read"].into(),
         repeatable: ["TaskUpdate"].into(),
+        context: ContextBound::of(1_000, ContextBound::SHARE_PERCENT),
     }
 }
 
@@ -73,8 +78,10 @@ impl World {
             open_requests: Vec::new(),
             runs: HashMap::new(),
             granted: HashSet::new(),
+            settled: HashSet::new(),
+            is_parked: false,
         };
-        let mut world = Self { dice: Dice(seed), cells: (0..AGENTS).map(|_| cell()).collect(), ids: 0 };
+        let mut world = Self { dice: Dice(seed), cells: (0..AGENTS).map(|_| cell()).collect(), ids: 0, is_calm: false };
         for at in 0..AGENTS {
             world.feed(at, Event::Started { prompt: "work".to_owned() }, usize::MAX);
         }
@@ -96,7 +103,11 @@ impl World {
         let mut events = vec![event];
         let mut carried_out = 0;
         while let Some(event) = events.pop() {
-            for effect in self.cells[at].agent.handle(event) {
+            let effects = self.cells[at].agent.handle(event);
+            let is_parked = self.cells[at].agent.status() == Status::Parked;
+            for effect in effects {
+                let wants_work = matches!(effect, Effect::TakeMail | Effect::CallModel);
+                assert!(!is_parked || !wants_work, "an agent that is parked wants to {effect:?}");
                 if carried_out == most {
                     return self.crash(at);
                 }
@@ -136,10 +147,19 @@ impl World {
                 *cell.runs.entry(call.key.clone()).or_default() += 1;
                 cell.waiting.push(Effect::Run(call));
             }
-            effect @ (Effect::CallModel | Effect::Judge(_) | Effect::EndTurn(_) | Effect::Inspect(_)) => {
+            effect @ (Effect::CallModel
+            | Effect::Compact { .. }
+            | Effect::Judge(_)
+            | Effect::EndTurn(_)
+            | Effect::Inspect(_)) => {
                 cell.waiting.push(effect);
             }
+            Effect::CutOff => cell.waiting.clear(),
+            Effect::Settle(settlement) => {
+                assert!(cell.settled.insert(settlement.request.clone()), "{settlement:?} is settled twice");
+            }
             Effect::Report(..)
+            | Effect::ReportCompaction(_)
             | Effect::SendIdle(_)
             | Effect::SetMode(_)
             | Effect::Permit(_)
@@ -162,6 +182,9 @@ impl World {
             Event::Resumed
         };
         cell.agent = Agent::new(profile(), PermissionMode::Default, conversation);
+        if cell.is_parked {
+            self.feed(at, Event::Parked, usize::MAX);
+        }
         self.feed(at, event, usize::MAX);
     }
 
@@ -169,12 +192,20 @@ impl World {
     fn step(&mut self) {
         let at = self.dice.roll(AGENTS);
         let most = if self.dice.roll(8) == 0 { self.dice.roll(4) } else { usize::MAX };
-        match self.dice.roll(6) {
-            0 => self.send(at, "hello".to_owned()),
-            1 => self.feed(at, Event::MailWaiting, most),
-            2 => self.answer_a_request(at),
+        match self.dice.roll(12) {
+            0 | 1 => self.send(at, "hello".to_owned()),
+            2 | 3 => self.feed(at, Event::MailWaiting, most),
+            4 | 5 => self.answer_a_request(at),
+            6 if self.dice.roll(3) == 0 => self.feed(at, Event::Interrupted, most),
+            7 if self.dice.roll(3) == 0 => self.park_or_lead(at, most),
             _ => self.finish_something(at, most),
         }
+    }
+
+    fn park_or_lead(&mut self, at: usize, most: usize) {
+        let is_parked = !self.cells[at].is_parked;
+        self.cells[at].is_parked = is_parked;
+        self.feed(at, if is_parked { Event::Parked } else { Event::Unparked }, most);
     }
 
     fn answer_a_request(&mut self, at: usize) {
@@ -192,7 +223,8 @@ impl World {
         let which = self.dice.roll(waiting);
         let effect = self.cells[at].waiting.remove(which);
         let event = match effect {
-            Effect::CallModel => self.response(),
+            Effect::CallModel => self.response(at),
+            Effect::Compact { left_out } => self.summary(at, left_out),
             Effect::Judge(judging) => self.judgement(at, &judging.call),
             Effect::Run(call) => {
                 let ending = Ending {
@@ -225,7 +257,29 @@ impl World {
         Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }
     }
 
-    fn response(&mut self) -> Event {
+    /// A summary, or a failure that a shorter conversation mends. An agent that can go on only from a summary gets one.
+    fn summary(&mut self, at: usize, left_out: usize) -> Event {
+        let agent = &self.cells[at].agent;
+        assert!(agent.conversation().open_calls().is_empty(), "a call is open in a compaction");
+        if agent.conversation().next_left_out(left_out).is_some() && self.dice.roll(4) == 0 {
+            return Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
+        }
+        let is_needed = self.cells[at].agent.is_stuck();
+        let useless = "a summary that is longer than most of what it sums up, so that it is of no use";
+        let text = if is_needed || self.dice.roll(2) == 0 { "s" } else { useless };
+        Event::Summarised(Summary {
+            briefing: "b".to_owned(),
+            text: Some(text.to_owned()),
+            usage: Usage::default(),
+            cost_usd: None,
+        })
+    }
+
+    fn response(&mut self, at: usize) -> Event {
+        let conversation = self.cells[at].agent.conversation();
+        if !self.is_calm && conversation.can_be_compacted() && self.dice.roll(16) == 0 {
+            return Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
+        }
         let calls = [0, 1, 3][self.dice.roll(3)];
         let tools = ["Read", "Bash", "TaskUpdate", "Write"];
         let mut blocks = vec![Block::text("so")];
@@ -238,14 +292,18 @@ impl World {
             model: "simulated".to_owned(),
             blocks,
             stop: StopReason::EndTurn,
-            usage: Usage::default(),
+            usage: Usage { input_tokens: self.dice.roll(1_000) as u64, ..Usage::default() },
         };
         Event::ModelFinished { response, cost_usd: None }
     }
 
-    /// Lets everything come to rest: no more mail, no more crashes, and models that have nothing to add.
+    /// Lets everything come to rest: no more mail, no more crashes, everybody led, and models that have nothing to add.
     fn settle(&mut self) {
+        self.is_calm = true;
         for at in 0..AGENTS {
+            if self.cells[at].is_parked {
+                self.park_or_lead(at, usize::MAX);
+            }
             for _ in 0..2_000 {
                 if let Some(request) = self.cells[at].open_requests.pop() {
                     let answer = json!({"type": "permission_response", "request_id": request, "subtype": "success"});
@@ -265,9 +323,14 @@ fn check(cell: &Cell) {
     let mut conversation = Conversation::default();
     let mut delivered = HashSet::new();
     let mut granted = cell.granted.clone();
+    let mut tools = HashMap::new();
     for step in &cell.transcript {
         conversation.apply(step);
         match step {
+            Step::Assistant { blocks, .. } => tools.extend(blocks.iter().filter_map(|block| match block {
+                Block::ToolUse { id, name, .. } => Some((id.clone(), name.clone())),
+                _ => None,
+            })),
             Step::Mail { ids, .. } => {
                 ids.iter().for_each(|id| assert!(delivered.insert(id.clone()), "{id} comes twice"))
             }
@@ -284,10 +347,7 @@ fn check(cell: &Cell) {
     }
     for (call, runs) in &cell.runs {
         assert!(granted.contains(call), "{call} ran without leave");
-        let tool = conversation.messages().iter().flat_map(|message| &message.blocks).find_map(|block| match block {
-            Block::ToolUse { id, name, .. } if id == call => Some(name.as_str()),
-            _ => None,
-        });
+        let tool = tools.get(call).map(String::as_str);
         assert!(*runs == 1 || matches!(tool, Some("Read" | "TaskUpdate")), "{tool:?} {call} ran {runs} times");
     }
     check_form(&conversation);

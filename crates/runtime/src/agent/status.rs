@@ -17,6 +17,8 @@ pub enum Status {
     Idle,
     /// Between turns, its plan with the lead.
     AwaitingPlanApproval,
+    /// Between turns, and nobody leads it: it takes no mail until somebody does.
+    Parked,
     /// Asked to shut down, and not gone yet.
     ShutdownRequested,
     /// Ended as it should.
@@ -28,6 +30,17 @@ pub enum Status {
 }
 
 impl Status {
+    const ALL: [Self; 8] = [
+        Self::Pending,
+        Self::Active,
+        Self::Idle,
+        Self::AwaitingPlanApproval,
+        Self::ShutdownRequested,
+        Self::Completed,
+        Self::Failed,
+        Self::Killed,
+    ];
+
     /// The state as the journal spells it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
@@ -36,6 +49,7 @@ impl Status {
             Self::Active => "running",
             Self::Idle => "idle",
             Self::AwaitingPlanApproval => "awaiting_plan_approval",
+            Self::Parked => "parked",
             Self::ShutdownRequested => "shutdown_requested",
             Self::Completed => "completed",
             Self::Failed => "failed",
@@ -43,12 +57,23 @@ impl Status {
         }
     }
 
+    /// Finds the state that the journal spells so.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
     /// Whether the agent is no more.
     #[must_use]
     pub fn is_over(self) -> bool {
         match self {
             Self::Completed | Self::Failed | Self::Killed => true,
-            Self::Pending | Self::Active | Self::Idle | Self::AwaitingPlanApproval | Self::ShutdownRequested => false,
+            Self::Pending
+            | Self::Active
+            | Self::Idle
+            | Self::AwaitingPlanApproval
+            | Self::Parked
+            | Self::ShutdownRequested => false,
         }
     }
 }

@@ -9,17 +9,17 @@ use crate::gate::PermissionMode;
 use crate::transcript::{Conversation, Grant, Step};
 
 /// An agent on a script, with the steps it wrote.
-struct Play {
-    agent: Agent,
+pub(super) struct Play {
+    pub(super) agent: Agent,
     written: Vec<Step>,
 }
 
 impl Play {
-    fn of(role: Role) -> Self {
+    pub(super) fn of(role: Role) -> Self {
         Self { agent: Agent::new(profile(role), PermissionMode::Default, Conversation::default()), written: Vec::new() }
     }
 
-    fn teammate() -> Self {
+    pub(super) fn teammate() -> Self {
         let mut play = Self::of(Role::Teammate);
         play.then(Event::Started { prompt: "work".to_owned() }, &["announce running", "write told", "take mail"]);
         play.then(mail(&[]), &["call model"]);
@@ -27,7 +27,7 @@ impl Play {
     }
 
     /// What the agent would be after a crash right here.
-    fn crashed(&self) -> Self {
+    pub(super) fn crashed(&self) -> Self {
         let mut conversation = Conversation::default();
         for step in &self.written {
             let line = serde_json::to_string(step).unwrap();
@@ -39,7 +39,7 @@ impl Play {
     }
 
     #[track_caller]
-    fn then(&mut self, event: Event, expected: &[&str]) -> &mut Self {
+    pub(super) fn then(&mut self, event: Event, expected: &[&str]) -> &mut Self {
         let effects = self.agent.handle(event);
         let mut told = Vec::new();
         for effect in effects {
@@ -52,7 +52,7 @@ impl Play {
         self
     }
 
-    fn last_blocks(&self) -> Vec<Block> {
+    pub(super) fn last_blocks(&self) -> Vec<Block> {
         self.agent.conversation().messages().last().unwrap().blocks.clone()
     }
 }
@@ -64,6 +64,7 @@ fn profile(role: Role) -> Profile {
         max_turns: None,
         read_only: ["Read", "Grep"].into(),
         repeatable: ["SendMessage", "TaskUpdate", "ExitPlanMode"].into(),
+        context: ContextBound::of(1_000, ContextBound::SHARE_PERCENT),
     }
 }
 
@@ -78,19 +79,34 @@ fn in_words(effect: &Effect) -> String {
         }
         Effect::TakeMail => "take mail".to_owned(),
         Effect::CallModel => "call model".to_owned(),
+        Effect::Compact { left_out: 0 } => "compact".to_owned(),
+        Effect::Compact { left_out } => format!("compact without {left_out}"),
+        Effect::ReportCompaction(compaction) => {
+            format!("report {} -> {} tokens", compaction.tokens_before, compaction.tokens_after)
+        }
         Effect::Judge(judging) => format!("judge {} in {}", judging.call.id, judging.mode),
         Effect::AskPermission { call, .. } => format!("ask for {}", call.id),
+        Effect::Settle(settlement) => format!(
+            "settle {} {} ({:?})",
+            settlement.call,
+            settlement.refused.as_deref().unwrap_or("allowed"),
+            settlement.by
+        ),
+        Effect::CutOff => "cut off".to_owned(),
         Effect::Run(call) => format!("run {} {}", call.id, call.input),
         Effect::Report(call, ending) => {
             format!("report {} {}", call.id, if ending.is_error { "failed" } else { "done" })
         }
         Effect::Inspect(call) => format!("inspect {}", call.id),
         Effect::EndTurn(_) => "end turn".to_owned(),
-        Effect::SendIdle(report) => format!(
-            "send idle {}: {}",
-            report.failure.as_deref().unwrap_or("available"),
-            report.result.as_deref().unwrap_or("nothing")
-        ),
+        Effect::SendIdle(report) => {
+            let cause = match &report.cause {
+                IdleCause::TurnOver => "available",
+                IdleCause::Interrupted => "interrupted",
+                IdleCause::Failed(reason) => reason,
+            };
+            format!("send idle {cause}: {}", report.result.as_deref().unwrap_or("nothing"))
+        }
         Effect::SetMode(mode) => format!("set mode {mode}"),
         Effect::Permit(updates) => format!("permit {}", Value::from(updates.clone())),
         Effect::Refer(mail) => format!("refer {}", mail.id),
@@ -113,11 +129,11 @@ fn letter(id: &str, text: &str) -> Mail {
     }
 }
 
-fn mail(letters: &[(&str, &str)]) -> Event {
+pub(super) fn mail(letters: &[(&str, &str)]) -> Event {
     Event::MailArrived(letters.iter().map(|(id, text)| letter(id, text)).collect())
 }
 
-fn answer(blocks: Vec<Block>) -> Event {
+pub(super) fn answer(blocks: Vec<Block>) -> Event {
     let response = Response {
         id: "msg".to_owned(),
         model: "scripted".to_owned(),
@@ -128,23 +144,23 @@ fn answer(blocks: Vec<Block>) -> Event {
     Event::ModelFinished { response, cost_usd: None }
 }
 
-fn says(text: &str) -> Event {
+pub(super) fn says(text: &str) -> Event {
     answer(vec![Block::text(text)])
 }
 
-fn calls(calls: &[(&str, &str)]) -> Event {
+pub(super) fn calls(calls: &[(&str, &str)]) -> Event {
     answer(calls.iter().map(|(id, tool)| Block::tool_use(*id, *tool, json!({}))).collect())
 }
 
-fn allowed(call: &str) -> Event {
+pub(super) fn allowed(call: &str) -> Event {
     Event::Judged { call: call.to_owned(), judgement: Judgement::Allow { input: None }, context: Vec::new() }
 }
 
-fn done(call: &str) -> Event {
+pub(super) fn done(call: &str) -> Event {
     done_with(call, Value::Null)
 }
 
-fn done_with(call: &str, data: Value) -> Event {
+pub(super) fn done_with(call: &str, data: Value) -> Event {
     let ending = Ending { text: format!("{call} done"), data, is_error: false, context: Vec::new(), seen: Vec::new() };
     Event::ToolFinished { call: call.to_owned(), ending }
 }
@@ -199,7 +215,7 @@ fn mail_wakes_an_idle_teammate_at_once() {
         .then(mail(&[("m1", "hello")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
 }
 
-fn idle_teammate() -> Play {
+pub(super) fn idle_teammate() -> Play {
     let mut play = Play::teammate();
     play.then(says("ready"), &["write assistant", "take mail"]).then(mail(&[]), &["end turn"]).then(
         Event::HookAnswered { keep_going: None },
@@ -243,6 +259,7 @@ fn a_teammate_waits_for_a_permission_and_goes_on_when_the_answer_is_in_its_inbox
             "write granted",
             "acknowledge m1",
             r#"permit [{"type":"setMode","mode":"acceptEdits"}]"#,
+            "settle a allowed (Lead)",
             "write began",
             r#"run a {"x":1}"#,
         ],
@@ -250,7 +267,7 @@ fn a_teammate_waits_for_a_permission_and_goes_on_when_the_answer_is_in_its_inbox
     .then(done("a"), &["write result", "report a done", "take mail"]);
 }
 
-fn asking_teammate() -> Play {
+pub(super) fn asking_teammate() -> Play {
     let mut play = Play::teammate();
     play.then(calls(&[("a", "Bash")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge a in default"])
@@ -265,7 +282,14 @@ fn a_denied_permission_is_told_to_the_model_with_its_reason() {
     let mut play = asking_teammate();
     play.then(
         mail(&[("m1", no)]),
-        &["write granted", "acknowledge m1", "write result", "report a failed", "take mail"],
+        &[
+            "write granted",
+            "acknowledge m1",
+            "settle a not today (Lead)",
+            "write result",
+            "report a failed",
+            "take mail",
+        ],
     );
     assert_eq!(play.last_blocks(), [Block::tool_error("a", "Permission denied for Bash: not today")]);
 }
@@ -274,13 +298,15 @@ fn a_denied_permission_is_told_to_the_model_with_its_reason() {
 fn a_permission_that_was_asked_for_before_a_crash_is_still_waited_for_after_it() {
     let yes = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success"}"#;
     let mut play = asking_teammate().crashed();
-    play.then(Event::Resumed, &["announce running", "take mail"])
-        .then(mail(&[]), &[])
-        .then(mail(&[("m1", yes)]), &["write granted", "acknowledge m1", "write began", "run a {}"]);
+    play.then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &[]).then(
+        mail(&[("m1", yes)]),
+        &["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"],
+    );
     let mut answered_meanwhile = asking_teammate().crashed();
-    answered_meanwhile
-        .then(Event::Resumed, &["announce running", "take mail"])
-        .then(mail(&[("m1", yes)]), &["write granted", "acknowledge m1", "write began", "run a {}"]);
+    answered_meanwhile.then(Event::Resumed, &["announce running", "take mail"]).then(
+        mail(&[("m1", yes)]),
+        &["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"],
+    );
 }
 
 #[test]
@@ -436,7 +462,7 @@ fn idle_notices_wait_for_the_next_turn_of_the_lead_and_messages_do_not() {
         .then(mail(&[]), &["announce idle"]);
     lead().then(mail(&[("m2", failed)]), &["announce running", "write mail", "acknowledge m1 m2", "call model"]);
     lead().then(
-        Event::Told { text: "bob has shut down.".to_owned(), ids: Vec::new() },
+        Event::Told { text: "bob has shut down.".to_owned() },
         &["announce running", "write told mail", "acknowledge m1", "call model"],
     );
 }
@@ -451,10 +477,17 @@ fn questions_and_goodbyes_go_to_the_crew_and_stay_unread_until_it_has_dealt_with
         .then(mail(&[("m1", ask), ("m2", goodbye)]), &["refer m1", "refer m2", "call model"])
         .then(mail(&[("m1", ask), ("m2", goodbye)]), &[])
         .then(Event::Settled(ids("m1")), &["write mail", "acknowledge m1"])
-        .then(Event::Told { text: "bob has shut down.".to_owned(), ids: ids("m2") }, &[]);
+        .then(
+            Event::Parted {
+                members: vec![AgentName::foreign("bob")],
+                ids: ids("m2"),
+                text: "bob has shut down.".to_owned(),
+            },
+            &[],
+        );
     assert_eq!(play.last_blocks(), [Block::text("go")]);
     play.then(says("well"), &["write assistant", "take mail"])
-        .then(mail(&[("m2", goodbye)]), &["write mail", "acknowledge m2", "call model"]);
+        .then(mail(&[("m2", goodbye)]), &["write parted", "acknowledge m2", "call model"]);
     assert_eq!(play.last_blocks(), [Block::text("bob has shut down.")]);
 }
 
@@ -509,10 +542,7 @@ fn a_conversation_that_is_too_long_is_cut_and_sent_again_until_nothing_is_left_t
     play.then(Event::ToolFinished { call: "a".to_owned(), ending }, &["write result", "report a done", "take mail"])
         .then(mail(&[]), &["call model"])
         .then(too_long(), &["write cut", "call model"])
-        .then(
-            too_long(),
-            &["send idle too long: nothing", "write ended", "announce failed", "end failed (too long): nothing"],
-        );
+        .then(too_long(), &["compact"]);
 }
 
 #[test]

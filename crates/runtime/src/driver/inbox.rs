@@ -1,19 +1,35 @@
 //! An agent's inbox as its machine takes it: read, verified by `team`, and put into the words a model reads.
 
-use pitcrew_protocol::{AgentName, ApiError, Frame, IdleNotification, Injected, render};
+use std::collections::HashSet;
+
+use pitcrew_protocol::{AgentName, ApiError, Frame, IdleNotification, Injected, MessageId, render};
+use pitcrew_team::{Collected, RefusedFrame};
 
 use super::log::output_file;
 use super::seat::Seat;
 use crate::agent::{Mail, Role};
 
+/// What was found in an inbox.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub(super) mail: Vec<Mail>,
+    pub(super) refused: Vec<RefusedFrame>,
+}
+
 impl Seat {
-    /// Reads what is not marked read. An agent without an inbox has none.
-    pub(super) async fn take_mail(&self) -> Result<Vec<Mail>, ApiError> {
+    /// Reads what is not marked read, and refuses what pretends to be a command of the lead, also one that is in
+    /// `obeyed`. An agent without an inbox has none.
+    pub(super) async fn take_mail(&self, obeyed: &HashSet<MessageId>) -> Result<Taken, ApiError> {
         if self.role == Role::Subagent {
-            return Ok(Vec::new());
+            return Ok(Taken::default());
         }
-        let unread = self.team.unread(&self.name).await?;
-        let mail = unread.into_iter().map(|mail| {
+        let team = self.as_reader();
+        let Collected { mail, mut refused } = team.collect(&self.name).await?;
+        let again = mail.iter().filter(|mail| team.verify_key().is_some() && obeyed.contains(&mail.id));
+        let repeated: Vec<RefusedFrame> = again.filter_map(RefusedFrame::repeated).collect();
+        team.refuse(&self.name, &repeated).await?;
+        let fresh = mail.into_iter().filter(|mail| repeated.iter().all(|refused| refused.id != mail.id));
+        let mail = fresh.map(|mail| {
             let mut rendered = render(&[Injected::from(&mail.message)]);
             if let (Some(Frame::IdleNotification(idle)), Role::Lead) = (&mail.frame, self.role) {
                 rendered.push_str("\n\n");
@@ -21,7 +37,9 @@ impl Seat {
             }
             Mail { id: mail.id, from: mail.message.from, rendered, frame: mail.frame }
         });
-        Ok(mail.collect())
+        let mail = mail.collect();
+        refused.extend(repeated);
+        Ok(Taken { mail, refused })
     }
 
     /// What stands behind an idle notice, so that the lead knows where to read on (founding guide section 10).

@@ -4,7 +4,9 @@
 //! are futures that this loop polls beside its events, so that an agent is one task and dropping it drops all it does.
 //! Nothing is decided here: that is `agent`'s. Who lives, and who is told what, is `crew`'s.
 
+mod briefing;
 mod calls;
+mod compaction;
 mod inbox;
 mod inspect;
 mod log;

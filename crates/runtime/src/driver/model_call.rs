@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use futures_util::StreamExt;
-use pitcrew_model::{AgentTag, Message, ModelError, Request, Response, StreamEvent};
+use pitcrew_model::{AgentTag, Message, ModelError, Request, Response, StreamEvent, ToolSpec, Usage};
 
 use super::log::chain;
 use super::seat::{ReportKind, Seat};
@@ -17,34 +17,70 @@ const MAX_OUTPUT_TOKENS: u32 = 16_000;
 
 /// Calls the model with the conversation.
 pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Vec<Message>) -> Event {
-    let request = Request {
-        agent: AgentTag { name: seat.name.to_string(), team: Some(seat.team.name().to_string()) },
-        system: seat.system(mode),
-        messages,
-        tools: seat.tool_specs(mode),
-        max_output_tokens: MAX_OUTPUT_TOKENS,
-    };
+    let tools = seat.tool_specs(mode);
+    let request = request(&seat, mode, messages, tools, MAX_OUTPUT_TOKENS);
     let started = Instant::now();
+    match respond(&seat, request, Audience::Face).await {
+        Ok(response) => finished(&seat, response, started.elapsed()).await,
+        Err(failed) => failed,
+    }
+}
+
+/// Who reads along while a model writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Audience {
+    /// The face of the run.
+    Face,
+    /// Nobody: it is no answer of the agent.
+    Nobody,
+}
+
+/// Puts a request together.
+pub(super) fn request(
+    seat: &Seat,
+    mode: PermissionMode,
+    messages: Vec<Message>,
+    tools: Vec<ToolSpec>,
+    max_output_tokens: u32,
+) -> Request {
+    let agent = AgentTag { name: seat.name.to_string(), team: Some(seat.team.name().to_string()) };
+    Request { agent, system: seat.system(mode), messages, tools, max_output_tokens }
+}
+
+/// Makes a call and reads its answer to the end.
+///
+/// # Errors
+/// The event to give the agent instead.
+pub(super) async fn respond(seat: &Seat, request: Request, audience: Audience) -> Result<Response, Event> {
     let mut stream = seat.model.respond(request);
     while let Some(event) = stream.next().await {
         match event {
-            Ok(StreamEvent::TextDelta(text)) => {
+            Ok(StreamEvent::TextDelta(text)) if audience == Audience::Face => {
                 seat.sink.tell(RunEvent::TextDelta { agent: seat.name.clone(), text }).await;
             }
-            Ok(StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. }) => {}
+            Ok(StreamEvent::TextDelta(_) | StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. }) => {}
             Ok(StreamEvent::Waiting { reason, delay }) => {
                 seat.sink.tell(RunEvent::ModelWaits { agent: seat.name.clone(), reason, delay }).await;
             }
-            Ok(StreamEvent::Finished(response)) => return finished(&seat, response, started.elapsed()).await,
+            Ok(StreamEvent::Finished(response)) => return Ok(response),
             Err(error) => {
                 let is_too_long = matches!(error, ModelError::ContextTooLong { .. });
                 let failure = if is_too_long { ModelFailure::TooLong } else { ModelFailure::Other };
-                return Event::ModelFailed { reason: chain(&error), failure };
+                return Err(Event::ModelFailed { reason: chain(&error), failure });
             }
         }
     }
     let reason = format!("the model {} ended its answer without finishing it", seat.model.id());
-    Event::ModelFailed { reason, failure: ModelFailure::Other }
+    Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
+}
+
+/// Lets the crew count a call; returns what it cost, where that is known.
+pub(super) async fn spend(seat: &Seat, usage: Usage) -> Option<f64> {
+    let cost_usd = seat.prices.cost(seat.model.id(), &usage);
+    let spent = ReportKind::Spent { model: seat.model.id().to_owned(), usage, cost_usd };
+    // The crew outlives its agents; when it does not, this agent is being dropped too.
+    let _closed = seat.reports.send(seat.report(spent)).await;
+    cost_usd
 }
 
 async fn finished(seat: &Seat, response: Response, took: std::time::Duration) -> Event {
@@ -62,8 +98,6 @@ async fn finished(seat: &Seat, response: Response, took: std::time::Duration) ->
             took,
         }))
         .await;
-    let spent = ReportKind::Spent { model: seat.model.id().to_owned(), usage: response.usage, cost_usd };
-    // The crew outlives its agents; when it does not, this agent is being dropped too.
-    let _closed = seat.reports.send(seat.report(spent)).await;
+    spend(seat, response.usage).await;
     Event::ModelFinished { response, cost_usd }
 }

@@ -1,6 +1,6 @@
 //! The loop itself, and the short effects.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -8,18 +8,21 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 use pitcrew_team::store::StoreError;
-use pitcrew_team::{Actor, IdleNotice, IdleReason, PermissionAsk};
+use pitcrew_team::{IdleNotice, IdleReason, PermissionAsk};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
 
+use super::inbox::Taken;
 use super::log::{Log, LogError, chain};
-use super::seat::{ReportKind, Seat};
-use super::{calls, inspect, model_call};
-use crate::agent::{Agent, Effect, Ending, Event, IdleReport, Question, Role, Status};
+use super::seat::{Report, ReportKind, Seat};
+use super::{calls, compaction, inspect, model_call};
+use crate::agent::{
+    Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status,
+};
 use crate::events::{RunEvent, ToolEnded};
 use crate::gate::{Gate, PermissionMode};
-use crate::transcript::{Step, ToolCall};
+use crate::transcript::{Grant, Step, ToolCall};
 
 /// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop. They are boxed,
 /// since a channel sets room aside for many, and an idle agent gets none.
@@ -29,7 +32,7 @@ const EVENTS_WAITING: usize = 64;
 pub(crate) enum Start {
     /// With a prompt.
     New(String),
-    /// With its transcript.
+    /// With its transcript; without one, with what is in its inbox.
     Resumed,
 }
 
@@ -85,8 +88,10 @@ pub(crate) struct Driver {
     log: Log,
     wire: Wire,
     running: FuturesUnordered<BoxFuture<'static, Event>>,
-    /// Who sent the mail that was read and not delivered yet, for the face.
-    senders: HashMap<MessageId, String>,
+    /// Who sent the mail that was read and not delivered yet, and whether it is a frame.
+    senders: HashMap<MessageId, (String, bool)>,
+    /// The frames that were marked read: one that is unread once more was put there by hand.
+    obeyed: HashSet<MessageId>,
     /// The task completed last in this turn, for the idle notice.
     completed: Option<String>,
     was_kept_going: bool,
@@ -116,9 +121,15 @@ impl Driver {
             wire,
             running: FuturesUnordered::new(),
             senders: HashMap::new(),
+            obeyed: HashSet::new(),
             completed: None,
             was_kept_going: false,
         }
+    }
+
+    /// Where it reports, for whoever sees it end without a report.
+    pub(crate) fn reports(&self) -> mpsc::Sender<Report> {
+        self.seat.reports.clone()
     }
 
     /// Lives until the agent ends or is cancelled; the crew is told of the end in either case.
@@ -144,7 +155,10 @@ impl Driver {
     }
 
     async fn live(&mut self, first: Event) -> ReportKind {
-        let mut happened = VecDeque::from([first]);
+        // What it was told before it was started it knows when it starts: that nobody leads it, for one.
+        let mut happened: VecDeque<Event> =
+            std::iter::from_fn(|| self.wire.events.try_recv().ok().map(|e| *e)).collect();
+        happened.push_back(first);
         loop {
             while let Some(event) = happened.pop_front() {
                 for effect in self.agent.handle(event) {
@@ -188,11 +202,24 @@ impl Driver {
                 let messages = self.agent.conversation().messages().to_vec();
                 self.begin(model_call::call(seat, mode, messages))
             }
+            Effect::Compact { left_out } => {
+                let (conversation, context) = (self.agent.conversation().clone(), self.agent.profile().context);
+                self.begin(compaction::compact(seat, mode, conversation, left_out, context.window))
+            }
+            Effect::ReportCompaction(compaction) => {
+                compaction::report(&seat, compaction).await;
+                Outcome::Done
+            }
             Effect::Judge(judging) => {
                 let gate = self.gate.clone();
                 self.begin(calls::judge(seat, gate, judging))
             }
             Effect::AskPermission { call, question } => self.ask(call, question).await,
+            Effect::Settle(settlement) => self.settle(settlement).await,
+            Effect::CutOff => {
+                self.running.clear();
+                Outcome::Done
+            }
             Effect::Run(call) => {
                 let gate = self.gate.clone();
                 self.begin(calls::run(seat, gate, mode, call))
@@ -205,7 +232,7 @@ impl Driver {
             }
             Effect::SendIdle(report) => self.send_idle(report).await?,
             Effect::SetMode(mode) => {
-                let set = seat.team.set_mode(&Actor::Lead, &seat.name, mode.as_str()).await;
+                let set = seat.as_reader().adopt_mode(&seat.name, mode.as_str()).await;
                 // The crew sees it in the config, and tells the face.
                 set.map_err(|error| chain(&error))?;
                 Outcome::Done
@@ -260,24 +287,33 @@ impl Driver {
         let seat = &self.seat;
         seat.team.injected(&seat.name, &ids).await;
         // It is delivered, whether or not it can be marked.
-        let from = ids.iter().map(|id| self.senders.remove(id).unwrap_or_default()).collect();
+        let (from, is_frame): (Vec<_>, Vec<_>) =
+            ids.iter().map(|id| self.senders.remove(id).unwrap_or_default()).unzip();
         seat.sink.tell(RunEvent::MailDelivered { agent: seat.name.clone(), from, ids: ids.clone() }).await;
         seat.team.acknowledge(&seat.name, &ids).await.map_err(|error| chain(&error))?;
+        let frames = ids.into_iter().zip(is_frame).filter(|(_, is_frame)| *is_frame);
+        self.obeyed.extend(frames.map(|(id, _)| id));
         Ok(Outcome::Done)
     }
 
     /// Reads the inbox. One that cannot be read now is read at the next boundary, or when it changes.
     async fn take_mail(&mut self) -> Event {
-        let mail = match self.seat.take_mail().await {
-            Ok(mail) => mail,
-            Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Vec::new(),
+        let Taken { mail, refused } = match self.seat.take_mail(&self.obeyed).await {
+            Ok(taken) => taken,
+            Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Taken::default(),
             Err(error) => {
                 let text = format!("the inbox of {} cannot be read: {}", self.seat.name, chain(&error));
                 self.seat.sink.tell(RunEvent::Warning { text }).await;
-                Vec::new()
+                Taken::default()
             }
         };
-        self.senders.extend(mail.iter().map(|mail| (mail.id.clone(), mail.from.clone())));
+        for refused in refused {
+            let text = format!("in the inbox of {}, {refused}", self.seat.name);
+            tracing::warn!("{text}");
+            self.seat.sink.tell(RunEvent::Warning { text }).await;
+        }
+        let sender = |mail: &Mail| (mail.id.clone(), (mail.from.clone(), mail.frame.is_some()));
+        self.senders.extend(mail.iter().map(sender));
         Event::MailArrived(mail)
     }
 
@@ -291,17 +327,34 @@ impl Driver {
         let ask = PermissionAsk {
             tool_name: call.tool.clone(),
             tool_use_id: call.key.clone(),
-            description: question.description,
+            description: question.description.clone(),
             input: call.input.clone(),
-            suggestions: question.suggestions,
+            suggestions: question.suggestions.clone(),
         };
-        Outcome::Happened(match seat.team.request_permission(&seat.name, ask).await {
-            Ok(asked) => Event::PermissionAsked { call: call.id, request: asked.request_id },
+        match seat.team.request_permission(&seat.name, ask).await {
+            Ok(asked) => {
+                let id = call.id.clone();
+                // Whoever runs the agent may ask somebody beside the lead.
+                self.tell_crew(ReportKind::Asks { call, question }).await;
+                Outcome::Happened(Event::PermissionAsked { call: id, request: asked.request_id })
+            }
             Err(error) => {
                 let reason = format!("the lead cannot be asked: {}", chain(&error));
-                Event::Answered { call: call.id, grant: crate::transcript::Grant::Denied { reason } }
+                Outcome::Happened(Event::Answered { call: call.id, grant: Grant::Denied { reason } })
             }
-        })
+        }
+    }
+
+    /// Lets those know that were asked too: the lead by the ledger of requests, whoever else by the crew.
+    async fn settle(&mut self, settlement: Settlement) -> Outcome {
+        let Settlement { call, request, by, refused } = settlement;
+        if by == Answerer::Here
+            && let Err(error) = self.seat.team.settle_permission(&self.seat.name, &request, refused.is_none()).await
+        {
+            let text = format!("the lead still has the question {request}: {}", chain(&error));
+            self.seat.sink.tell(RunEvent::Warning { text }).await;
+        }
+        self.tell_crew(ReportKind::Settled { call, refused }).await
     }
 
     async fn permit(&mut self, updates: &[Value]) -> Outcome {
@@ -346,12 +399,16 @@ impl Driver {
 
     async fn send_idle(&mut self, report: IdleReport) -> Result<Outcome, String> {
         self.log.flush().await.map_err(|error| chain(&error))?;
-        let reason = if report.failure.is_some() { IdleReason::Failed } else { IdleReason::Available };
+        let (reason, failure) = match report.cause {
+            IdleCause::TurnOver => (IdleReason::Available, None),
+            IdleCause::Interrupted => (IdleReason::Interrupted, None),
+            IdleCause::Failed(reason) => (IdleReason::Failed, Some(reason)),
+        };
         let notice = IdleNotice {
             reason,
             summary: None,
             completed: self.completed.take().map(|id| (id, "completed".to_owned())),
-            failure: report.failure,
+            failure,
             result: report.result,
         };
         let sent = self.seat.team.notify_idle(&self.seat.name, notice).await;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use pitcrew_model::{Model, PriceTable, ToolSpec, Usage};
 use pitcrew_protocol::AgentName;
-use pitcrew_team::Team;
-use tokio::sync::mpsc;
+use pitcrew_team::{Team, Trust};
+use tokio::sync::{mpsc, watch};
 
 use crate::agent::{Mail, Question, Role, Status};
 use crate::events::RunEvent;
@@ -24,6 +24,9 @@ pub(crate) struct Seat {
     /// The call a subagent works for.
     pub(crate) parent_call: Option<String>,
     pub(crate) team: Team,
+    /// By what it knows its lead's word, where the lead's process is another one and may be followed by the next; absent
+    /// where the handle on the team knows it.
+    pub(crate) trust: Option<watch::Receiver<Trust>>,
     pub(crate) model: Arc<dyn Model>,
     pub(crate) tools: Toolbox,
     pub(crate) hooks: Arc<Hooks>,
@@ -64,8 +67,10 @@ pub(crate) enum ReportKind {
     Called,
     /// Mail that the crew acts on.
     Referred(Mail),
-    /// Somebody has to decide on a call, and the team cannot be asked by mail.
+    /// Somebody has to decide on a call. A teammate's lead is asked by mail already, and the first answer counts.
     Asks { call: ToolCall, question: Question },
+    /// A teammate's question has its answer, with the reason of a refusal.
+    Settled { call: String, refused: Option<String> },
     /// The agent has used all its turns.
     UsedUp,
     /// The agent was dropped where it stood; it can be resumed.
@@ -126,6 +131,12 @@ impl Seat {
             permission_mode: mode,
         };
         HookEvent { session, kind }
+    }
+
+    /// The team, as its mail is read.
+    pub(super) fn as_reader(&self) -> Team {
+        let trust = self.trust.as_ref().map(|trust| trust.borrow().clone());
+        trust.map_or_else(|| self.team.clone(), |trust| self.team.clone().trusting(trust))
     }
 
     pub(crate) fn report(&self, kind: ReportKind) -> Report {

@@ -7,10 +7,15 @@ pub enum Prompt {
     Lead,
     /// To a teammate. Takes `name`, `team` and `lead`.
     Teammate,
+    /// To a teammate that has joined a team by itself. Takes `name`, `team` and `lead`.
+    Joined,
     /// To a lead in delegate mode. Takes `team` and `tasks`, the folder of the task list.
     Delegate,
     /// To a lead that wants to end a run nobody watches. Takes `members`, those still there.
     HeadlessShutdown,
+    /// To a member that has become the lead. Takes `name`, the one it had, `team`, `cwd`, where the lead works, `members`,
+    /// the others, and `tasks`.
+    TookOver,
     /// To an agent in plan mode. Takes `plan_file`.
     PlanMode,
     /// To an agent of the built-in type Explore.
@@ -21,6 +26,12 @@ pub enum Prompt {
     GeneralPurpose,
     /// To any subagent that is no teammate.
     Subagent,
+    /// To an agent that is to sum its conversation up.
+    Compaction,
+    /// To an agent that has done so. Takes `facts`.
+    Briefing,
+    /// To the same. Takes `summary`, what it wrote.
+    Summary,
 }
 
 /// Says why a prompt could not be filled in.
@@ -73,13 +84,18 @@ impl Prompt {
         let text = match self {
             Self::Lead => include_str!("lead.md"),
             Self::Teammate => include_str!("teammate.md"),
+            Self::Joined => include_str!("joined.md"),
             Self::Delegate => include_str!("delegate.md"),
             Self::HeadlessShutdown => include_str!("headless_shutdown.md"),
+            Self::TookOver => include_str!("took_over.md"),
             Self::PlanMode => include_str!("plan_mode.md"),
             Self::Explore => include_str!("explore.md"),
             Self::PlanAgent => include_str!("plan_agent.md"),
             Self::GeneralPurpose => include_str!("general_purpose.md"),
             Self::Subagent => include_str!("subagent.md"),
+            Self::Compaction => include_str!("compaction.md"),
+            Self::Briefing => include_str!("briefing.md"),
+            Self::Summary => include_str!("summary.md"),
         };
         text.trim_end()
     }
@@ -105,16 +121,21 @@ mod tests {
     use super::*;
 
     /// Every prompt with exactly the placeholders its documentation names.
-    const ALL: [(Prompt, &[&str]); 9] = [
+    const ALL: [(Prompt, &[&str]); 14] = [
         (Prompt::Lead, &["team"]),
         (Prompt::Teammate, &["name", "team", "lead"]),
+        (Prompt::Joined, &["name", "team", "lead"]),
         (Prompt::Delegate, &["team", "tasks"]),
         (Prompt::HeadlessShutdown, &["members"]),
+        (Prompt::TookOver, &["name", "team", "cwd", "members", "tasks"]),
         (Prompt::PlanMode, &["plan_file"]),
         (Prompt::Explore, &[]),
         (Prompt::PlanAgent, &[]),
         (Prompt::GeneralPurpose, &[]),
         (Prompt::Subagent, &[]),
+        (Prompt::Compaction, &[]),
+        (Prompt::Briefing, &["facts"]),
+        (Prompt::Summary, &["summary"]),
     ];
 
     #[test]
@@ -139,6 +160,11 @@ mod tests {
     fn a_value_is_not_filled_in_again() {
         let rendered = Prompt::PlanMode.render(&[("plan_file", "{{plan_file}}")]).unwrap();
         assert!(rendered.contains("{{plan_file}}"));
+    }
+
+    #[test]
+    fn the_call_for_a_summary_is_known_to_scripts() {
+        assert!(Prompt::Compaction.text().contains(pitcrew_model::COMPACTION));
     }
 
     #[test]

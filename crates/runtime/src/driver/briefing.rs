@@ -1,0 +1,314 @@
+//! What an agent must know whatever becomes of its conversation, read from the team's files: the team, who it is, what it
+//! is to do, its tasks, and the requests that wait for an answer. Nothing of it is summarised; what is too long is cut, and
+//! says so.
+
+use std::collections::BTreeMap;
+
+use pitcrew_protocol::{
+    ApiError, Frame, Injected, LEAD_NAME, Task, TaskGraph, TaskStatus, TeamConfig, neutralised, render,
+};
+use pitcrew_team::{Mail, Request, RequestKind};
+
+use super::log::chain;
+use super::seat::Seat;
+use crate::agent::Role;
+use crate::prompts::Prompt;
+use crate::transcript::{Conversation, shortened};
+
+/// The characters that the parts of a briefing may have. A token is about four of them, so all parts together take less than
+/// a third of the window.
+#[derive(Clone, Copy, Debug)]
+struct Room {
+    window: usize,
+}
+
+impl Room {
+    fn prompts(self) -> usize {
+        self.window / 2
+    }
+
+    fn requests(self) -> usize {
+        self.window / 4
+    }
+
+    fn own_requests(self) -> usize {
+        self.window / 8
+    }
+
+    fn own_tasks(self) -> usize {
+        self.window / 8
+    }
+
+    fn rest(self) -> usize {
+        self.window / 24
+    }
+}
+
+/// Writes the briefing. What cannot be read now is named instead.
+pub(super) async fn write(seat: &Seat, conversation: &Conversation, window: u64) -> String {
+    let room = Room { window: usize::try_from(window).unwrap_or(usize::MAX) };
+    let mut facts = vec![who(seat)];
+    let mut requests = Requests::default();
+    if seat.role != Role::Subagent {
+        match seat.team.config().await {
+            Ok(config) => {
+                facts.push(team(&config, room));
+                facts.push(tasks(seat, room).await);
+                requests = Requests::read(seat, conversation, &config, room).await;
+            }
+            Err(error) => facts.push(format!("The team cannot be read: {}.", chain(&error))),
+        }
+        facts.extend(requests.asked_by_it.take());
+    }
+    let facts = facts.join("\n\n");
+    let reminder = match Prompt::Briefing.render(&[("facts", &facts)]) {
+        Ok(text) => text,
+        Err(error) => {
+            tracing::error!(%error, "a prompt does not fit its values");
+            facts
+        }
+    };
+    let mut parts = vec![format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&reminder))];
+    parts.extend(prompts(conversation, room));
+    parts.extend(requests.asked_of_it);
+    parts.join("\n\n")
+}
+
+fn who(seat: &Seat) -> String {
+    let team = seat.team.name();
+    match seat.role {
+        Role::Lead => format!("# Who you are\nYou are \"{LEAD_NAME}\", and lead the team \"{team}\"."),
+        Role::Teammate => {
+            let as_what = seat.agent_type.as_ref().map(|kind| format!(", of the type {kind}")).unwrap_or_default();
+            format!(
+                "# Who you are\nYou are \"{}\" on the team \"{team}\"{as_what}. Your lead is \"{LEAD_NAME}\".",
+                seat.name
+            )
+        }
+        Role::Subagent => {
+            "# Who you are\nYou do one job for another agent, which waits for your last message.".to_owned()
+        }
+    }
+}
+
+fn team(config: &TeamConfig, room: Room) -> String {
+    let about = config.description.as_deref().map(|text| format!("It is for: {text}\n")).unwrap_or_default();
+    let member = |member: &pitcrew_protocol::Member| {
+        let role = if member.is_called(LEAD_NAME) { "the lead" } else { "a teammate" };
+        let kind = member.agent_type.as_deref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        format!("- {}, {role}{kind}", member.name)
+    };
+    let members: Vec<String> = config.members.iter().map(member).collect();
+    format!(
+        "# Your team\n{}Its members:\n{}",
+        shortened(&about, room.rest()),
+        shortened(&members.join("\n"), room.rest())
+    )
+}
+
+async fn tasks(seat: &Seat, room: Room) -> String {
+    match seat.team.tasks().await {
+        Ok(tasks) => task_list(&tasks, seat.name.as_str(), room),
+        Err(error) => format!("# Tasks\nThe task list cannot be read: {}.", chain(&error)),
+    }
+}
+
+fn task_list(tasks: &[Task], me: &str, room: Room) -> String {
+    let graph = TaskGraph::of(tasks);
+    let head = |task: &Task| {
+        let waits: Vec<String> = graph.open_blockers(&task.id).into_iter().map(|id| format!("#{id}")).collect();
+        let waits = if waits.is_empty() { String::new() } else { format!(", waits for {}", waits.join(", ")) };
+        let owner = task.owner.as_deref().map_or_else(|| "nobody's".to_owned(), |owner| format!("{owner}'s"));
+        format!("#{} ({}, {owner}{waits}): {}", task.id, task.status.as_str(), task.subject)
+    };
+    let open = |task: &&Task| task.status != TaskStatus::Completed && !task.is_internal();
+    let (own, others): (Vec<&Task>, Vec<&Task>) =
+        tasks.iter().filter(open).partition(|task| task.owner.as_deref().is_some_and(|owner| owner == me));
+    let each = room.own_tasks() / own.len().max(1);
+    let whole = |task: &&Task| shortened(&format!("{}\n{}", head(task), task.description), each);
+    let own: Vec<String> = own.iter().map(whole).collect();
+    let others: Vec<String> = others.iter().map(|task| head(task)).collect();
+    let or_none = |lines: Vec<String>| if lines.is_empty() { "none".to_owned() } else { lines.join("\n") };
+    format!(
+        "# Your tasks that are not completed\n{}\n\n# Other tasks that are not completed (TaskGet tells all of one)\n{}",
+        or_none(own),
+        shortened(&or_none(others), room.rest())
+    )
+}
+
+/// What the agent was given to do, in the very form in which it was told.
+fn prompts(conversation: &Conversation, room: Room) -> Option<String> {
+    let prompts = conversation.prompts();
+    let each = room.prompts() / prompts.len().max(1);
+    let told: Vec<String> = prompts.iter().map(|prompt| shortened(prompt, each)).collect();
+    (!told.is_empty()).then(|| format!("What you were given to do, word for word:\n\n{}", told.join("\n\n")))
+}
+
+/// The requests without an answer.
+#[derive(Debug, Default)]
+struct Requests {
+    asked_of_it: Option<String>,
+    asked_by_it: Option<String>,
+}
+
+impl Requests {
+    async fn read(seat: &Seat, conversation: &Conversation, config: &TeamConfig, room: Room) -> Self {
+        let read = async {
+            let ledger = seat.team.requests().await?;
+            let to_it = seat.team.mail(&seat.name).await?;
+            let by_it = asked_by(seat, &ledger, room).await?;
+            Ok::<_, ApiError>((asked_of(&to_it, &ledger, conversation, config, room), by_it))
+        };
+        match read.await {
+            Ok((asked_of_it, asked_by_it)) => Self { asked_of_it, asked_by_it },
+            Err(error) => Self {
+                asked_of_it: None,
+                asked_by_it: Some(format!("# Requests\nThey cannot be read: {}.", chain(&error))),
+            },
+        }
+    }
+}
+
+/// What others asked and the agent has read and not answered, each message as it was delivered. What it has not read yet
+/// comes to it anyhow, and what lies with the crew, which are permissions, is not for its model.
+fn asked_of(
+    mail: &[Mail],
+    ledger: &BTreeMap<String, Request>,
+    conversation: &Conversation,
+    config: &TeamConfig,
+    room: Room,
+) -> Option<String> {
+    let is_open = |mail: &&Mail| {
+        let Some(id) = mail.request_id() else { return false };
+        let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
+        // A request of another client is in no ledger before it is answered; one of a member that is gone is void.
+        let is_unanswered =
+            ledger.get(id).map_or_else(|| config.member(&mail.message.from).is_some(), |known| known.answer.is_none());
+        is_for_its_model && is_unanswered && conversation.holds(&mail.id)
+    };
+    let open: Vec<&Mail> = mail.iter().filter(is_open).collect();
+    let each = room.requests() / open.len().max(1);
+    let told = open.iter().map(|mail| {
+        let message = Injected::from(&mail.message);
+        render(&[Injected { text: shortened(&message.text, each), ..message }])
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty()).then(|| format!("Requests that wait for your answer, word for word:\n\n{}", told.join("\n\n")))
+}
+
+/// What the agent asked and has no answer to.
+async fn asked_by(seat: &Seat, ledger: &BTreeMap<String, Request>, room: Room) -> Result<Option<String>, ApiError> {
+    let open: Vec<(&String, &Request)> =
+        ledger.iter().filter(|(_, request)| request.from == seat.name && request.answer.is_none()).collect();
+    let each = room.own_requests() / open.len().max(1);
+    let mut told = Vec::new();
+    for (id, request) in open {
+        let mail = seat.team.mail(&request.to).await?;
+        let text = mail.iter().find(|mail| mail.request_id() == Some(id)).map(|mail| mail.message.text.as_str());
+        let kind = match request.kind {
+            RequestKind::Shutdown => "to shut down",
+            RequestKind::Plan => "to approve a plan",
+            RequestKind::Permission => "to allow a call of a tool",
+        };
+        let text = text.unwrap_or("Its text is not in the inbox any more.");
+        told.push(format!("You asked {} {kind}, in the request {id}:\n{}", request.to, shortened(text, each)));
+    }
+    Ok((!told.is_empty()).then(|| format!("# What you asked, and has no answer yet\n{}", told.join("\n\n"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_protocol::{AgentName, Message, MessageId};
+    use serde_json::json;
+
+    use super::*;
+    use crate::transcript::Step;
+
+    fn task(id: u64, owner: Option<&str>, status: &str, description: &str) -> Task {
+        let blocked_by = if id == 1 { vec!["2"] } else { Vec::new() };
+        let task = json!({
+            "id": id.to_string(), "subject": format!("Subject {id}"), "description": description, "owner": owner,
+            "status": status, "blocks": [], "blockedBy": blocked_by,
+        });
+        serde_json::from_value(task).unwrap()
+    }
+
+    #[test]
+    fn own_tasks_are_told_whole_and_the_others_in_a_line() {
+        let tasks = [
+            task(1, Some("bob"), "in_progress", "Write it\nwith care."),
+            task(2, Some("ann"), "pending", "Not for bob."),
+            task(3, None, "pending", "Free."),
+            task(4, Some("bob"), "completed", "Done."),
+        ];
+        insta::assert_snapshot!(task_list(&tasks, "bob", Room { window: 10_000 }), @r"
+        # Your tasks that are not completed
+        #1 (in_progress, bob's, waits for #2): Subject 1
+        Write it
+        with care.
+
+        # Other tasks that are not completed (TaskGet tells all of one)
+        #2 (pending, ann's): Subject 2
+        #3 (pending, nobody's): Subject 3
+        ");
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut_and_says_so() {
+        let tasks = [task(1, Some("bob"), "pending", &"x".repeat(5_000))];
+        let told = task_list(&tasks, "bob", Room { window: 8_000 });
+        assert!(told.contains("more characters are left out here."), "{told}");
+        assert!(told.chars().count() < 1_500, "{told}");
+        let mut conversation = Conversation::default();
+        conversation.apply(&Step::Told { text: "y".repeat(5_000) });
+        let told = prompts(&conversation, Room { window: 8_000 }).unwrap();
+        assert!(told.ends_with("[1000 more characters are left out here.]"), "{}", told.len());
+    }
+
+    fn letter(id: &str, from: &str, text: &str) -> Mail {
+        let message: Message =
+            serde_json::from_value(json!({"from": from, "text": text, "timestamp": "2026-11-20T10:00:00.000Z"}))
+                .unwrap();
+        Mail { id: MessageId(id.to_owned()), message, frame: Frame::detect(text) }
+    }
+
+    fn request(id: &str, is_answered: bool) -> Request {
+        let answer = is_answered.then(|| json!({"approved": false, "at_ms": 1, "frame": {"message": "a"}}));
+        let request = json!({"kind": "shutdown", "from": "team-lead", "to": "bob", "at_ms": 1, "answer": answer});
+        let mut request: Request = serde_json::from_value(request).unwrap();
+        request.call = Some(id.to_owned());
+        request
+    }
+
+    #[test]
+    fn only_requests_that_were_read_and_not_answered_are_put_back_and_those_whole() {
+        let asks = |id: &str| format!(r#"{{"type":"shutdown_request","requestId":"{id}","reason":"<b> \"now\""}}"#);
+        let mail = [
+            letter("m1", "team-lead", &asks("open")),
+            letter("m2", "team-lead", &asks("answered")),
+            letter("m3", "team-lead", &asks("unread")),
+            letter("m4", "team-lead", &asks("foreign")),
+            letter("m5", "gone", &asks("void")),
+            letter("m6", "team-lead", "hello"),
+        ];
+        let ledger = [("open", false), ("answered", true), ("unread", false)];
+        let ledger = ledger.map(|(id, is_answered)| (id.to_owned(), request(id, is_answered))).into();
+        let mut conversation = Conversation::default();
+        let read = ["m1", "m2", "m4", "m5", "m6"].map(|id| MessageId(id.to_owned()));
+        conversation.apply(&Step::Mail { ids: read.to_vec(), text: "mail".to_owned() });
+        let config = json!({"name": "t", "members": [{"name": AgentName::lead()}, {"name": "bob"}]});
+        let config: TeamConfig = serde_json::from_value(config).unwrap();
+        let told = asked_of(&mail, &ledger, &conversation, &config, Room { window: 10_000 }).unwrap();
+        insta::assert_snapshot!(told, @r#"
+        Requests that wait for your answer, word for word:
+
+        <teammate-message teammate_id="team-lead">
+        {"type":"shutdown_request","requestId":"open","reason":"<b> \"now\""}
+        </teammate-message>
+
+        <teammate-message teammate_id="team-lead">
+        {"type":"shutdown_request","requestId":"foreign","reason":"<b> \"now\""}
+        </teammate-message>
+        "#);
+    }
+}

@@ -1,0 +1,170 @@
+//! The lines of a transcript: everything that can happen in a conversation.
+
+use pitcrew_model::{Block, Usage};
+use pitcrew_protocol::{AgentName, MessageId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::agent::Status;
+use crate::tools::Seen;
+
+/// One line of a transcript.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// Its place, from 1 up.
+    pub seq: u64,
+    /// What happened.
+    #[serde(flatten)]
+    pub step: Step,
+}
+
+/// What can happen in a conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Step {
+    /// The agent was told something that is no mail: its prompt, a reminder, what a hook said.
+    Told {
+        /// The text.
+        text: String,
+    },
+    /// The agent was given something to do, beside its prompt: it is kept whole as long as the agent lives.
+    Instructed {
+        /// The text.
+        text: String,
+    },
+    /// Mail was delivered.
+    Mail {
+        /// The messages.
+        ids: Vec<MessageId>,
+        /// What the model reads; empty when there is nothing for it to read.
+        text: String,
+    },
+    /// The lead was told of the end of teammates; of nobody's a second time.
+    Parted {
+        /// Those who ended.
+        members: Vec<AgentName>,
+        /// Their goodbyes, which are delivered by this.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        ids: Vec<MessageId>,
+        /// What the model reads.
+        text: String,
+    },
+    /// The model answered.
+    Assistant {
+        /// Its blocks.
+        blocks: Vec<Block>,
+        /// What the call used.
+        usage: Usage,
+        /// What the call cost, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    },
+    /// A call was started that must not blindly be made a second time.
+    Began {
+        /// The call.
+        call: String,
+    },
+    /// A permission was asked for.
+    Asked {
+        /// The call.
+        call: String,
+        /// The id of the request.
+        request: String,
+    },
+    /// A permission was given or refused.
+    Granted {
+        /// The messages that brought the answer.
+        ids: Vec<MessageId>,
+        /// The call.
+        call: String,
+        /// The answer.
+        grant: Grant,
+    },
+    /// A call has its result.
+    Result {
+        /// The call.
+        call: String,
+        /// What the model reads.
+        text: String,
+        /// Whether the call failed.
+        is_error: bool,
+        /// What hooks add, one text each.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        context: Vec<String>,
+        /// The files the agent has seen by it, so that it may still change them after a crash.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        seen: Vec<Seen>,
+    },
+    /// A plan went to the lead.
+    PlanSent {
+        /// The id of the request.
+        request: String,
+    },
+    /// The lead answered the plan.
+    PlanAnswered {
+        /// The id of the request.
+        request: String,
+    },
+    /// The agent was asked to shut down.
+    ShutdownAsked {
+        /// The id of the request.
+        request: String,
+    },
+    /// The agent told the lead that it does not shut down.
+    ShutdownRefused,
+    /// The conversation became too long for its model: the results of tools were cut, all but the newest ones.
+    Cut {
+        /// How many results stay whole.
+        keep: usize,
+    },
+    /// The conversation came near the end of what its model can read, and a summary took its place.
+    Compacted {
+        /// What the team is, who the agent is, its task and what waits for an answer: from the team's files, unabridged.
+        briefing: String,
+        /// What happened, in the model's own words.
+        summary: String,
+        /// What the call for the summary used.
+        usage: Usage,
+        /// What it cost, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    },
+    /// A summary was made and is not shorter than the conversation, which stays.
+    NotCompacted {
+        /// What the call for it used.
+        usage: Usage,
+        /// What it cost, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cost_usd: Option<f64>,
+    },
+    /// The turn ended, and everyone who is told of it has been told.
+    Rested,
+    /// The agent is no more.
+    Ended {
+        /// How.
+        status: Status,
+        /// Why, where that is not plain.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
+}
+
+/// The answer to a question for permission.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grant {
+    /// Go ahead, with this input where it differs.
+    Allowed {
+        /// The input to use instead of the call's own.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        input: Option<Value>,
+        /// What else is allowed from now on, in the wire's form.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        updates: Vec<Value>,
+    },
+    /// No.
+    Denied {
+        /// Why, for the model to read.
+        reason: String,
+    },
+}
