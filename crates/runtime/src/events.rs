@@ -7,19 +7,34 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pitcrew_model::{Block, StopReason, Usage};
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, TaskId};
 use serde_json::Value;
 
 use crate::agent::Status;
 use crate::gate::PermissionMode;
+use crate::hosting::LaunchStage;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunEvent {
-    /// The team is there and the lead starts; the first event.
+    /// The team is there and the agent that the run is about starts; the first event.
     Started(RunStarted),
     /// An agent was started: a teammate, or a subagent of a call.
     AgentStarted(AgentStarted),
+    /// The launch of a teammate in a pane came a step further.
+    AgentLaunched {
+        /// The agent.
+        agent: AgentName,
+        /// How far.
+        stage: LaunchStage,
+    },
+    /// A teammate of ours in a process of its own did something; of those here other events tell more.
+    DoneElsewhere {
+        /// The agent.
+        agent: AgentName,
+        /// What it did.
+        deed: Deed,
+    },
     /// An agent's state changed.
     AgentChanged {
         /// The agent.
@@ -47,6 +62,8 @@ pub enum RunEvent {
     },
     /// A model answered.
     Answered(Answered),
+    /// A conversation came near the end of what its model can read, and a summary took its place.
+    Compacted(Compacted),
     /// A tool call passed the gate and runs.
     ToolStarted {
         /// The agent.
@@ -106,26 +123,51 @@ pub enum RunEvent {
     },
 }
 
+/// What is known of a teammate's work that goes on in another process.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deed {
+    /// It called its model.
+    TurnEnded {
+        /// The model.
+        model: String,
+        /// Tokens.
+        usage: Usage,
+        /// Cost in US dollars, unless the model has no price.
+        cost_usd: Option<f64>,
+    },
+    /// It made or changed a task.
+    TaskChanged {
+        /// The task.
+        task: TaskId,
+        /// `created`, `updated`, `claimed`, `completed`, `released` or `deleted`.
+        change: String,
+    },
+    /// It handed in a plan.
+    PlanHandedIn,
+}
+
 /// The start of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunStarted {
+    /// The agent that the run is about: the lead, or the one member that runs alone.
+    pub agent: AgentName,
     /// The team.
     pub team: String,
     /// Where its config is.
     pub team_file: PathBuf,
     /// The session.
     pub session_id: String,
-    /// The lead's folder.
+    /// The agent's folder.
     pub cwd: PathBuf,
-    /// The lead's model.
+    /// The agent's model.
     pub model: String,
-    /// The lead's mode.
+    /// The agent's mode.
     pub mode: PermissionMode,
-    /// The lead's tools, by name.
+    /// The agent's tools, by name.
     pub tools: Vec<String>,
     /// The agent types there are.
     pub agents: Vec<String>,
-    /// Whether the team goes on from an earlier run.
+    /// Whether it goes on from an earlier run.
     pub resumed: bool,
 }
 
@@ -169,6 +211,23 @@ pub struct Answered {
     pub cost_usd: Option<f64>,
     /// How long the call took.
     pub took: Duration,
+}
+
+/// What came of a compaction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Compacted {
+    /// The agent.
+    pub agent: AgentName,
+    /// The model that wrote the summary, which is the agent's.
+    pub model: String,
+    /// What the conversation filled before, in tokens.
+    pub tokens_before: u64,
+    /// What it fills now, about; as much as before when the summary was not shorter, and the conversation stayed.
+    pub tokens_after: u64,
+    /// Tokens of the call for the summary.
+    pub usage: Usage,
+    /// Its cost, unless the model has no price.
+    pub cost_usd: Option<f64>,
 }
 
 /// The result of a tool call.

@@ -9,16 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, ModelError, PriceTable, Usage};
-use pitcrew_protocol::{AgentName, ApiError};
-use pitcrew_team::Teams;
+use pitcrew_protocol::{AgentName, ApiError, Member};
+use pitcrew_team::{SpawnRecord, Teams};
 use serde_json::Value;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::crew;
 use crate::events::RunEvent;
 use crate::gate::PermissionMode;
+use crate::hosting::Hosting;
 use crate::settings::Settings;
+use crate::solo;
+pub use crate::solo::{Entry, SoloOptions};
 
 /// Opens a model by the name that a flag, the settings, a definition or a spawn gave it.
 ///
@@ -35,6 +38,8 @@ pub struct RunOptions {
     pub cwd: PathBuf,
     /// The root: plans are kept below it, and the user's agent definitions.
     pub root: PathBuf,
+    /// Where programs put their temporary files.
+    pub temporary: PathBuf,
     /// The user's home, for `~` in rules and for the user's instructions.
     pub home: Option<PathBuf>,
     /// The id of this session, as `lead_session_id` and in the stream.
@@ -57,6 +62,8 @@ pub struct RunOptions {
     pub asks: Asks,
     /// Where the run ends by itself.
     pub limits: RunLimits,
+    /// Where teammates live, and what runs them.
+    pub hosting: Hosting,
     /// How long agents have to end when they are asked to, before they are stopped.
     pub shutdown_grace: Duration,
 }
@@ -90,6 +97,43 @@ pub enum Begin {
         /// A new instruction for the lead.
         goal: Option<String>,
     },
+    /// A team whose lead is dead goes on, with a member in the lead's place.
+    TakeOver {
+        /// The team's name or folder.
+        team: String,
+        /// The member whose conversation becomes the lead's; the lead's own goes on when absent.
+        member: Option<AgentName>,
+        /// A new instruction for the lead.
+        goal: Option<String>,
+    },
+}
+
+impl Begin {
+    /// The team's name or folder, as it was given.
+    #[must_use]
+    pub fn team(&self) -> &str {
+        match self {
+            Self::New { team, .. } | Self::Resume { team, .. } | Self::TakeOver { team, .. } => team,
+        }
+    }
+
+    /// The instruction for the lead.
+    #[must_use]
+    pub fn goal(&self) -> Option<&str> {
+        match self {
+            Self::New { goal, .. } => Some(goal),
+            Self::Resume { goal, .. } | Self::TakeOver { goal, .. } => goal.as_deref(),
+        }
+    }
+
+    /// Whether the team was there before.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        match self {
+            Self::New { .. } => false,
+            Self::Resume { .. } | Self::TakeOver { .. } => true,
+        }
+    }
 }
 
 /// Who answers when a call needs a permission.
@@ -143,6 +187,15 @@ pub struct RunLimits {
     pub max_teammates: Option<u32>,
 }
 
+impl RunLimits {
+    /// The model calls that a member may make: what it was spawned with, if that is less.
+    #[must_use]
+    pub fn turns_of(&self, member: &Member) -> Option<u32> {
+        let own = SpawnRecord::of(member).and_then(|record| record.max_turns);
+        own.into_iter().chain(self.max_turns).min()
+    }
+}
+
 /// Steers a run and hears of it.
 ///
 /// Dropping it kills the run.
@@ -169,6 +222,15 @@ impl Runtime {
     pub async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         crew::start(options).await
     }
+
+    /// Starts one member of a team in this process, alone: where it is led from is another process. It goes on by itself
+    /// until its outcome.
+    ///
+    /// # Errors
+    /// When there is no such team or member, another process runs the member, or the settings cannot be used.
+    pub async fn join(options: SoloOptions) -> Result<RunHandle, RunError> {
+        solo::start(options).await
+    }
 }
 
 impl RunHandle {
@@ -176,6 +238,12 @@ impl RunHandle {
     #[must_use]
     pub fn stopper(&self) -> Stopper {
         self.stopper.clone()
+    }
+
+    /// Cuts off the turn of the lead, or of the one agent this is: what runs is dropped, and the agent is idle until it is
+    /// told something. One that is in no turn is left as it is.
+    pub fn interrupt(&self) {
+        self.stopper.interrupt.notify_one();
     }
 
     /// Waits for the end, passing over the events that nobody read.
@@ -209,7 +277,7 @@ pub struct RunOutcome {
     pub team: String,
     /// How it ended.
     pub end: RunEnd,
-    /// The lead first, then every agent there ever was, subagents included, in order of their start.
+    /// The lead or the member that ran alone first, then every agent there ever was, subagents included, in order of their start.
     pub agents: Vec<AgentSummary>,
     /// Models without a price: their cost is not in any sum.
     pub unpriced: Vec<String>,
@@ -236,12 +304,12 @@ impl RunOutcome {
 /// The ways a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd {
-    /// The lead said its last word.
+    /// The agent that the run was about said its last word.
     Success {
         /// That word.
         text: String,
     },
-    /// The lead could not go on.
+    /// It could not go on.
     Failed {
         /// Why.
         reason: String,
@@ -252,7 +320,7 @@ pub enum RunEnd {
     LimitReached {
         /// Which, in words.
         reason: String,
-        /// What the lead said last.
+        /// What the agent said last.
         text: Option<String>,
     },
 }
@@ -316,6 +384,14 @@ pub enum RunError {
         /// The process.
         pid: u32,
     },
+    /// Another process runs the member.
+    #[error("the member {agent} is run by process {pid}")]
+    MemberHeld {
+        /// The member.
+        agent: AgentName,
+        /// The process.
+        pid: u32,
+    },
     /// The team's files could not be read or written.
     #[error("cannot open the team {team:?}")]
     Store {
@@ -345,6 +421,7 @@ pub enum RunError {
 pub struct Stopper {
     stop: tokio_util::sync::CancellationToken,
     kill: tokio_util::sync::CancellationToken,
+    interrupt: Arc<Notify>,
 }
 
 impl Stopper {
@@ -361,6 +438,11 @@ impl Stopper {
     /// Completes when a stop was asked for.
     pub(crate) async fn stopped(&self) {
         self.stop.cancelled().await;
+    }
+
+    /// Completes each time that the turn is to be cut off.
+    pub(crate) async fn interrupted(&self) {
+        self.interrupt.notified().await;
     }
 
     /// Completes when the run is to be killed.

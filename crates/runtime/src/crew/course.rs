@@ -54,6 +54,8 @@ pub(super) enum News {
     Left(AgentName),
     /// The lead was told something, and starts a turn when it hears it.
     LeadTold,
+    /// The user cut the lead's turn off.
+    LeadInterrupted,
     /// The lead is no more.
     LeadEnded(Status, Option<String>),
     /// A look around found nothing unread.
@@ -79,6 +81,8 @@ pub(super) enum Order {
     Kill(Vec<AgentName>),
     /// Drop every teammate where it stands, so that it can be resumed.
     Drop(Vec<AgentName>),
+    /// Let the lead begin nothing more and drop what it is at; it still hears of who leaves.
+    HoldLead,
     /// Let the lead end at its next boundary, and start the grace.
     EndLead(String),
     /// Drop the lead.
@@ -108,6 +112,8 @@ pub(super) struct Course {
     lead_has_looked: bool,
     is_calling: bool,
     was_reminded: bool,
+    /// The user cut the lead off and has not said how to go on: nobody calls the lead, and the run does not end by itself.
+    is_held: bool,
     why: Option<Why>,
 }
 
@@ -121,6 +127,7 @@ impl Course {
             lead_has_looked: false,
             is_calling: false,
             was_reminded: false,
+            is_held: false,
             why: None,
         }
     }
@@ -155,6 +162,10 @@ impl Course {
                 self.is_calling = false;
                 Vec::new()
             }
+            News::LeadInterrupted => {
+                self.is_held = self.lead_status != Status::Idle;
+                Vec::new()
+            }
             News::LeadEnded(status, reason) => self.lead_ended(status, reason),
             News::AllQuiet => self.quiet(),
             News::EndAsked(why) => self.shut_down(why),
@@ -167,6 +178,7 @@ impl Course {
             // Only the answer to a call counts: an agent that is at work takes no call.
             self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
             self.lead_status = status;
+            self.is_held &= status == Status::Idle;
         } else if let Some(known) = self.mates.get_mut(name) {
             *known = status;
             self.lead_has_looked = false;
@@ -176,7 +188,8 @@ impl Course {
 
     fn is_at_rest(&self) -> bool {
         let rests = |status: &Status| matches!(status, Status::Idle | Status::AwaitingPlanApproval);
-        self.phase == Phase::Working && self.lead_status == Status::Idle && self.mates.values().all(rests)
+        let lead_rests = self.lead_status == Status::Idle && !self.is_held;
+        self.phase == Phase::Working && lead_rests && self.mates.values().all(rests)
     }
 
     fn look_around(&self) -> Vec<Order> {
@@ -208,12 +221,14 @@ impl Course {
             return Vec::new();
         }
         let drops = matches!(why, Why::LeadFailed(_) | Why::Gone);
+        let holds = why == Why::Interrupted && !self.lead_status.is_over();
         self.why = Some(why);
         self.phase = if drops { Phase::Stopping } else { Phase::Asking };
         if self.mates.is_empty() {
             return self.after_a_loss();
         }
-        vec![if drops { Order::Drop(self.names()) } else { Order::AskToShutDown(self.names()) }]
+        let order = if drops { Order::Drop(self.names()) } else { Order::AskToShutDown(self.names()) };
+        holds.then_some(Order::HoldLead).into_iter().chain([order]).collect()
     }
 
     /// Goes on with a shutdown when the last teammate has left.
@@ -225,7 +240,11 @@ impl Course {
                     return self.finish();
                 }
                 self.phase = Phase::EndingLead;
-                vec![Order::EndLead(self.why.as_ref().map(Why::in_words).unwrap_or_default())]
+                vec![match &self.why {
+                    // Who stops a run does not wait for an answer of a model.
+                    Some(Why::Interrupted) => Order::DropLead,
+                    why => Order::EndLead(why.as_ref().map(Why::in_words).unwrap_or_default()),
+                }]
             }
             Phase::Asking | Phase::Stopping | Phase::EndingLead | Phase::Over => Vec::new(),
         }
@@ -311,6 +330,15 @@ mod tests {
     }
 
     #[test]
+    fn a_lead_that_the_user_cut_off_is_not_called_before_it_is_told_something() {
+        let mut play = Play::new(&[]);
+        play.then(News::LeadInterrupted, &[])
+            .then(told("team-lead", Status::Idle), &[])
+            .then(told("team-lead", Status::Active), &[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround]);
+    }
+
+    #[test]
     fn a_lead_that_forgets_its_team_is_reminded_once_and_then_the_team_is_shut_down() {
         let bob = || vec![name("bob")];
         let mut play = Play::new(&["bob"]);
@@ -355,11 +383,21 @@ mod tests {
     fn a_stopped_run_drops_who_does_not_answer_so_that_it_can_be_resumed() {
         let both = || vec![name("ann"), name("bob")];
         Play::new(&["ann", "bob"])
-            .then(News::EndAsked(Why::Interrupted), &[Order::AskToShutDown(both())])
+            .then(News::EndAsked(Why::Interrupted), &[Order::HoldLead, Order::AskToShutDown(both())])
             .then(News::EndAsked(Why::Limit("too much".to_owned())), &[])
             .then(News::Left(name("ann")), &[])
             .then(News::GraceOver, &[Order::Drop(vec![name("bob")])])
-            .then(News::Left(name("bob")), &[Order::EndLead("the user stopped the run".to_owned())])
+            .then(News::Left(name("bob")), &[Order::DropLead])
+            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
+    }
+
+    #[test]
+    fn a_stopped_lead_without_a_team_is_dropped_at_once_and_one_that_reached_a_limit_ends_its_step() {
+        Play::new(&[])
+            .then(News::EndAsked(Why::Interrupted), &[Order::DropLead])
+            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
+        Play::new(&[])
+            .then(News::EndAsked(Why::Limit("too much".to_owned())), &[Order::EndLead("too much".to_owned())])
             .then(News::GraceOver, &[Order::DropLead])
             .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
     }

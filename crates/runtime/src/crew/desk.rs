@@ -62,7 +62,7 @@ impl Tool for LeadTool {
         let wish = match TeamCall::parse(self.name, input.clone()) {
             Some(Ok(TeamCall::TeamCreate(input))) => Wish::TeamCreate(input),
             Some(Ok(TeamCall::TeamDelete)) => Wish::TeamDelete,
-            Some(Ok(TeamCall::Spawn(input))) => Wish::Spawn { input, call: context.call.clone() },
+            Some(Ok(TeamCall::Spawn(input))) => Wish::Spawn { input: Box::new(input), call: context.call.clone() },
             Some(Ok(TeamCall::TaskStop(stop))) => {
                 let stopped = TaskStop.call(input, context).await;
                 if !stopped.is_error {

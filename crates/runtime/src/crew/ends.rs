@@ -7,7 +7,6 @@ use pitcrew_protocol::{
     AgentName, Foreign, Frame, Injected, MessageId, TaskId, TeammateTerminated, neutralised, render,
 };
 use pitcrew_team::Actor;
-use pitcrew_team::store::Event as Noted;
 
 use super::course::{News, Why};
 use super::team_loop::{Farewell, Hand, Part, TeamLoop};
@@ -18,12 +17,6 @@ use crate::tools::ToolOutcome;
 use crate::worktree::{Finished, Worktrees};
 
 impl TeamLoop {
-    /// Notes the state of a member in the journal.
-    pub(super) async fn note_state(&mut self, agent: &AgentName, status: Status, detail: Option<String>) {
-        let changed = Noted::MemberChanged { member: agent.clone(), state: status.as_str().to_owned(), detail };
-        self.quarters.team.note([changed]).await;
-    }
-
     /// Counts a model call, and sees whether the run has become too dear.
     pub(super) async fn spent(
         &mut self,
@@ -32,18 +25,15 @@ impl TeamLoop {
         usage: Usage,
         cost_usd: Option<f64>,
     ) -> Vec<News> {
+        self.quarters.note_turn(agent, &model, usage, cost_usd).await;
+        self.count(agent, model, usage, cost_usd)
+    }
+
+    /// Counts a model call that is in the journal.
+    pub(super) fn count(&mut self, agent: &AgentName, model: String, usage: Usage, cost_usd: Option<f64>) -> Vec<News> {
         if let Some(hand) = self.crew.get_mut(agent) {
             hand.turns += 1;
         }
-        let input_tokens = usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens;
-        let turn = Noted::TurnEnded {
-            member: agent.clone(),
-            model: model.clone(),
-            input_tokens,
-            output_tokens: usage.output_tokens,
-            cost_usd,
-        };
-        self.quarters.team.note([turn]).await;
         self.ledger.spend(agent, model, usage, cost_usd);
         match self.limits.max_cost_usd {
             Some(most) if self.ledger.cost_usd() >= most => {
@@ -66,7 +56,7 @@ impl TeamLoop {
         let Some(Hand { part, .. }) = self.crew.remove(agent) else { return Vec::new() };
         match part {
             Part::Lead => {
-                self.note_state(agent, status, reason.clone()).await;
+                self.quarters.note_state(agent, status, reason.clone()).await;
                 self.lead_text = text;
                 self.drop_errands();
                 vec![News::LeadEnded(status, reason)]
@@ -88,7 +78,7 @@ impl TeamLoop {
                 Vec::new()
             }
             Part::Teammate { worktree } => {
-                self.note_state(agent, status, reason.clone()).await;
+                self.quarters.note_state(agent, status, reason.clone()).await;
                 self.retire(agent, status, reason, worktree.as_deref()).await;
                 vec![News::Left(agent.clone())]
             }
@@ -119,15 +109,16 @@ impl TeamLoop {
         }
     }
 
-    fn drop_errands(&self) {
+    pub(super) fn drop_errands(&self) {
         let errands = self.crew.values().filter(|hand| matches!(hand.part, Part::Errand(_)));
-        errands.for_each(|hand| hand.link.cancel());
+        errands.for_each(|hand| hand.body.cancel());
     }
 
     /// Hears that a teammate shuts down. One that runs here ends by itself and reports it; one that runs elsewhere is taken
     /// out of the team; and one that is no member any more was taken out before a crash that came before the lead knew.
     pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
-        if self.crew.contains_key(name) {
+        if let Some(hand) = self.crew.get(name) {
+            hand.body.said_goodbye();
             self.farewells.insert(name.clone(), Farewell::Said(mail));
             return;
         }
@@ -142,7 +133,7 @@ impl TeamLoop {
                 }
             }
         };
-        self.tell_farewell(text, vec![mail]);
+        self.tell_farewell(vec![name.clone()], text, vec![mail]);
     }
 
     /// Takes a teammate that ended out of the team, and tells the lead.
@@ -153,37 +144,41 @@ impl TeamLoop {
         reason: Option<String>,
         worktree: Option<&Path>,
     ) {
+        if status != Status::Completed {
+            self.tidy_later();
+        }
         let text = self.take_out(name, status, reason, worktree).await;
         match self.farewells.remove(name) {
-            Some(Farewell::Said(mail)) => self.tell_farewell(text, vec![mail]),
+            Some(Farewell::Said(mail)) => self.tell_farewell(vec![name.clone()], text, vec![mail]),
             Some(Farewell::Gone(_)) | None if status == Status::Completed => {
                 self.farewells.insert(name.clone(), Farewell::Gone(text));
             }
-            Some(Farewell::Gone(_)) | None => self.tell_farewell(text, Vec::new()),
+            Some(Farewell::Gone(_)) | None => self.tell_farewell(vec![name.clone()], text, Vec::new()),
         }
     }
 
     /// A lead that is being ended has no use for the news now; when it can be resumed, the message stays unread until then.
-    fn tell_farewell(&mut self, text: String, ids: Vec<MessageId>) {
+    pub(super) fn tell_farewell(&mut self, members: Vec<AgentName>, text: String, ids: Vec<MessageId>) {
         match self.course.why() {
             Some(why) if why.is_resumable() => return,
             Some(_) => return self.tell_lead(Event::Settled(ids)),
             None => {}
         }
-        self.tell_lead(Event::Told { text, ids });
+        self.tell_lead(Event::Parted { members, ids, text });
         let orders = self.course.hear(News::LeadTold);
         debug_assert!(orders.is_empty(), "nothing is to be done at once");
     }
 
     /// Takes a teammate out of the team: its tasks go back to the pool, its worktree is cleared away or kept. Answers with
     /// what the lead is to know of it.
-    async fn take_out(
+    pub(super) async fn take_out(
         &mut self,
         name: &AgentName,
         status: Status,
         reason: Option<String>,
         worktree: Option<&Path>,
     ) -> String {
+        self.ask_no_more_for(name);
         let mut more = Vec::new();
         match self.quarters.team.remove_member(&Actor::Lead, name).await {
             Ok(removed) => more.extend(released(&removed.released)),
@@ -195,7 +190,13 @@ impl TeamLoop {
         self.farewell(name, status, reason, more)
     }
 
-    fn farewell(&self, name: &AgentName, status: Status, reason: Option<String>, more: Vec<String>) -> String {
+    pub(super) fn farewell(
+        &self,
+        name: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        more: Vec<String>,
+    ) -> String {
         let (message, verb) = match status {
             Status::Failed => {
                 let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
@@ -207,6 +208,7 @@ impl TeamLoop {
             | Status::Active
             | Status::Idle
             | Status::AwaitingPlanApproval
+            | Status::Parked
             | Status::ShutdownRequested => (format!("Teammate \"{name}\" completed their task."), "has shut down"),
         };
         let told: Vec<String> = std::iter::once(format!("{name} {verb}.")).chain(more).collect();
@@ -215,7 +217,7 @@ impl TeamLoop {
         format!("{}\n\n{notice}", terminated(&told.join(" ")))
     }
 
-    async fn clear_worktree(&mut self, name: &AgentName, path: &Path) -> Option<String> {
+    pub(super) async fn clear_worktree(&mut self, name: &AgentName, path: &Path) -> Option<String> {
         let worktrees = self.worktrees();
         let finished = match worktrees.open(path).await {
             Ok(worktree) => worktrees.finish(&worktree).await.map(|finished| (worktree, finished)),
@@ -240,11 +242,11 @@ impl TeamLoop {
     /// The worktrees of this run. They stand outside the checkout, below the root.
     pub(super) fn worktrees(&self) -> Worktrees {
         let folder = Worktrees::folder_below(&self.quarters.root);
-        Worktrees::new(&self.quarters.cwd, folder)
+        Worktrees::new(&self.quarters.cwd, folder).confined(self.quarters.confinement.clone())
     }
 }
 
-fn released(tasks: &[TaskId]) -> Option<String> {
+pub(super) fn released(tasks: &[TaskId]) -> Option<String> {
     let ids: Vec<String> = tasks.iter().map(|id| format!("#{id}")).collect();
     (!ids.is_empty()).then(|| format!("Back in the pool, without an owner: {}.", ids.join(", ")))
 }

@@ -1,5 +1,6 @@
 //! Putting an agent together: its seat, its gate, its machine.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -37,28 +38,31 @@ const REPEATABLE: [&str; 12] = [
 ];
 
 /// An agent that is to be started.
-pub(super) struct Hire {
-    pub(super) name: AgentName,
-    pub(super) role: Role,
-    pub(super) definition: Option<AgentDefinition>,
-    pub(super) model: Arc<dyn Model>,
-    pub(super) mode: PermissionMode,
-    pub(super) cwd: PathBuf,
-    pub(super) parent_call: Option<String>,
-    pub(super) max_turns: Option<u32>,
-    pub(super) prompt: String,
-    pub(super) cancel: CancellationToken,
+pub(crate) struct Hire {
+    pub(crate) name: AgentName,
+    pub(crate) role: Role,
+    pub(crate) definition: Option<AgentDefinition>,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) mode: PermissionMode,
+    pub(crate) cwd: PathBuf,
+    pub(crate) parent_call: Option<String>,
+    pub(crate) max_turns: Option<u32>,
+    /// What it is told first; one without begins with what is in its inbox.
+    pub(crate) prompt: Option<String>,
+    pub(crate) cancel: CancellationToken,
 }
 
 /// An agent that is ready to be started.
-pub(super) struct Hired {
-    pub(super) driver: Driver,
-    pub(super) start: Start,
-    pub(super) link: Link,
-    pub(super) conversation_turns: u32,
-    pub(super) tools: Vec<String>,
+pub(crate) struct Hired {
+    pub(crate) driver: Driver,
+    pub(crate) start: Start,
+    pub(crate) link: Link,
+    pub(crate) conversation_turns: u32,
+    pub(crate) tools: Vec<String>,
     /// The calls by which it was spawning others when a crash came; it makes them again.
-    pub(super) open_spawns: Vec<String>,
+    pub(crate) open_spawns: Vec<String>,
+    /// Whose end it knows of.
+    pub(crate) parted: BTreeSet<AgentName>,
 }
 
 impl Quarters {
@@ -66,7 +70,7 @@ impl Quarters {
     ///
     /// # Errors
     /// When its transcript cannot be read.
-    pub(super) async fn hire(&mut self, hire: Hire, desk: &Desk) -> Result<Hired, LogError> {
+    pub(crate) async fn hire(&mut self, hire: Hire, desk: &Desk) -> Result<Hired, LogError> {
         let (log, conversation) = match hire.role {
             Role::Lead | Role::Teammate => Log::open(&self.team, &hire.name).await?,
             Role::Subagent => (Log::unkept(&self.team, &hire.name), Conversation::default()),
@@ -76,6 +80,7 @@ impl Quarters {
         let is_spawn = |open: &&OpenCall| matches!(open.call.tool.as_str(), "Task" | "Agent");
         let spawns = conversation.open_calls().iter().filter(is_spawn);
         let open_spawns = spawns.map(|open| call_name(&hire.name, &open.call)).collect();
+        let parted = conversation.parted().clone();
         let tools = self.tools_of(&hire, desk);
         let profile = Profile {
             name: hire.name.clone(),
@@ -83,14 +88,15 @@ impl Quarters {
             max_turns: hire.max_turns,
             read_only: tools.iter().filter(|tool| tool.is_read_only()).map(|tool| tool.name()).collect(),
             repeatable: REPEATABLE.into(),
+            context: self.context_of(hire.model.as_ref()),
         };
         let tool_names = tools.iter().map(|tool| tool.name().to_owned()).collect();
-        let start = if is_new { Start::New(hire.prompt.clone()) } else { Start::Resumed };
+        let start = hire.prompt.clone().filter(|_| is_new).map_or(Start::Resumed, Start::New);
         let (link, wire) = link(hire.cancel.clone());
         let agent = Agent::new(profile, hire.mode, conversation);
         let seat = self.seat(hire, tools);
         let driver = Driver::new(agent, seat, self.gate.clone(), log, wire);
-        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names, open_spawns })
+        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names, open_spawns, parted })
     }
 
     fn seat(&mut self, hire: Hire, tools: Toolbox) -> Seat {
@@ -101,6 +107,7 @@ impl Quarters {
             agent_type: hire.definition.map(|definition| definition.name),
             parent_call: hire.parent_call,
             team: self.team.clone(),
+            trust: self.trust.clone(),
             model: hire.model,
             tools,
             hooks: self.hooks.clone(),
@@ -111,6 +118,8 @@ impl Quarters {
                 // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
                 cancel: CancellationToken::new(),
                 gate: self.gate.clone(),
+                confinement: self.confinement.clone(),
+                may_unconfine: self.may_unconfine,
                 reads: ReadLog::new(self.locks.clone()),
                 shells: Shells::new(self.shells_folder(&hire.name)),
                 limits: ToolLimits::default(),

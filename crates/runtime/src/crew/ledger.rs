@@ -10,21 +10,21 @@ use crate::run::AgentSummary;
 
 /// The summaries of all agents there ever were, in order of their start.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     agents: Vec<AgentSummary>,
     unpriced: BTreeSet<String>,
 }
 
 impl Ledger {
     /// Opens an account, or goes on with the one there is.
-    pub(super) fn open(&mut self, name: &AgentName, agent_type: Option<String>, model: &str) {
+    pub(crate) fn open(&mut self, name: &AgentName, agent_type: Option<String>, model: &str) {
         let account = self.of(name);
         account.agent_type = agent_type;
         model.clone_into(&mut account.model);
     }
 
     /// The account of an agent.
-    pub(super) fn of(&mut self, name: &AgentName) -> &mut AgentSummary {
+    pub(crate) fn of(&mut self, name: &AgentName) -> &mut AgentSummary {
         let at = self.agents.iter().position(|agent| agent.name == *name).unwrap_or_else(|| {
             self.agents.push(AgentSummary {
                 name: name.clone(),
@@ -44,7 +44,7 @@ impl Ledger {
     }
 
     /// Adds a model call.
-    pub(super) fn spend(&mut self, name: &AgentName, model: String, usage: Usage, cost_usd: Option<f64>) {
+    pub(crate) fn spend(&mut self, name: &AgentName, model: String, usage: Usage, cost_usd: Option<f64>) {
         let account = self.of(name);
         account.turns += 1;
         account.usage += usage;
@@ -55,12 +55,12 @@ impl Ledger {
     }
 
     /// The cost so far, in US dollars.
-    pub(super) fn cost_usd(&self) -> f64 {
+    pub(crate) fn cost_usd(&self) -> f64 {
         self.agents.iter().map(|agent| agent.cost_usd).sum()
     }
 
     /// All accounts, and the models without a price.
-    pub(super) fn close(self) -> (Vec<AgentSummary>, Vec<String>) {
+    pub(crate) fn close(self) -> (Vec<AgentSummary>, Vec<String>) {
         (self.agents, self.unpriced.into_iter().collect())
     }
 }

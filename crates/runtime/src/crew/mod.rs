@@ -2,19 +2,36 @@
 //!
 //! [`wake`] lists everything that can wake the loop, [`course`] decides the course of the run, purely; the loop in
 //! [`team_loop`] carries that out. Agents report and are told things over channels; nobody shares state with them. What an
-//! agent does with its turn is `agent`'s and `driver`'s, what a team may do is the room `team`'s.
+//! agent does with its turn is `agent`'s and `driver`'s, what a team may do is the room `team`'s. What an agent in a process
+//! of its own needs too is lent to `solo`.
 
 mod answers;
+mod body;
 mod course;
+mod departed;
 mod desk;
+mod elsewhere;
 mod ends;
 mod hire;
 mod in_process;
 mod ledger;
+mod mode;
 mod quarters;
+mod remote;
+mod screen;
 mod spawn;
 mod start;
+mod take_over;
 mod team_loop;
+mod visits;
 mod wake;
 
-pub(crate) use start::start;
+pub(crate) use answers::{Pending, ask};
+pub(crate) use hire::Hire;
+pub(crate) use in_process::InProcess;
+pub(crate) use ledger::Ledger;
+pub(crate) use mode::{mode_named, says_mode};
+pub(crate) use quarters::{Furnishings, Quarters};
+pub(crate) use spawn::DEFAULT_TYPE;
+pub(crate) use start::{EVENTS_WAITING, holder_of_ours, start, store_error};
+pub(crate) use wake::{Desk, REPORTS_WAITING};

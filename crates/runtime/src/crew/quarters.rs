@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_model::{Model, PriceTable};
+use pitcrew_model::{ContextWindows, Model, PriceTable, Usage};
 use pitcrew_protocol::{AgentName, LEAD_NAME};
-use pitcrew_team::Team;
-use tokio::sync::mpsc;
+use pitcrew_team::store::Event as Noted;
+use pitcrew_team::{Team, Trust};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
 
-use crate::agent::Role;
+use crate::agent::{ContextBound, Role, Status};
+use crate::confine::Confinement;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::gate::{Gate, PermissionMode};
@@ -19,29 +22,73 @@ use crate::run::{Asks, OpenModel, RunError, RunOptions};
 use crate::settings::Settings;
 use crate::tools::PathLocks;
 
+/// What quarters are made from: what the face handed in, whatever it started.
+pub(crate) struct Furnishings {
+    pub(crate) cwd: PathBuf,
+    pub(crate) root: PathBuf,
+    pub(crate) temporary: PathBuf,
+    pub(crate) home: Option<PathBuf>,
+    pub(crate) session_id: String,
+    pub(crate) open_model: OpenModel,
+    pub(crate) model: String,
+    pub(crate) teammate_model: Option<String>,
+    /// What the user adds to the system prompt of the agents of a role.
+    pub(crate) append_system_prompt: Option<(Role, String)>,
+    pub(crate) prices: PriceTable,
+    pub(crate) settings: Settings,
+    pub(crate) mode: PermissionMode,
+    pub(crate) asks: Asks,
+}
+
+impl From<RunOptions> for Furnishings {
+    fn from(options: RunOptions) -> Self {
+        Self {
+            cwd: options.cwd,
+            root: options.root,
+            temporary: options.temporary,
+            home: options.home,
+            session_id: options.session_id,
+            open_model: options.open_model,
+            model: options.model,
+            teammate_model: options.teammate_model,
+            append_system_prompt: options.append_system_prompt.map(|text| (Role::Lead, text)),
+            prices: options.prices,
+            settings: options.settings,
+            mode: options.mode,
+            asks: options.asks,
+        }
+    }
+}
+
 /// What all agents of a run have in common.
-pub(super) struct Quarters {
-    pub(super) team: Team,
-    pub(super) cwd: PathBuf,
-    pub(super) root: PathBuf,
+pub(crate) struct Quarters {
+    pub(crate) team: Team,
+    /// By what the agents know their lead's word, where another process leads.
+    pub(crate) trust: Option<watch::Receiver<Trust>>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) root: PathBuf,
     home: Option<PathBuf>,
-    pub(super) session_id: String,
+    pub(crate) session_id: String,
     open_model: OpenModel,
     models: HashMap<String, Arc<dyn Model>>,
-    pub(super) model_name: String,
-    pub(super) teammate_model: String,
-    append_system_prompt: Option<Arc<str>>,
-    pub(super) prices: Arc<PriceTable>,
-    pub(super) has_team_tools: bool,
-    pub(super) env: Vec<(String, String)>,
-    pub(super) mode: PermissionMode,
-    pub(super) gate: Arc<Gate>,
-    pub(super) hooks: Arc<Hooks>,
-    pub(super) definitions: Definitions,
-    pub(super) asks: Asks,
-    pub(super) locks: PathLocks,
-    pub(super) sink: Sink,
-    pub(super) reports: mpsc::Sender<Report>,
+    pub(crate) model_name: String,
+    pub(crate) teammate_model: String,
+    append_system_prompt: Option<(Role, Arc<str>)>,
+    pub(crate) prices: Arc<PriceTable>,
+    windows: ContextWindows,
+    compact_at_percent: u64,
+    pub(crate) has_team_tools: bool,
+    pub(crate) env: Vec<(String, String)>,
+    pub(crate) mode: PermissionMode,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) confinement: Confinement,
+    pub(crate) may_unconfine: bool,
+    pub(crate) hooks: Arc<Hooks>,
+    pub(crate) definitions: Definitions,
+    pub(crate) asks: Asks,
+    pub(crate) locks: PathLocks,
+    pub(crate) sink: Sink,
+    pub(crate) reports: mpsc::Sender<Report>,
     instructions: HashMap<PathBuf, Arc<str>>,
 }
 
@@ -50,52 +97,63 @@ impl Quarters {
     ///
     /// # Errors
     /// When a rule of the settings is malformed.
-    pub(super) fn new(
+    pub(crate) fn new(
         team: Team,
-        options: RunOptions,
+        options: Furnishings,
         sink: Sink,
         reports: mpsc::Sender<Report>,
     ) -> Result<Self, RunError> {
-        let settings: Settings = options.settings;
+        let settings = options.settings;
         let gate = Gate::from_settings(&settings, options.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
         Ok(Self {
             team,
+            trust: None,
             definitions: Definitions::load(Some(&options.cwd), Some(&options.root)),
-            cwd: options.cwd,
-            root: options.root,
             home: options.home,
             session_id: options.session_id,
             open_model: options.open_model,
             models: HashMap::new(),
             teammate_model: options.teammate_model.unwrap_or_else(|| options.model.clone()),
-            append_system_prompt: options.append_system_prompt.map(Arc::from),
+            append_system_prompt: options.append_system_prompt.map(|(role, text)| (role, text.into())),
             model_name: options.model,
             prices: Arc::new(options.prices),
+            windows: settings.context_windows(),
+            compact_at_percent: settings.compact_at_percent(),
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: options.mode,
-            gate: Arc::new(gate),
+            gate: Arc::new(gate.guarding(&options.root)),
+            confinement: Confinement::of_root(&options.root, &options.temporary),
+            may_unconfine: settings.allows_unsandboxed_commands(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
             asks: options.asks,
             locks: PathLocks::new(),
             sink,
             reports,
             instructions: HashMap::new(),
+            cwd: options.cwd,
+            root: options.root,
         })
     }
 
     /// What is wrong with the definitions and hooks, for the face.
-    pub(super) fn warnings(&self) -> Vec<String> {
+    pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions = self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
         definitions.chain(self.hooks.warnings().iter().cloned()).collect()
+    }
+
+    /// Finds out what does not hold on this machine, for the face; agents need not wait for that.
+    pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
+        let (confinement, cwd) = (self.confinement.clone(), self.cwd.clone());
+        tokio::task::spawn_blocking(move || confinement.warnings(&cwd))
     }
 
     /// Opens a model, or finds it open: its connections are shared.
     ///
     /// # Errors
     /// When there is no such model, or no key for it.
-    pub(super) fn model(&mut self, name: &str) -> Result<Arc<dyn Model>, pitcrew_model::ModelError> {
+    pub(crate) fn model(&mut self, name: &str) -> Result<Arc<dyn Model>, pitcrew_model::ModelError> {
         if let Some(model) = self.models.get(name) {
             return Ok(model.clone());
         }
@@ -104,18 +162,41 @@ impl Quarters {
         Ok(model)
     }
 
+    /// How much a model can read.
+    pub(super) fn context_of(&self, model: &dyn Model) -> ContextBound {
+        ContextBound::of(self.windows.of(model), self.compact_at_percent)
+    }
+
+    /// Notes the state of a member in the journal.
+    pub(crate) async fn note_state(&self, agent: &AgentName, status: Status, detail: Option<String>) {
+        let changed = Noted::MemberChanged { member: agent.clone(), state: status.as_str().to_owned(), detail };
+        self.team.note([changed]).await;
+    }
+
+    /// Notes a model call in the journal.
+    pub(crate) async fn note_turn(&self, agent: &AgentName, model: &str, usage: Usage, cost_usd: Option<f64>) {
+        let turn = Noted::TurnEnded {
+            member: agent.clone(),
+            model: model.to_owned(),
+            input_tokens: usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_usd,
+        };
+        self.team.note([turn]).await;
+    }
+
     /// The one file an agent in plan mode may write.
-    pub(super) fn plan_file(&self, name: &AgentName) -> PathBuf {
+    pub(crate) fn plan_file(&self, name: &AgentName) -> PathBuf {
         self.root.join("plans").join(format!("{}-{}.md", self.team.dir(), name.inbox_file()))
     }
 
     /// Where the output of an agent's background commands goes.
-    pub(super) fn shells_folder(&self, name: &AgentName) -> PathBuf {
+    pub(crate) fn shells_folder(&self, name: &AgentName) -> PathBuf {
         self.root.join("pitcrew").join("shells").join(self.team.dir().as_str()).join(name.inbox_file().as_str())
     }
 
     /// The system prompt of an agent, in parts that agents share where they can.
-    pub(super) fn system(
+    pub(crate) fn system(
         &mut self,
         name: &AgentName,
         role: Role,
@@ -140,8 +221,8 @@ impl Quarters {
         if !instructions.is_empty() {
             parts.push(instructions);
         }
-        if role == Role::Lead {
-            parts.extend(self.append_system_prompt.clone());
+        if let Some((_, text)) = self.append_system_prompt.as_ref().filter(|(to, _)| *to == role) {
+            parts.push(text.clone());
         }
         parts
     }

@@ -3,16 +3,20 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
-    AgentName, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated, render,
+    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated,
+    render,
 };
-use pitcrew_team::{Actor, SpawnMember};
+use pitcrew_team::{Actor, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
 
+use super::body::Body;
 use super::course::News;
 use super::hire::{Hire, Hired};
+use super::mode::mode_named;
+use super::remote::Launching;
 use super::team_loop::{Adopted, Hand, Part, TeamLoop};
 use super::wake::{Request, Wish};
-use crate::agent::{Event, Role, Status};
+use crate::agent::{Role, Status};
 use crate::definitions::AgentDefinition;
 use crate::driver::chain;
 use crate::events::{AgentStarted, RunEvent};
@@ -21,7 +25,7 @@ use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;
 
 /// The agent type of a spawn that names none.
-const DEFAULT_TYPE: &str = "general-purpose";
+pub(crate) const DEFAULT_TYPE: &str = "general-purpose";
 
 /// What a definition says in place of a model's name when it wants the lead's.
 const INHERIT: &str = "inherit";
@@ -29,24 +33,26 @@ const INHERIT: &str = "inherit";
 impl TeamLoop {
     pub(super) async fn requested(&mut self, request: Request) -> Vec<News> {
         let Request { wish, answer: reply } = request;
+        let mut reply = Some(reply);
         let (outcome, news) = match wish {
             Wish::TeamCreate(input) => (self.adopt(&input), Vec::new()),
             Wish::TeamDelete => (self.delete().await, Vec::new()),
             Wish::Stop { name } => (self.stop_teammate(&name), Vec::new()),
-            Wish::Spawn { input, call } if input.name.is_none() => match self.send_out(input, &call, reply).await {
-                Ok(()) => return Vec::new(),
-                Err((reply, outcome)) => {
-                    let _not_waited_for = reply.send(outcome);
-                    return Vec::new();
+            Wish::Spawn { input, call } if input.name.is_none() => {
+                match self.send_out(*input, &call, &mut reply).await {
+                    Ok(()) => return Vec::new(),
+                    Err(outcome) => (outcome, Vec::new()),
                 }
-            },
-            Wish::Spawn { input, call } => match self.spawn(input, call).await {
+            }
+            Wish::Spawn { input, call } => match self.spawn(&input, call, &mut reply).await {
                 Ok((outcome, news)) => (outcome, news),
                 Err(outcome) => (outcome, Vec::new()),
             },
         };
-        // The only error is that the call is not waited for any more.
-        let _not_waited_for = reply.send(outcome);
+        if let Some(reply) = reply {
+            // The only error is that the call is not waited for any more.
+            let _not_waited_for = reply.send(outcome);
+        }
         news
     }
 
@@ -98,40 +104,31 @@ impl TeamLoop {
             .find(|(name, hand)| matches!(hand.part, Part::Teammate { .. }) && name.as_str().to_lowercase() == wanted);
         match found {
             Some((name, hand)) => {
-                hand.link.tell(Event::Killed { reason: "the lead stopped it".to_owned() });
+                hand.body.end("the lead stopped it");
                 ToolOutcome::done(format!("Stopped teammate {name}."), serde_json::json!({"task_id": id}))
             }
             None => ToolOutcome::refused(format_args!("No command in the background and no teammate is called {id}")),
         }
     }
 
-    async fn spawn(&mut self, input: SpawnInput, call: String) -> Result<(ToolOutcome, Vec<News>), ToolOutcome> {
-        self.may_spawn(&input)?;
-        let definition = self.definition(&input)?;
-        let mode = self.mode_of(&input, &definition)?;
-        let model = self.model_of(&input, &definition);
-        let opened = self.quarters.model(&model);
-        opened
-            .map_err(|error| ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(&error))))?;
-        let spawn = SpawnMember {
-            name: input.name.clone().unwrap_or_default(),
-            agent_type: definition.name.clone(),
-            model,
-            prompt: input.prompt.clone(),
-            plan_mode_required: mode == PermissionMode::Plan,
-            cwd: self.quarters.cwd.to_string_lossy().into_owned(),
-            mode: Some(self.mode_after_plan(mode, &definition).as_str().to_owned()),
-            backend_type: None,
-            worktree_path: None,
-            call: Some(call),
-        };
+    async fn spawn(
+        &mut self,
+        input: &SpawnInput,
+        call: String,
+        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
+    ) -> Result<(ToolOutcome, Vec<News>), ToolOutcome> {
+        self.may_spawn(input)?;
+        let spawn = self.record_of(input, call)?;
         let mut member = self.quarters.team.spawn(spawn).await.map_err(|error| refusal(&error))?;
-        let spawned = spawned(&member, self.quarters.team.name().as_str(), &input);
+        let spawned = spawned(&member, self.quarters.team.name().as_str(), input);
         if self.crew.contains_key(&member.name) {
             return Ok((answer(&spawned.into()), Vec::new()));
         }
         if input.isolation.as_deref() == Some("worktree") && member.worktree_path.is_none() {
             self.isolate(&mut member).await?;
+        }
+        if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
+            return self.spawn_elsewhere(input, &member, spawned, reply).await;
         }
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
@@ -139,7 +136,7 @@ impl TeamLoop {
             summary: Some(input.description.clone()),
             text: input.prompt.clone(),
         }]);
-        let news = match self.start_teammate(&member, prompt, input.max_turns).await {
+        let news = match self.start_teammate(&member, prompt).await {
             Ok(news) => news,
             Err(reason) => {
                 self.retire(&member.name, Status::Failed, Some(reason.clone()), None).await;
@@ -147,6 +144,54 @@ impl TeamLoop {
             }
         };
         Ok((answer(&spawned.into()), news))
+    }
+
+    /// What the new teammate is recorded with.
+    fn record_of(&mut self, input: &SpawnInput, call: String) -> Result<SpawnMember, ToolOutcome> {
+        let definition = self.definition(input)?;
+        let mode = self.mode_of(input, &definition)?;
+        let model = self.model_of(input, &definition);
+        let berth = self.berth(input, &definition)?;
+        // What model another program knows is for that program to say.
+        if berth.program == Program::Pitcrew {
+            self.quarters.model(&model).map_err(|error| unusable(&model, &error))?;
+        }
+        Ok(SpawnMember {
+            name: input.name.clone().unwrap_or_default(),
+            agent_type: definition.name.clone(),
+            model,
+            prompt: input.prompt.clone(),
+            plan_mode_required: mode == PermissionMode::Plan,
+            cwd: self.quarters.cwd.to_string_lossy().into_owned(),
+            mode: Some(self.mode_after_plan(mode, &definition).as_str().to_owned()),
+            backend_type: berth.backend,
+            program: berth.program,
+            max_turns: input.max_turns,
+            worktree_path: None,
+            call: Some(call),
+        })
+    }
+
+    /// Has the teammate started in a pane; whoever minds it answers the call.
+    async fn spawn_elsewhere(
+        &mut self,
+        input: &SpawnInput,
+        member: &Member,
+        spawned: Spawned,
+        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
+    ) -> Result<(ToolOutcome, Vec<News>), ToolOutcome> {
+        let answered = answer(&spawned.clone().into());
+        let Some(panes) = self.panes_of(member) else {
+            let reason = "the kind of panes it was to live in is not part of this run";
+            self.retire(&member.name, Status::Failed, Some(reason.to_owned()), None).await;
+            return Err(ToolOutcome::refused(reason));
+        };
+        let launching = Launching {
+            summary: Some(input.description.clone()),
+            may_be_there: self.is_resumed,
+            call: reply.take().map(|reply| (Box::new(spawned), reply)),
+        };
+        Ok((answered, self.start_elsewhere(member, panes, launching).await))
     }
 
     fn may_spawn(&self, input: &SpawnInput) -> Result<(), ToolOutcome> {
@@ -243,16 +288,15 @@ impl TeamLoop {
     }
 
     /// Starts a member's agent, or lets it go on from its transcript.
-    pub(super) async fn start_teammate(
-        &mut self,
-        member: &Member,
-        prompt: String,
-        max_turns: Option<u32>,
-    ) -> Result<Vec<News>, String> {
+    pub(super) async fn start_teammate(&mut self, member: &Member, prompt: String) -> Result<Vec<News>, String> {
         let agent_type = member.agent_type.as_deref().unwrap_or(DEFAULT_TYPE);
         let definition = self.quarters.definitions.get(agent_type).cloned().ok();
         let model_name = member.model.clone().unwrap_or_else(|| self.quarters.teammate_model.clone());
         let model = self.quarters.model(&model_name).map_err(|error| chain(&error))?;
+        let (known_mode, refused) = KnownMode::of(&self.quarters.team, member);
+        if let Some(refused) = refused {
+            self.refuse_mode(&member.name, &refused).await;
+        }
         let worktree = member.worktree_path.as_ref().map(PathBuf::from);
         let home = member.cwd.as_ref().map_or_else(|| self.quarters.cwd.clone(), PathBuf::from);
         let hire = Hire {
@@ -260,20 +304,20 @@ impl TeamLoop {
             role: Role::Teammate,
             definition,
             model,
-            mode: mode_of_member(member),
+            mode: mode_named(known_mode.mode()).unwrap_or_default(),
             cwd: worktree.clone().unwrap_or(home),
             parent_call: None,
-            max_turns: max_turns.into_iter().chain(self.limits.max_turns).min(),
-            prompt,
+            max_turns: self.limits.turns_of(member),
+            prompt: Some(prompt),
             cancel: self.here.token(),
         };
-        self.announce_start(&hire, member.agent_type.clone(), member.color.clone(), &model_name).await;
+        self.announce_start(hire.announcement(member.agent_type.clone(), member.color.clone(), &model_name)).await;
         let hired = self.quarters.hire(hire, &self.desk).await.map_err(|error| chain(&error))?;
         let hand = Hand {
-            link: hired.link,
+            body: Body::Here(hired.link),
             inbox: member.name.inbox_file(),
             part: Part::Teammate { worktree },
-            mode_in_config: member.mode.clone(),
+            known_mode: Some(known_mode),
             turns: hired.conversation_turns,
         };
         self.crew.insert(member.name.clone(), hand);
@@ -286,28 +330,22 @@ impl TeamLoop {
         &mut self,
         input: SpawnInput,
         call: &str,
-        reply: oneshot::Sender<ToolOutcome>,
-    ) -> Result<(), (oneshot::Sender<ToolOutcome>, ToolOutcome)> {
-        match self.hire_errand(input, call).await {
-            Ok((name, hired, turns)) => {
-                let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
-                let hand = Hand { link: hired.link, inbox, part, mode_in_config: None, turns };
-                self.crew.insert(name.clone(), hand);
-                self.here.start(&name, hired.driver, hired.start);
-                Ok(())
-            }
-            Err(outcome) => Err((reply, outcome)),
-        }
+        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
+    ) -> Result<(), ToolOutcome> {
+        let (name, hired, turns) = self.hire_errand(input, call).await?;
+        let Some(reply) = reply.take() else { return Ok(()) };
+        let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
+        let hand = Hand { body: Body::Here(hired.link), inbox, part, known_mode: None, turns };
+        self.crew.insert(name.clone(), hand);
+        self.here.start(&name, hired.driver, hired.start);
+        Ok(())
     }
 
     async fn hire_errand(&mut self, input: SpawnInput, call: &str) -> Result<(AgentName, Hired, u32), ToolOutcome> {
         let definition = self.definition(&input)?;
         let mode = self.mode_of(&input, &definition)?;
         let model_name = self.model_of(&input, &definition);
-        let opened = self.quarters.model(&model_name);
-        let model = opened.map_err(|error| {
-            ToolOutcome::refused(format_args!("cannot use the model {model_name}: {}", chain(&error)))
-        })?;
+        let model = self.quarters.model(&model_name).map_err(|error| unusable(&model_name, &error))?;
         let name = self.errand_name(&definition.name);
         let agent_type = Some(definition.name.clone());
         let hire = Hire {
@@ -319,10 +357,10 @@ impl TeamLoop {
             cwd: self.quarters.cwd.clone(),
             parent_call: Some(call.split_once(':').map_or(call, |(_caller, id)| id).to_owned()),
             max_turns: input.max_turns.into_iter().chain(self.limits.max_turns).min(),
-            prompt: input.prompt,
+            prompt: Some(input.prompt),
             cancel: self.here.token(),
         };
-        self.announce_start(&hire, agent_type, None, &model_name).await;
+        self.announce_start(hire.announcement(agent_type, None, &model_name)).await;
         let hired = self.quarters.hire(hire, &self.desk).await;
         hired.map(|hired| (name, hired, 0)).map_err(|error| ToolOutcome::failed(chain(&error)))
     }
@@ -333,31 +371,28 @@ impl TeamLoop {
         AgentName::foreign(&format!("{agent_type}#{}", self.errands))
     }
 
-    async fn announce_start(&mut self, hire: &Hire, agent_type: Option<String>, color: Option<String>, model: &str) {
-        self.ledger.open(&hire.name, agent_type.clone(), model);
-        let started = AgentStarted {
-            agent: hire.name.clone(),
-            parent_call: hire.parent_call.clone(),
-            agent_type,
-            model: model.to_owned(),
-            color,
-            cwd: hire.cwd.clone(),
-            mode: hire.mode,
-        };
-        self.quarters.sink.tell(RunEvent::AgentStarted(started)).await;
+    pub(super) async fn announce_start(&mut self, starting: AgentStarted) {
+        self.ledger.open(&starting.agent, starting.agent_type.clone(), &starting.model);
+        self.quarters.sink.tell(RunEvent::AgentStarted(starting)).await;
     }
 }
 
-/// The mode a member works in: as set, which the approval of its plan does too; before that it plans, if it must.
-pub(super) fn mode_of_member(member: &Member) -> PermissionMode {
-    let named = |mode: String| serde_json::from_value(mode.into()).ok();
-    if let Some(mode) = member.mode.clone().and_then(named) {
-        return mode;
+impl Hire {
+    fn announcement(&self, agent_type: Option<String>, color: Option<String>, model: &str) -> AgentStarted {
+        AgentStarted {
+            agent: self.name.clone(),
+            parent_call: self.parent_call.clone(),
+            agent_type,
+            model: model.to_owned(),
+            color,
+            cwd: self.cwd.clone(),
+            mode: self.mode,
+        }
     }
-    if member.plan_mode_required == Some(true) {
-        return PermissionMode::Plan;
-    }
-    pitcrew_team::SpawnRecord::of(member).and_then(|record| record.mode).and_then(named).unwrap_or_default()
+}
+
+fn unusable(model: &str, error: &pitcrew_model::ModelError) -> ToolOutcome {
+    ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(error)))
 }
 
 fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {

@@ -1,54 +1,68 @@
 //! From options to a running team, and from its end to an outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
     AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render,
 };
-use pitcrew_team::store::{Lease, LeaseHolder, StoreError};
-use pitcrew_team::{CreateTeam, OnTaken, Team};
+use pitcrew_team::store::{Lease, LeaseHolder, LeaseName, StoreError};
+use pitcrew_team::{CreateTeam, KnownMode, LeadSeal, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::body::Body;
 use super::course::{Course, News, Why};
 use super::hire::Hire;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
+use super::mode::mode_named;
 use super::quarters::Quarters;
-use super::spawn::mode_of_member;
+use super::take_over::{begin_take_over, finish_take_over};
 use super::team_loop::{Adopted, Hand, Part, TeamLoop, Wakers};
 use super::wake::{Desk, REPORTS_WAITING};
 use crate::agent::{Event, Role};
 use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
+use crate::identity::ProcessIdentity;
 use crate::run::{Begin, RunEnd, RunError, RunHandle, RunOptions, RunOutcome, Stopper};
+use crate::supervision::sweep;
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
-const EVENTS_WAITING: usize = 1024;
+pub(crate) const EVENTS_WAITING: usize = 1024;
+
+/// How long what dead processes of a team left running has to heed TERM, before the team goes on.
+const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts a run: makes or opens the team, takes its lease, and starts the lead and whoever else is a member.
 pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
-    let (team, config) = team_of(&options).await?;
-    let lease = lease_of(&team).await?;
+    let (team, lease) = led(&options).await?;
+    let config = team.config().await?;
     let (events, received) = mpsc::channel(EVENTS_WAITING);
     let (reports, reported) = mpsc::channel(REPORTS_WAITING);
+    let (minders, sightings) = mpsc::channel(REPORTS_WAITING);
     let (desk, requests) = Desk::new();
     let (limits, grace, begin) = (options.limits, options.shutdown_grace, options.begin.clone());
+    let (hosting, is_resumed) = (options.hosting.clone(), begin.is_resumed());
     let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
-    let mut quarters = Quarters::new(team.clone(), options, Sink(events), reports)?;
+    let mut quarters = Quarters::new(team.clone(), options.into(), Sink(events), reports)?;
     let lead_model = quarters.model_name.clone();
     let model = quarters.model(&lead_model).map_err(|source| RunError::Model { name: lead_model.clone(), source })?;
     let stopper = Stopper::default();
     let wakers = Wakers {
         stopper: stopper.clone(),
         reports: reported,
+        sightings,
         requests,
         watch: Some(watch),
+        door: None,
         decisions: FuturesUnordered::new(),
         grace: None,
+        tidying: None,
+        answer_due: None,
         was_stopped: false,
         was_killed: false,
     };
@@ -64,6 +78,16 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         lead_text: None,
         farewells: BTreeMap::new(),
         adopted: Adopted::NotYet,
+        hosting,
+        settings_file: None,
+        minders,
+        is_resumed,
+        journal_position: 0,
+        last_states: BTreeMap::new(),
+        last_turns: BTreeMap::new(),
+        last_words: BTreeMap::new(),
+        senders: HashMap::new(),
+        asked: BTreeMap::new(),
         errands: 0,
         wakers,
         grace,
@@ -82,8 +106,31 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     Ok(RunHandle { team: name, events: received, stopper, outcome, task: Some(task) })
 }
 
-async fn team_of(options: &RunOptions) -> Result<(Team, TeamConfig), RunError> {
-    let team = match &options.begin {
+/// The team and its lease. What dead processes of it left running is stopped, and whoever is to take over has done so.
+async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
+    let team = team_of(options).await?;
+    if options.begin.is_resumed() {
+        for (process, stopped) in sweep(&team, SWEEP_GRACE).await? {
+            tracing::info!(%process, ?stopped, "what a dead process of the team left running");
+        }
+    }
+    let seal = LeadSeal::make(team.teams())?;
+    let lease = lease_of(&team, seal.verify_key()).await?;
+    let team = team.take_lead(seal).await?;
+    if let Some(panes) = &options.hosting.panes {
+        team.note_pane_host(panes.host()).await?;
+    }
+    if let Begin::TakeOver { member: Some(member), .. } = &options.begin {
+        begin_take_over(&team, member, &options.root, options.shutdown_grace).await?;
+    }
+    if options.begin.is_resumed() {
+        finish_take_over(&team, &options.cwd).await?;
+    }
+    Ok((team, lease))
+}
+
+async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
+    Ok(match &options.begin {
         Begin::New { team, goal } => {
             let description = goal.lines().next().map(|line| line.chars().take(200).collect());
             let input = TeamCreateInput { team_name: team.clone(), description, agent_type: None };
@@ -96,23 +143,24 @@ async fn team_of(options: &RunOptions) -> Result<(Team, TeamConfig), RunError> {
             };
             options.teams.create(create).await?.0
         }
-        Begin::Resume { team, .. } => options.teams.open(team).await?,
-    };
-    let config = team.config().await?;
-    Ok((team, config))
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => options.teams.open(team).await?,
+    })
 }
 
-fn store_error(team: &Team, error: StoreError) -> RunError {
+/// A failure of the store, as that of the run.
+pub(crate) fn store_error(team: &Team, error: StoreError) -> RunError {
     RunError::Store { team: team.name().to_string(), source: Box::new(error) }
 }
 
-async fn lease_of(team: &Team) -> Result<Lease, RunError> {
-    let holder = LeaseHolder {
-        pid: std::process::id(),
-        start_ticks: crate::process::own_start_ticks(),
-        since_ms: team.teams().now_ms(),
-    };
-    match team.backend().take_lease(team.dir(), &holder).await {
+/// This process, as it holds a lease.
+pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
+    let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
+    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None }
+}
+
+async fn lease_of(team: &Team, key: &VerifyKey) -> Result<Lease, RunError> {
+    let holder = LeaseHolder { verify_key: Some(key.to_string()), ..holder_of_ours(team) };
+    match team.backend().take_lease(team.dir(), &LeaseName::Run, &holder).await {
         Ok(Ok(lease)) => Ok(lease),
         Ok(Err(other)) => Err(RunError::Held { team: team.name().to_string(), pid: other.pid }),
         Err(error) => Err(store_error(team, error)),
@@ -124,6 +172,7 @@ struct Beginning {
     lead: super::hire::Hired,
     started: RunStarted,
     told: Option<String>,
+    refused_mode: Option<RefusedMode>,
 }
 
 impl TeamLoop {
@@ -133,14 +182,13 @@ impl TeamLoop {
         model: Arc<dyn pitcrew_model::Model>,
         config: &TeamConfig,
     ) -> Result<Beginning, RunError> {
-        let (goal, source) = match begin {
-            Begin::New { goal, .. } => (Some(goal.clone()), "startup"),
-            Begin::Resume { goal, .. } => (goal.clone(), "resume"),
-        };
-        let prompt = self.prompt_of(goal, source).await?;
+        let source = if begin.is_resumed() { "resume" } else { "startup" };
+        let prompt = self.prompt_of(begin.goal().map(str::to_owned), source).await?;
         let member = config.member(LEAD_NAME);
-        let mode_in_config = member.and_then(|member| member.mode.clone());
-        let mode = member.filter(|member| member.mode.is_some()).map_or(self.quarters.mode, mode_of_member);
+        let given = self.quarters.mode;
+        let known = member.map(|member| KnownMode::of_lead(&self.quarters.team, member, given.as_str()));
+        let (known_mode, refused) = known.unzip();
+        let mode = known_mode.as_ref().and_then(|known| mode_named(known.mode())).unwrap_or(given);
         let hire = Hire {
             name: AgentName::lead(),
             role: Role::Lead,
@@ -150,7 +198,7 @@ impl TeamLoop {
             cwd: self.quarters.cwd.clone(),
             parent_call: None,
             max_turns: self.limits.max_turns,
-            prompt: prompt.clone().unwrap_or_else(|| "Go on.".to_owned()),
+            prompt: Some(prompt.clone().unwrap_or_else(|| "Go on.".to_owned())),
             cancel: self.here.token(),
         };
         let lead_model = self.quarters.model_name.clone();
@@ -162,9 +210,10 @@ impl TeamLoop {
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
         let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
-        let hand = Hand { link, inbox, part: Part::Lead, mode_in_config, turns };
+        let hand = Hand { body: Body::Here(link), inbox, part: Part::Lead, known_mode, turns };
         self.crew.insert(AgentName::lead(), hand);
         let started = RunStarted {
+            agent: AgentName::lead(),
             team: self.quarters.team.name().to_string(),
             team_file: self.quarters.team.file(),
             session_id: self.quarters.session_id.clone(),
@@ -173,9 +222,9 @@ impl TeamLoop {
             mode,
             tools: lead.tools.clone(),
             agents: self.quarters.definitions.iter().map(|definition| definition.name.clone()).collect(),
-            resumed: matches!(begin, Begin::Resume { .. }),
+            resumed: begin.is_resumed(),
         };
-        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed) })
+        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed), refused_mode: refused.flatten() })
     }
 
     /// The goal with what the hooks for a new session and a new prompt add.
@@ -211,15 +260,27 @@ impl TeamLoop {
 
     /// Starts everybody: what a crash cut off is finished first, so that no agent sees half of it.
     async fn begin(&mut self, beginning: Beginning, config: &TeamConfig) {
-        let Beginning { lead, started, told } = beginning;
+        let Beginning { lead, started, told, refused_mode } = beginning;
         let is_resumed = started.resumed;
         self.quarters.sink.tell(RunEvent::Started(started)).await;
-        for text in self.quarters.warnings() {
+        let machine = self.quarters.look_at_machine().await.unwrap_or_default();
+        for text in self.quarters.warnings().into_iter().chain(machine) {
             self.warn(text).await;
         }
-        let mut news = Vec::new();
+        self.open_journal().await;
+        self.store_settings().await;
+        self.open_door().await;
+        if let Some(refused) = refused_mode {
+            self.refuse_mode(&AgentName::lead(), &refused).await;
+        }
+        let (mut news, mut departed) = (Vec::new(), None);
         if is_resumed {
-            self.finish_what_was_begun().await;
+            self.tidy_later();
+            let removed = self.finish_what_was_begun().await;
+            // Whoever was taken out only now is not started again.
+            let config = self.quarters.team.config().await.unwrap_or_else(|_| config.clone());
+            departed = self.finish_departures(&removed, &lead.parted, &config).await;
+            self.stop_orphans().await;
             let is_being_spawned = |member: &Member| {
                 let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
                 call.is_some_and(|call| lead.open_spawns.contains(&call))
@@ -232,27 +293,52 @@ impl TeamLoop {
         let link = lead.link.clone();
         self.here.start(&AgentName::lead(), lead.driver, lead.start);
         if let Some(text) = told {
-            link.tell(Event::Told { text, ids: Vec::new() });
+            link.tell(Event::Instructed { text });
+        }
+        if let Some((members, text)) = departed {
+            self.tell_farewell(members, text, Vec::new());
         }
         self.follow(news).await;
+        if is_resumed {
+            self.bury_overdue(config).await;
+        }
     }
 
-    async fn finish_what_was_begun(&mut self) {
+    /// Gives up the mail of members that nobody runs, not even this run, when it has waited too long.
+    async fn bury_overdue(&mut self, config: &TeamConfig) {
+        let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
         let team = self.quarters.team.clone();
-        let results = [
-            team.finish_removals().await.map(|_| ()),
-            team.finish_answers().await.map(|_| ()),
-            team.finish_assignments().await.map(|_| ()),
-        ];
-        for error in results.into_iter().filter_map(Result::err) {
+        for member in config.teammates().filter(is_ours) {
+            let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
+            if self.crew.contains_key(&member.name) || !matches!(holder, Ok(None)) {
+                continue;
+            }
+            if let Err(error) = team.bury_overdue(&member.name).await {
+                self.warn(format!("the mail of {} stays unread: {}", member.name, chain(&error))).await;
+            }
+        }
+    }
+
+    /// Finishes what a crash cut off in the team's files; answers with who was taken out of the team by that.
+    async fn finish_what_was_begun(&mut self) -> BTreeMap<AgentName, MemberRemoved> {
+        let team = self.quarters.team.clone();
+        let removed = team.finish_removals().await;
+        let (removed, failed) = removed.map_or_else(|error| (Vec::new(), Some(error)), |removed| (removed, None));
+        let results =
+            [team.finish_answers().await.map(|_| ()), team.finish_assignments().await.map(|_| ())].map(Result::err);
+        for error in failed.into_iter().chain(results.into_iter().flatten()) {
             self.warn(format!("something that a crash cut off cannot be finished: {}", chain(&error))).await;
         }
+        removed.into_iter().collect()
     }
 
     async fn resume_teammate(&mut self, member: &Member) -> Vec<News> {
-        if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
-            self.warn(format!("{} does not run in this process and is left alone", member.name)).await;
+        if member.prompt.is_none() {
+            // It joined by itself, and goes on by itself.
             return Vec::new();
+        }
+        if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
+            return self.resume_elsewhere(member).await;
         }
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
@@ -260,7 +346,7 @@ impl TeamLoop {
             summary: None,
             text: member.prompt.clone().unwrap_or_default(),
         }]);
-        match self.start_teammate(member, prompt, None).await {
+        match self.start_teammate(member, prompt).await {
             Ok(news) => news,
             Err(reason) => {
                 self.warn(format!("{} cannot go on: {reason}", member.name)).await;

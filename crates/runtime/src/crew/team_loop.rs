@@ -1,29 +1,35 @@
 //! The loop itself: what wakes it, and how the orders of the course are carried out.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
+use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
+    AgentName, ApiError, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
 };
 use pitcrew_team::store::{Change, Lease, Watch};
-use pitcrew_team::{Actor, PermissionAnswer};
+use pitcrew_team::{Actor, KnownMode, ModeLook, PermissionAnswer, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use super::answers::{Pending, decide};
+use super::answers::{Pending, by_rule, decide};
+use super::body::Body;
 use super::course::{Course, News, Order, Why};
 use super::in_process::InProcess;
 use super::ledger::Ledger;
+use super::mode::mode_named;
 use super::quarters::Quarters;
-use super::wake::{Decision, Desk, Request, Wake};
-use crate::agent::{Event, Mail};
+use super::remote::Sighting;
+use super::wake::{Asked, Decision, Desk, Request, Wake};
+use crate::agent::{Event, Mail, Status};
+use crate::door::Door;
 use crate::driver::{Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
+use crate::hosting::Hosting;
 use crate::prompts::Prompt;
 use crate::run::{KeptWorktree, RunLimits, Stopper};
 use crate::tools::ToolOutcome;
@@ -42,6 +48,25 @@ pub(super) struct TeamLoop {
     pub(super) lead_text: Option<String>,
     pub(super) farewells: BTreeMap<AgentName, Farewell>,
     pub(super) adopted: Adopted,
+    pub(super) hosting: Hosting,
+    /// Where teammates in panes find the command line's own layer of settings.
+    pub(super) settings_file: Option<PathBuf>,
+    /// Whether it goes on from an earlier run.
+    pub(super) is_resumed: bool,
+    /// Where minders report.
+    pub(super) minders: mpsc::Sender<Sighting>,
+    /// How far the journal was read.
+    pub(super) journal_position: u64,
+    /// The last state of everybody before this run, and what was said of it.
+    pub(super) last_states: BTreeMap<AgentName, (Status, Option<String>)>,
+    /// The model calls of everybody before this run, of whom the transcript is not read here.
+    pub(super) last_turns: BTreeMap<AgentName, u32>,
+    /// Who sent what is on its way to teammates elsewhere, for the face.
+    pub(super) senders: HashMap<MessageId, String>,
+    /// How teammates elsewhere ended, by their own word, whose processes are not gone yet.
+    pub(super) last_words: BTreeMap<AgentName, (Status, Option<String>)>,
+    /// The permission requests that somebody is being asked about, by their ids.
+    pub(super) asked: BTreeMap<String, Asked>,
     /// How many subagents were sent out.
     pub(super) errands: u32,
     pub(super) wakers: Wakers,
@@ -55,21 +80,27 @@ pub(super) struct TeamLoop {
 pub(super) struct Wakers {
     pub(super) stopper: Stopper,
     pub(super) reports: mpsc::Receiver<Report>,
+    pub(super) sightings: mpsc::Receiver<Sighting>,
     pub(super) requests: mpsc::Receiver<Request>,
     pub(super) watch: Option<Watch>,
-    pub(super) decisions: FuturesUnordered<BoxFuture<'static, Decision>>,
+    pub(super) door: Option<Door>,
+    pub(super) decisions: FuturesUnordered<BoxFuture<'static, Result<Decision, Aborted>>>,
     pub(super) grace: Option<Pin<Box<Sleep>>>,
+    /// Runs after a death, until what it may have left can be told from what lives.
+    pub(super) tidying: Option<Pin<Box<Sleep>>>,
+    /// Runs while a client that is not ours has a request to shut down to answer.
+    pub(super) answer_due: Option<Pin<Box<Sleep>>>,
     pub(super) was_stopped: bool,
     pub(super) was_killed: bool,
 }
 
 /// An agent that lives.
 pub(super) struct Hand {
-    pub(super) link: Link,
+    pub(super) body: Body,
     pub(super) inbox: InboxFile,
     pub(super) part: Part,
-    /// Its mode as the config had it when we last looked.
-    pub(super) mode_in_config: Option<String>,
+    /// Its mode, as far as the config may decide that.
+    pub(super) known_mode: Option<KnownMode>,
     pub(super) turns: u32,
 }
 
@@ -77,7 +108,7 @@ pub(super) struct Hand {
 pub(super) enum Part {
     Lead,
     Teammate {
-        worktree: Option<std::path::PathBuf>,
+        worktree: Option<PathBuf>,
     },
     /// Its last word goes to the call that sent it out.
     Errand(oneshot::Sender<ToolOutcome>),
@@ -105,27 +136,21 @@ pub(super) enum Adopted {
 
 impl Wakers {
     async fn next(&mut self) -> Wake {
-        let grace = async {
-            match &mut self.grace {
-                Some(sleep) => sleep.await,
-                None => std::future::pending().await,
-            }
-        };
-        let changed = async {
-            match &mut self.watch {
-                Some(watch) => watch.next().await,
-                None => std::future::pending().await,
-            }
-        };
         tokio::select! {
             biased;
             () = self.stopper.killed(), if !self.was_killed => Wake::Killed,
             () = self.stopper.stopped(), if !self.was_stopped => Wake::StopAsked,
+            () = self.stopper.interrupted() => Wake::Interrupted,
             Some(report) = self.reports.recv() => Wake::Reported(report),
-            Some(decision) = self.decisions.next() => Wake::Decided(decision),
+            Some(sighting) = self.sightings.recv() => Wake::Sighted(sighting),
+            Some(decision) = self.decisions.next() => decision.map_or(Wake::TakenBack, Wake::Decided),
             Some(request) = self.requests.recv() => Wake::Requested(request),
-            change = changed => Wake::Changed(change.unwrap_or(Change::Gone)),
-            () = grace => Wake::GraceOver,
+            // What is not there wakes nobody.
+            Some(call) = OptionFuture::from(self.door.as_mut().map(Door::next)) => Wake::Visited(call),
+            Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
+            Some(()) = OptionFuture::from(self.grace.as_mut()) => Wake::GraceOver,
+            Some(()) = OptionFuture::from(self.tidying.as_mut()) => Wake::TidyDue,
+            Some(()) = OptionFuture::from(self.answer_due.as_mut()) => Wake::AnswerOverdue,
         }
     }
 }
@@ -149,10 +174,20 @@ impl TeamLoop {
         match wake {
             Wake::Changed(change) => self.changed(change).await,
             Wake::Reported(report) => self.reported(report).await,
+            Wake::Sighted(sighting) => self.sighted(sighting).await,
             Wake::Requested(request) => self.requested(request).await,
+            Wake::Visited(call) => {
+                self.visited(call).await;
+                Vec::new()
+            }
             Wake::Decided(decision) => {
                 self.decided(decision).await;
                 Vec::new()
+            }
+            Wake::TakenBack => Vec::new(),
+            Wake::Interrupted => {
+                self.tell_lead(Event::Interrupted);
+                vec![News::LeadInterrupted]
             }
             Wake::StopAsked => {
                 self.wakers.was_stopped = true;
@@ -162,6 +197,14 @@ impl TeamLoop {
                 self.wakers.was_killed = true;
                 self.here.kill();
                 Vec::new()
+            }
+            Wake::TidyDue => {
+                self.tidy().await;
+                Vec::new()
+            }
+            Wake::AnswerOverdue => {
+                self.wakers.answer_due = None;
+                self.look_around().await
             }
             Wake::GraceOver => {
                 self.wakers.grace = None;
@@ -190,16 +233,20 @@ impl TeamLoop {
                 self.start_grace();
             }
             Order::Kill(names) => {
-                let reason = "it did not shut down in time".to_owned();
-                self.tell_all(&names, |link| link.tell(Event::Killed { reason: reason.clone() }));
+                let reason = "it did not shut down in time";
+                self.to_all(&names, |body| body.end(reason));
                 self.start_grace();
             }
-            Order::Drop(names) => self.tell_all(&names, Link::cancel),
+            Order::Drop(names) => self.to_all(&names, Body::cancel),
+            Order::HoldLead => {
+                self.tell_lead(Event::Held);
+                self.drop_errands();
+            }
             Order::EndLead(reason) => {
                 self.tell_lead(Event::StopAsked { reason });
                 self.start_grace();
             }
-            Order::DropLead => self.tell_all(&[AgentName::lead()], Link::cancel),
+            Order::DropLead => self.to_all(&[AgentName::lead()], Body::cancel),
             Order::Finish => self.is_over = true,
         }
         Vec::new()
@@ -209,14 +256,18 @@ impl TeamLoop {
         self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.grace)));
     }
 
-    fn tell_all(&self, names: &[AgentName], tell: impl Fn(&Link)) {
-        names.iter().filter_map(|name| self.crew.get(name)).for_each(|hand| tell(&hand.link));
+    fn to_all(&self, names: &[AgentName], act: impl Fn(&Body)) {
+        names.iter().filter_map(|name| self.crew.get(name)).for_each(|hand| act(&hand.body));
     }
 
     pub(super) fn tell_lead(&self, event: Event) {
-        if let Some(lead) = self.crew.get(&AgentName::lead()) {
-            lead.link.tell(event);
+        if let Some(link) = self.link_of(&AgentName::lead()) {
+            link.tell(event);
         }
+    }
+
+    fn link_of(&self, agent: &AgentName) -> Option<&Link> {
+        self.crew.get(agent).and_then(|hand| hand.body.link())
     }
 
     pub(super) async fn warn(&mut self, text: String) {
@@ -234,15 +285,33 @@ impl TeamLoop {
             match self.quarters.team.unread(name).await {
                 Ok(unread) if unread.is_empty() => {}
                 Ok(_) => {
-                    hand.link.ring();
+                    hand.body.ring();
                     return Vec::new();
                 }
                 Err(error) => tracing::warn!(agent = %name, %error, "an inbox cannot be read"),
             }
+            // It said goodbye; its end is what comes next.
+            if matches!(self.farewells.get(name), Some(Farewell::Said(_))) {
+                return Vec::new();
+            }
+            let is_foreign = hand.body.link().is_none() && !hand.body.keeps_journal();
+            if !is_foreign {
+                continue;
+            }
+            if owes_notice(&self.quarters.team, name).await.unwrap_or(false) {
+                return Vec::new();
+            }
+            if let Some(left) = owes_goodbye(&self.quarters.team, name, self.grace).await.unwrap_or(None) {
+                self.wakers.answer_due = Some(Box::pin(tokio::time::sleep(left)));
+                return Vec::new();
+            }
         }
-        let mut news = Vec::new();
+        let mut news = self.read_journal().await;
         while let Ok(report) = self.wakers.reports.try_recv() {
             news.extend(self.reported(report).await);
+        }
+        while let Ok(sighting) = self.wakers.sightings.try_recv() {
+            news.extend(self.sighted(sighting).await);
         }
         news.push(News::AllQuiet);
         news
@@ -253,7 +322,6 @@ impl TeamLoop {
         match Prompt::HeadlessShutdown.render(&[("members", &members)]) {
             Ok(text) => self.tell_lead(Event::Told {
                 text: format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text)),
-                ids: Vec::new(),
             }),
             Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
         }
@@ -263,6 +331,10 @@ impl TeamLoop {
         let reason = self.course.why().map(Why::in_words).unwrap_or_default();
         self.quarters.sink.tell(RunEvent::ShuttingDown { reason: reason.clone() }).await;
         for name in names {
+            // Who has said its last word is not there to be asked.
+            if self.last_words.contains_key(name) {
+                continue;
+            }
             let input =
                 SendMessageInput::ShutdownRequest { recipient: name.to_string(), content: Some(reason.clone()) };
             if let Err(error) = self.quarters.team.send(&Actor::Lead, input, None).await {
@@ -275,14 +347,16 @@ impl TeamLoop {
         match change {
             Change::Inbox(file) => {
                 if let Some(hand) = self.crew.values().find(|hand| hand.inbox == file) {
-                    hand.link.ring();
+                    hand.body.ring();
                 }
             }
             Change::Config => self.config_changed().await,
-            Change::Tasks => {}
+            Change::Journal => return self.read_journal().await,
+            Change::Tasks | Change::Lease(_) => {}
             Change::Unsure => {
-                self.crew.values().for_each(|hand| hand.link.ring());
+                self.crew.values().for_each(|hand| hand.body.ring());
                 self.config_changed().await;
+                return self.read_journal().await;
             }
             Change::Gone => {
                 self.wakers.watch = None;
@@ -300,35 +374,50 @@ impl TeamLoop {
         // Agents go by the very names the config gave them, but for the odd edit by hand; there may be thousands.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
+        let mut refused = Vec::new();
         for (name, hand) in &mut self.crew {
             let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
                 if matches!(hand.part, Part::Teammate { .. }) {
-                    hand.link.tell(Event::Killed { reason: "it was removed from the team".to_owned() });
+                    hand.body.end("it was removed from the team");
                 }
                 continue;
             };
-            if member.mode == hand.mode_in_config {
-                continue;
-            }
-            hand.mode_in_config.clone_from(&member.mode);
-            let named = member.mode.clone().and_then(|mode| serde_json::from_value(mode.into()).ok());
-            if let Some(mode) = named {
-                hand.link.tell(Event::ModeChanged(mode));
-                self.quarters.sink.tell(RunEvent::ModeChanged { agent: name.clone(), mode }).await;
+            hand.body.heed_config();
+            let Some(known) = &mut hand.known_mode else { continue };
+            match known.look(&self.quarters.team, member) {
+                ModeLook::Same => {}
+                ModeLook::Changed(mode) => {
+                    if let Some(mode) = mode_named(&mode) {
+                        hand.body.switch(mode);
+                        self.quarters.sink.tell(RunEvent::ModeChanged { agent: name.clone(), mode }).await;
+                    }
+                }
+                ModeLook::Refused(mode) => refused.push((name.clone(), mode)),
             }
         }
+        for (name, mode) in refused {
+            self.refuse_mode(&name, &mode).await;
+        }
+    }
+
+    /// Tells that a mode in the config was not taken.
+    pub(super) async fn refuse_mode(&mut self, name: &AgentName, refused: &RefusedMode) {
+        self.quarters.team.note_refused_mode(name, refused).await;
+        self.warn(format!("{name}: {refused}")).await;
     }
 
     async fn reported(&mut self, report: Report) -> Vec<News> {
         let Report { agent, kind } = report;
-        let is_errand = matches!(self.crew.get(&agent), Some(Hand { part: Part::Errand(_), .. }));
+        let part = self.crew.get(&agent).map(|hand| &hand.part);
+        let is_errand = matches!(part, Some(Part::Errand(_)));
+        let is_teammate = matches!(part, Some(Part::Teammate { .. }));
         match kind {
             ReportKind::Announced(status) => {
                 self.ledger.of(&agent).state = status;
                 if is_errand {
                     return Vec::new();
                 }
-                self.note_state(&agent, status, None).await;
+                self.quarters.note_state(&agent, status, None).await;
                 vec![News::Announced(agent, status)]
             }
             ReportKind::Spent { model, usage, cost_usd } => self.spent(&agent, model, usage, cost_usd).await,
@@ -337,6 +426,9 @@ impl TeamLoop {
                 Vec::new()
             }
             ReportKind::Referred(mail) => self.referred(mail).await,
+            // A teammate's question comes as a frame in the lead's inbox.
+            ReportKind::Asks { .. } if is_teammate => Vec::new(),
+            ReportKind::Settled { .. } => Vec::new(),
             ReportKind::Asks { call, question } => {
                 let pending = Pending {
                     agent: agent.clone(),
@@ -345,7 +437,7 @@ impl TeamLoop {
                     description: question.description,
                 };
                 let asks = self.quarters.asks.clone();
-                let deciding = async move { Decision::AtOnce { agent, call, grant: decide(asks, pending).await } };
+                let deciding = async move { Ok(Decision::AtOnce { agent, call, grant: decide(asks, pending).await }) };
                 self.wakers.decisions.push(Box::pin(deciding));
                 Vec::new()
             }
@@ -355,7 +447,8 @@ impl TeamLoop {
         }
     }
 
-    fn used_up(&self, agent: &AgentName) -> Vec<News> {
+    /// Ends the run when an agent has used all the model calls that the run gives each.
+    pub(super) fn used_up(&self, agent: &AgentName) -> Vec<News> {
         let turns = self.crew.get(agent).map_or(0, |hand| hand.turns);
         match self.limits.max_turns {
             Some(most) if turns >= most => {
@@ -390,16 +483,47 @@ impl TeamLoop {
             input: asked.input.unwrap_or_default(),
             description: asked.description.unwrap_or_default(),
         };
-        let (asks, input) = (self.quarters.asks.clone(), pending.input.clone());
-        let (request, call) = (asked.request_id, asked.tool_use_id.unwrap_or_default());
+        let (asks, request) = (self.quarters.asks.clone(), asked.request_id);
+        let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
+        if self.crew.get(&agent).is_some_and(|hand| hand.body.link().is_none()) {
+            let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
+            self.quarters.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
+        }
+        let member = self.quarters.team.member(agent.as_str()).await.ok();
+        let by_rule = member.and_then(|member| by_rule(&self.quarters, &member, &pending));
+        let (question, registration) = AbortHandle::new_pair();
+        self.asked.insert(request.clone(), Asked { agent, mail, call, input, question });
         let deciding = async move {
-            let grant = decide(asks, pending).await;
-            Decision::ByMail { agent, mail, request, call, input, grant }
+            let grant = match by_rule {
+                Some(grant) => grant,
+                None => decide(asks, pending).await,
+            };
+            Decision::ByMail { request, grant }
         };
-        self.wakers.decisions.push(Box::pin(deciding));
+        self.wakers.decisions.push(Box::pin(Abortable::new(deciding, registration)));
     }
 
-    async fn decided(&mut self, decision: Decision) {
+    /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
+    pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
+        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else { return };
+        question.abort();
+        self.tell_lead(Event::Settled(vec![mail]));
+        let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
+        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
+    }
+
+    /// Takes the questions of an agent back that is no more.
+    pub(super) fn ask_no_more_for(&mut self, agent: &AgentName) {
+        self.asked.retain(|_, asked| {
+            let is_its = asked.agent == *agent;
+            if is_its {
+                asked.question.abort();
+            }
+            !is_its
+        });
+    }
+
+    pub(super) async fn decided(&mut self, decision: Decision) {
         let refused = |grant: &Grant| match grant {
             Grant::Allowed { .. } => None,
             Grant::Denied { reason } => Some(reason.clone()),
@@ -407,12 +531,15 @@ impl TeamLoop {
         let (agent, call, refused) = match decision {
             Decision::AtOnce { agent, call, grant } => {
                 let refused = refused(&grant);
-                if let Some(hand) = self.crew.get(&agent) {
-                    hand.link.tell(Event::Answered { call: call.id.clone(), grant });
+                if let Some(link) = self.link_of(&agent) {
+                    link.tell(Event::Answered { call: call.id.clone(), grant });
                 }
                 (agent, call.id, refused)
             }
-            Decision::ByMail { agent, mail, request, call, input, grant } => {
+            Decision::ByMail { request, grant } => {
+                // Somebody else was faster.
+                let Some(Asked { agent, mail, call, input, question }) = self.asked.remove(&request) else { return };
+                question.abort();
                 let refused = refused(&grant);
                 let answer = match grant {
                     Grant::Allowed { input: changed, updates } => {
@@ -429,4 +556,26 @@ impl TeamLoop {
         };
         self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
     }
+}
+
+/// Whether a client has been sent something since it last told that it is idle. It marks mail as read some time before it
+/// says that it is at work, and tells of its idleness once more after all that it took.
+async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, ApiError> {
+    let sent = team.mail(name).await?.into_iter().filter_map(|mail| mail.message.timestamp).max();
+    let notices = team.mail(&AgentName::lead()).await?.into_iter().filter(|mail| mail.message.from == name.as_str());
+    let idle = notices.filter_map(|mail| match mail.frame {
+        Some(Frame::IdleNotification(notice)) => notice.timestamp,
+        Some(_) | None => None,
+    });
+    Ok(sent > idle.max())
+}
+
+/// How long a client that is not ours still has to answer its lead's request to shut down; none when it owes no answer. It
+/// takes the request, and may then say that it is idle before it begins to answer.
+async fn owes_goodbye(team: &Team, name: &AgentName, grace: Duration) -> Result<Option<Duration>, ApiError> {
+    let requests = team.requests().await?.into_values();
+    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.answer.is_none());
+    let Some(asked_ms) = open.map(|request| request.at_ms).max() else { return Ok(None) };
+    let since = Duration::from_millis(u64::try_from(team.teams().now_ms() - asked_ms).unwrap_or(0));
+    Ok(grace.checked_sub(since).filter(|left| !left.is_zero()))
 }

@@ -1,10 +1,13 @@
 //! Everything that can wake the loop of a team: one closed enum.
 
+use futures_util::future::AbortHandle;
 use pitcrew_protocol::{AgentName, MessageId, SpawnInput, TeamCreateInput};
 use pitcrew_team::store::Change;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::remote::Sighting;
+use crate::door::Call;
 use crate::driver::Report;
 use crate::tools::ToolOutcome;
 use crate::transcript::{Grant, ToolCall};
@@ -13,7 +16,7 @@ use crate::transcript::{Grant, ToolCall};
 pub(super) const REQUESTS_WAITING: usize = 64;
 
 /// Reports of agents that wait for the loop; an agent that finds it full waits, and the loop never waits for an agent.
-pub(super) const REPORTS_WAITING: usize = 1024;
+pub(crate) const REPORTS_WAITING: usize = 1024;
 
 /// What woke the loop.
 #[derive(Debug)]
@@ -22,21 +25,33 @@ pub(super) enum Wake {
     Changed(Change),
     /// An agent reports.
     Reported(Report),
+    /// The minder of a teammate elsewhere reports.
+    Sighted(Sighting),
     /// A tool of the lead asks for something.
     Requested(Request),
     /// A permission was decided.
     Decided(Decision),
+    /// A question was taken back.
+    TakenBack,
+    /// The user cuts the lead's turn off.
+    Interrupted,
+    /// Another process of the user's asks for something.
+    Visited(Call),
     /// The user wants an orderly end.
     StopAsked,
     /// The user wants an end.
     Killed,
+    /// What a death may have left can be told from what lives.
+    TidyDue,
+    /// A client that is not ours has not answered in time.
+    AnswerOverdue,
     /// The time for a step of the shutdown is over.
     GraceOver,
 }
 
 /// What a tool of the lead asks the loop for; each is answered with the tool's outcome.
 #[derive(Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     pub(super) wish: Wish,
     pub(super) answer: oneshot::Sender<ToolOutcome>,
 }
@@ -45,7 +60,7 @@ pub(super) struct Request {
 #[derive(Debug)]
 pub(super) enum Wish {
     /// A teammate, or a subagent when it has no name.
-    Spawn { input: SpawnInput, call: String },
+    Spawn { input: Box<SpawnInput>, call: String },
     /// To lead a team.
     TeamCreate(TeamCreateInput),
     /// To end the team.
@@ -56,10 +71,10 @@ pub(super) enum Wish {
 
 /// Where tools send their requests.
 #[derive(Clone, Debug)]
-pub(super) struct Desk(mpsc::Sender<Request>);
+pub(crate) struct Desk(mpsc::Sender<Request>);
 
 impl Desk {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Request>) {
+    pub(crate) fn new() -> (Self, mpsc::Receiver<Request>) {
         let (sender, requests) = mpsc::channel(REQUESTS_WAITING);
         (Self(sender), requests)
     }
@@ -74,11 +89,23 @@ impl Desk {
     }
 }
 
+/// A permission request of a teammate that nobody has answered yet.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) agent: AgentName,
+    /// The message it came in; unread until it is answered.
+    pub(super) mail: MessageId,
+    pub(super) call: String,
+    pub(super) input: Value,
+    /// Takes the question back.
+    pub(super) question: AbortHandle,
+}
+
 /// A decision on a call, and to whom it goes.
 #[derive(Debug)]
 pub(super) enum Decision {
-    /// To a teammate, by mail.
-    ByMail { agent: AgentName, mail: MessageId, request: String, call: String, input: Value, grant: Grant },
+    /// To the teammate that asked by mail.
+    ByMail { request: String, grant: Grant },
     /// To the lead or a subagent, at once.
     AtOnce { agent: AgentName, call: ToolCall, grant: Grant },
 }

@@ -1,0 +1,92 @@
+//! How the loop reaches an agent, wherever it lives.
+//!
+//! One that lives here is a driver behind a [`Link`]. One that lives elsewhere reads its mail, the config and its lead's
+//! word by itself; what the loop has to tell is for the one who minds its process and its pane ([`Remote`]).
+
+use super::remote::{Remote, Word};
+use crate::agent::Event;
+use crate::driver::Link;
+use crate::gate::PermissionMode;
+use crate::hosting::Program;
+
+/// Where an agent lives, and how it is told something.
+pub(super) enum Body {
+    /// A task of this process.
+    Here(Link),
+    /// A process of its own.
+    Elsewhere(Remote),
+}
+
+impl Body {
+    /// Lets the agent know that its inbox changed.
+    pub(super) fn ring(&self) {
+        match self {
+            Self::Here(link) => link.ring(),
+            Self::Elsewhere(remote) => remote.look(),
+        }
+    }
+
+    /// Ends the agent for good; it is not to be resumed.
+    pub(super) fn end(&self, reason: &str) {
+        match self {
+            Self::Here(link) => link.tell(Event::Killed { reason: reason.to_owned() }),
+            Self::Elsewhere(remote) => remote.tell(Word::End { reason: reason.to_owned() }),
+        }
+    }
+
+    /// Drops the agent where it stands, so that it can be resumed.
+    pub(super) fn cancel(&self) {
+        match self {
+            Self::Here(link) => link.cancel(),
+            Self::Elsewhere(remote) => remote.cancel(),
+        }
+    }
+
+    /// Lets the agent work in another mode. One that lives elsewhere reads that in the config, where the loop has it from.
+    pub(super) fn switch(&self, mode: PermissionMode) {
+        match self {
+            Self::Here(link) => link.tell(Event::ModeChanged(mode)),
+            Self::Elsewhere(_) => {}
+        }
+    }
+
+    /// Lets it be known that the agent approved its shutdown: it is to be gone soon.
+    pub(super) fn said_goodbye(&self) {
+        match self {
+            Self::Here(_) => {}
+            Self::Elsewhere(remote) => remote.tell(Word::SaidGoodbye),
+        }
+    }
+
+    /// Lets it be known that the config changed: there it may say whether it is in a turn.
+    pub(super) fn heed_config(&self) {
+        match self {
+            Self::Here(_) => {}
+            Self::Elsewhere(remote) => remote.look(),
+        }
+    }
+
+    /// Lets it be known that the agent was seen at work.
+    pub(super) fn was_seen_at_work(&self) {
+        match self {
+            Self::Here(_) => {}
+            Self::Elsewhere(remote) => remote.tell(Word::Works),
+        }
+    }
+
+    /// The link to an agent that lives here.
+    pub(super) fn link(&self) -> Option<&Link> {
+        match self {
+            Self::Here(link) => Some(link),
+            Self::Elsewhere(_) => None,
+        }
+    }
+
+    /// Whether the agent is one of ours elsewhere, so that what it does is read in the journal.
+    pub(super) fn keeps_journal(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::Elsewhere(remote) => remote.program == Program::Pitcrew,
+        }
+    }
+}

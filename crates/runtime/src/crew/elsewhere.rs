@@ -1,0 +1,448 @@
+//! Teammates in processes of their own, as the loop sees them: where they are put, what their journal says, what their
+//! minders report, and what of an earlier run is still there.
+//!
+//! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived, is `ends`'.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pitcrew_model::Usage;
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput};
+use pitcrew_team::store::{Event as Noted, JournalEntry};
+use pitcrew_team::{KnownMode, SpawnRecord, Team};
+use tokio::sync::oneshot;
+
+use super::body::Body;
+use super::course::News;
+use super::mode::mode_named;
+use super::remote::{Launching, Minder, Post, Seen, Sighting, with_screen};
+
+use super::team_loop::{Hand, Part, TeamLoop};
+use crate::agent::{Event, Status};
+use crate::definitions::AgentDefinition;
+use crate::driver::{chain, output_file, task_notification};
+use crate::events::{AgentStarted, Deed, RunEvent};
+use crate::hosting::{Placement, Program, TeammatePlace, root_word};
+use crate::panes::{PaneTag, Panes};
+use crate::tools::ToolOutcome;
+
+/// The document that holds the command line's own layer of settings.
+pub(super) const SETTINGS_DOCUMENT: &str = "settings";
+
+/// Where a teammate is to live, and what is to run it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Berth {
+    /// The kind of panes; none in this process.
+    pub(super) backend: Option<String>,
+    pub(super) program: Program,
+}
+
+impl TeamLoop {
+    /// Decides where a new teammate lives: as asked, as its definition says, or as the run does.
+    pub(super) fn berth(&self, input: &SpawnInput, definition: &AgentDefinition) -> Result<Berth, ToolOutcome> {
+        let program = match input.program.as_deref() {
+            Some(name) => Some(Program::named(name).ok_or_else(|| {
+                let known = Program::ALL.map(Program::as_str).join(", ");
+                ToolOutcome::refused(format_args!("There is no program \"{name}\"; there are: {known}"))
+            })?),
+            None => definition.program,
+        };
+        let panes = self.hosting.panes.as_deref().map(Panes::backend_type);
+        let asked = match input.backend.as_deref() {
+            Some(BACKEND_IN_PROCESS) => Some(TeammatePlace::InProcess),
+            Some(name) if panes == Some(name) => Some(TeammatePlace::Pane),
+            Some(name) => {
+                let known = [BACKEND_IN_PROCESS].into_iter().chain(panes).collect::<Vec<_>>().join(", ");
+                let said = format!("There is no backend \"{name}\" in this run; there are: {known}");
+                return Err(ToolOutcome::refused(said));
+            }
+            // Another program than ours has to be somewhere else.
+            None if program == Some(Program::Claude) => Some(TeammatePlace::Pane),
+            None => None,
+        };
+        match (asked.unwrap_or(self.hosting.default), panes) {
+            (TeammatePlace::InProcess, _) if program == Some(Program::Claude) => {
+                Err(ToolOutcome::refused("claude cannot run in this process, only in a pane"))
+            }
+            (TeammatePlace::InProcess, _) => Ok(Berth { backend: None, program: Program::Pitcrew }),
+            (TeammatePlace::Pane, Some(panes)) => {
+                Ok(Berth { backend: Some(panes.to_owned()), program: program.unwrap_or(self.hosting.program) })
+            }
+            (TeammatePlace::Pane, None) => Err(ToolOutcome::refused(
+                "It would run in a pane, and this run has none; the user gives it panes with --teammate-mode",
+            )),
+        }
+    }
+
+    /// The panes that a member is recorded to live in, when this run has them.
+    pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
+        let backend = member.backend_type.as_deref();
+        self.hosting.panes.clone().filter(|panes| Some(panes.backend_type()) == backend)
+    }
+
+    /// Starts a member's process in a pane, or minds the one it has. Whether it comes up is reported by its minder.
+    pub(super) async fn start_elsewhere(
+        &mut self,
+        member: &Member,
+        panes: Arc<dyn Panes>,
+        launching: Launching,
+    ) -> Vec<News> {
+        let program = SpawnRecord::of(member).map_or(Program::Claude, |record| record.program);
+        let (known_mode, verify_key) = match program {
+            Program::Pitcrew => {
+                let (known_mode, refused) = KnownMode::of(&self.quarters.team, member);
+                if let Some(refused) = refused {
+                    self.refuse_mode(&member.name, &refused).await;
+                }
+                (known_mode, self.quarters.team.lead_keys().map(ToString::to_string))
+            }
+            // It goes by a mode of its own, and by a name for its lead's word.
+            Program::Claude => (KnownMode::of_another_client(member), None),
+        };
+        let worktree = member.worktree_path.as_ref().map(PathBuf::from);
+        let home = member.cwd.as_ref().map_or_else(|| self.quarters.cwd.clone(), PathBuf::from);
+        let placement = Placement {
+            program,
+            agent_id: member.name.id_in(self.quarters.team.name()).to_string(),
+            name: member.name.clone(),
+            team: self.quarters.team.name().clone(),
+            color: member.color.clone(),
+            session_id: self.quarters.session_id.clone(),
+            plan_mode_required: member.plan_mode_required.unwrap_or(false),
+            agent_type: member.agent_type.clone(),
+            mode: mode_named(known_mode.mode()).unwrap_or_default(),
+            model: member.model.clone(),
+            verify_key,
+            cwd: worktree.clone().unwrap_or(home),
+            max_turns: self.limits.turns_of(member),
+            settings: self.settings_file.clone(),
+        };
+        self.announce_start(AgentStarted {
+            agent: member.name.clone(),
+            parent_call: None,
+            agent_type: member.agent_type.clone(),
+            color: member.color.clone(),
+            model: member.model.clone().unwrap_or_default(),
+            cwd: placement.cwd.clone(),
+            mode: placement.mode,
+        })
+        .await;
+        let (remote, minder) = Minder::new(Post {
+            team: self.quarters.team.clone(),
+            member: member.clone(),
+            program,
+            hosting: self.hosting.clone(),
+            panes,
+            placement,
+            tag: self.pane_tag(Some(member.name.clone())),
+            reports: self.minders.clone(),
+            sink: self.quarters.sink.clone(),
+            grace: self.grace,
+            cancel: self.here.token(),
+            kill: self.here.killed(),
+        });
+        let hand = Hand {
+            body: Body::Elsewhere(remote),
+            inbox: member.name.inbox_file(),
+            part: Part::Teammate { worktree },
+            known_mode: Some(known_mode),
+            turns: self.last_turns.get(&member.name).copied().unwrap_or(0),
+        };
+        self.crew.insert(member.name.clone(), hand);
+        self.here.mind(minder, launching);
+        vec![News::Joined(member.name.clone())]
+    }
+
+    /// The tag of this team's panes, or of one member's.
+    fn pane_tag(&self, agent: Option<AgentName>) -> PaneTag {
+        PaneTag { root: root_word(&self.quarters.root), team: self.quarters.team.dir().clone(), agent }
+    }
+
+    /// Stores the command line's own layer of settings where teammates in panes find it.
+    pub(super) async fn store_settings(&mut self) {
+        if self.hosting.panes.is_none() || self.hosting.settings.is_empty() {
+            return;
+        }
+        let (team, layer) = (self.quarters.team.clone(), self.hosting.settings.clone());
+        let write = Box::new(move |document: &mut Option<serde_json::Value>| {
+            *document = Some(serde_json::Value::Object(layer.clone()));
+            Ok(())
+        });
+        match team.backend().edit_document(team.dir(), SETTINGS_DOCUMENT, write).await {
+            Ok(()) => self.settings_file = Some(team.backend().document_file(team.dir(), SETTINGS_DOCUMENT)),
+            Err(error) => {
+                let said = chain(&error);
+                self.warn(format!("teammates in panes do not go by the command line's settings: {said}")).await;
+            }
+        }
+    }
+
+    /// Lets a member go on that lives elsewhere: its process when that is alive, a new one otherwise.
+    pub(super) async fn resume_elsewhere(&mut self, member: &Member) -> Vec<News> {
+        let Some(panes) = self.panes_of(member) else {
+            let backend = member.backend_type.as_deref().unwrap_or_default();
+            let text = format!(
+                "{} lives in {backend} and is left alone; resume with --teammate-mode {backend} to go on with it",
+                member.name
+            );
+            self.warn(text).await;
+            return Vec::new();
+        };
+        if SpawnRecord::of(member).is_none() {
+            self.warn(format!("{} was started by another client and is left alone", member.name)).await;
+            return Vec::new();
+        }
+        if has_said_goodbye(&self.quarters.team, &member.name).await {
+            self.retire(&member.name, Status::Completed, None, member.worktree_path.as_deref().map(Path::new)).await;
+            return Vec::new();
+        }
+        let launching = Launching { summary: None, may_be_there: true, call: None };
+        let mut news = self.start_elsewhere(member, panes, launching).await;
+        if let Some(status) =
+            self.last_states.get(&member.name).map(|(status, _)| status).filter(|status| !status.is_over())
+        {
+            news.push(News::Announced(member.name.clone(), *status));
+        }
+        news
+    }
+
+    /// Stops panes of this team that a crash left without a member.
+    pub(super) async fn stop_orphans(&mut self) {
+        let Some(panes) = self.hosting.panes.clone() else { return };
+        let Ok(config) = self.quarters.team.config().await else { return };
+        let found = match panes.tagged(&self.pane_tag(None)).await {
+            Ok(found) => found,
+            Err(error) => {
+                return self.warn(format!("panes of an earlier run cannot be looked for: {}", chain(&error))).await;
+            }
+        };
+        for (pane, tag) in found {
+            let is_member = tag.agent.as_ref().is_some_and(|agent| config.member(agent.as_str()).is_some());
+            if !is_member && let Err(error) = panes.stop(&pane, &tag).await {
+                self.warn(format!("the pane {pane} of an earlier run cannot be closed: {}", chain(&error))).await;
+            }
+        }
+    }
+
+    /// Passes over what the journal says until now; keeps the last state of everybody, and the model calls of who lives.
+    pub(super) async fn open_journal(&mut self) {
+        let team = &self.quarters.team;
+        match team.backend().journal_since(team.dir(), 0).await {
+            Ok((entries, position)) => {
+                self.journal_position = position;
+                for entry in entries {
+                    if let Noted::TurnEnded { member, .. } = &entry.event {
+                        *self.last_turns.entry(member.clone()).or_default() += 1;
+                    }
+                    let Noted::MemberChanged { member, state, detail } = entry.event else { continue };
+                    match Status::named(&state) {
+                        Some(status) => drop(self.last_states.insert(member, (status, detail))),
+                        // Another one of the same name.
+                        None if state == "spawned" => drop(self.last_turns.remove(&member)),
+                        None => {}
+                    }
+                }
+            }
+            Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
+        }
+    }
+
+    /// Reads on in the journal: what teammates of ours elsewhere did stands there.
+    pub(super) async fn read_journal(&mut self) -> Vec<News> {
+        if self.asked.is_empty() && !self.crew.values().any(|hand| hand.body.keeps_journal()) {
+            return Vec::new();
+        }
+        let team = self.quarters.team.clone();
+        let entries = match team.backend().journal_since(team.dir(), self.journal_position).await {
+            Ok((entries, position)) => {
+                self.journal_position = position;
+                entries
+            }
+            Err(error) => {
+                tracing::warn!(error = %chain(&error), "the journal cannot be read on");
+                return Vec::new();
+            }
+        };
+        let mut news = Vec::new();
+        for entry in entries {
+            news.extend(self.read_entry(entry).await);
+        }
+        news
+    }
+
+    async fn read_entry(&mut self, entry: JournalEntry) -> Vec<News> {
+        if let Noted::MemberChanged { member, state, detail } = &entry.event
+            && let (true, Some(status)) = (self.is_elsewhere(member), Status::named(state))
+        {
+            return self.changed_elsewhere(member, status, detail.clone()).await;
+        }
+        if let Noted::Permission { request, outcome, .. } = &entry.event
+            && outcome != "asked"
+        {
+            self.answered_elsewhere(request, outcome).await;
+            return Vec::new();
+        }
+        let Some((agent, deed)) = self.deed(entry.event).await else { return Vec::new() };
+        let news = match &deed {
+            Deed::TurnEnded { model, usage, cost_usd } => self.count(&agent, model.clone(), *usage, *cost_usd),
+            Deed::TaskChanged { .. } | Deed::PlanHandedIn => Vec::new(),
+        };
+        self.quarters.sink.tell(RunEvent::DoneElsewhere { agent, deed }).await;
+        news
+    }
+
+    /// What a teammate elsewhere did, by the journal. Mail that it read is told as that of everybody.
+    async fn deed(&mut self, event: Noted) -> Option<(AgentName, Deed)> {
+        if let Noted::TurnEnded { member, model, input_tokens, output_tokens, cost_usd } = event {
+            let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
+            return self.is_elsewhere(&member).then_some((member, Deed::TurnEnded { model, usage, cost_usd }));
+        }
+        if let Noted::TaskChanged { task, by, change, .. } = event {
+            let agent = AgentName::foreign(&by);
+            return self.is_elsewhere(&agent).then_some((agent, Deed::TaskChanged { task, change }));
+        }
+        if let Noted::MessagePersisted { id, from, to, frame } = event {
+            if self.is_elsewhere(&to) {
+                self.senders.insert(id, from);
+                return None;
+            }
+            let is_plan = frame.as_deref() == Some(PlanApprovalRequest::TYPE);
+            let agent = AgentName::foreign(&from);
+            return (is_plan && self.is_elsewhere(&agent)).then_some((agent, Deed::PlanHandedIn));
+        }
+        if let Noted::MessageInjected { id, to: agent } = event
+            && self.is_elsewhere(&agent)
+        {
+            let from = vec![self.senders.remove(&id).unwrap_or_default()];
+            self.quarters.sink.tell(RunEvent::MailDelivered { agent, from, ids: vec![id] }).await;
+        }
+        None
+    }
+
+    fn is_elsewhere(&self, member: &AgentName) -> bool {
+        self.crew.get(member).is_some_and(|hand| hand.body.keeps_journal())
+    }
+
+    async fn changed_elsewhere(&mut self, agent: &AgentName, status: Status, detail: Option<String>) -> Vec<News> {
+        self.ledger.of(agent).state = status;
+        let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail: detail.clone() };
+        self.quarters.sink.tell(changed).await;
+        let Some(hand) = self.crew.get(agent) else { return Vec::new() };
+        if status.is_over() {
+            // What follows from it follows when its process is gone.
+            hand.body.said_goodbye();
+            self.last_words.insert(agent.clone(), (status, detail));
+            return if status == Status::Failed { self.used_up(agent) } else { Vec::new() };
+        }
+        if status == Status::Active {
+            hand.body.was_seen_at_work();
+        }
+        vec![News::Announced(agent.clone(), status)]
+    }
+
+    /// Acts on what a minder reports.
+    pub(super) async fn sighted(&mut self, sighting: Sighting) -> Vec<News> {
+        let Sighting { agent, seen } = sighting;
+        match seen {
+            Seen::State(status) => {
+                self.ledger.of(&agent).state = status;
+                self.quarters.note_state(&agent, status, None).await;
+                vec![News::Announced(agent, status)]
+            }
+            Seen::NotLaunched { reason, call } => self.not_launched(&agent, reason, call).await,
+            Seen::Silent { screen } => self.silent(&agent, screen).await,
+            Seen::Gone { exit, screen } => self.gone(&agent, exit, screen).await,
+            Seen::Stopped { reason } => self.ended(&agent, Status::Killed, Some(reason), None).await,
+            Seen::Dropped => self.dropped(&agent).await,
+        }
+    }
+
+    /// Acts on the end of a process elsewhere that nobody here asked for: it said its last word in the journal, or goodbye
+    /// to the lead, or it died.
+    async fn gone(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> Vec<News> {
+        let mut news = self.read_journal().await;
+        let (status, reason) = match self.last_words.remove(agent) {
+            Some(last_word) => last_word,
+            None => {
+                let (status, reason) = self.fate(agent, exit, screen).await;
+                let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail: reason.clone() };
+                self.quarters.sink.tell(changed).await;
+                self.quarters.note_state(agent, status, reason.clone()).await;
+                (status, reason)
+            }
+        };
+        let account = self.ledger.of(agent);
+        (account.state, account.reason) = (status, reason.clone());
+        if status == Status::Failed && !self.used_up(agent).is_empty() {
+            // It stays in the team, for a run that gives it more.
+            self.crew.remove(agent);
+            news.push(News::Left(agent.clone()));
+            return news;
+        }
+        let worktree = self.strike_off(agent);
+        self.retire(agent, status, reason, worktree.as_deref()).await;
+        news.push(News::Left(agent.clone()));
+        news
+    }
+
+    async fn fate(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> (Status, Option<String>) {
+        if has_said_goodbye(&self.quarters.team, agent).await {
+            return (Status::Completed, None);
+        }
+        let said = match exit {
+            Some(exit) => format!("its process ended without a word, with exit status {exit}"),
+            None => "its process ended without a word".to_owned(),
+        };
+        (Status::Failed, Some(with_screen(said, screen.as_deref())))
+    }
+
+    /// Takes a teammate off the crew; says where its worktree is.
+    fn strike_off(&mut self, agent: &AgentName) -> Option<PathBuf> {
+        match self.crew.remove(agent).map(|hand| hand.part) {
+            Some(Part::Teammate { worktree }) => worktree,
+            Some(Part::Lead | Part::Errand(_)) | None => None,
+        }
+    }
+
+    /// Takes back what a launch that failed had begun, and answers the spawn.
+    async fn not_launched(
+        &mut self,
+        agent: &AgentName,
+        reason: String,
+        call: Option<oneshot::Sender<ToolOutcome>>,
+    ) -> Vec<News> {
+        let Some(call) = call else { return self.ended(agent, Status::Failed, Some(reason), None).await };
+        let account = self.ledger.of(agent);
+        (account.state, account.reason) = (Status::Failed, Some(reason.clone()));
+        let worktree = self.strike_off(agent);
+        self.quarters.note_state(agent, Status::Failed, Some(reason.clone())).await;
+        let _told_by_the_call = self.take_out(agent, Status::Failed, None, worktree.as_deref()).await;
+        // The only error is that the call is not waited for any more.
+        let _not_waited_for = call.send(ToolOutcome::refused(format_args!("{agent} was not started: {reason}")));
+        vec![News::Left(agent.clone())]
+    }
+
+    /// Tells the lead of a teammate that does not take its prompt.
+    async fn silent(&mut self, agent: &AgentName, screen: Option<String>) -> Vec<News> {
+        let seconds = self.hosting.prompt_deadline.as_secs();
+        let said = format!("{agent} was started {seconds} s ago and has not taken its prompt");
+        self.warn(said.clone()).await;
+        if self.course.why().is_some() {
+            return Vec::new();
+        }
+        let output = output_file(&self.quarters.team, agent);
+        let text = task_notification(agent.as_str(), &output, "pending", &with_screen(said, screen.as_deref()));
+        self.tell_lead(Event::Told { text });
+        vec![News::LeadTold]
+    }
+}
+
+/// Whether an agent's goodbye is in the lead's inbox.
+async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
+    let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
+    mail.iter().filter(|mail| AgentName::foreign(&mail.message.from) == *agent).any(|mail| match &mail.frame {
+        Some(Frame::ShutdownApproved(_)) => true,
+        Some(Frame::ShutdownResponse(response)) => response.approved,
+        Some(_) | None => false,
+    })
+}

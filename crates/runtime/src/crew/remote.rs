@@ -1,0 +1,559 @@
+//! A teammate in a process of its own: its launch, what is seen of it from outside, and its end.
+//!
+//! The crew's end is [`Remote`]; a [`Minder`] is the task that minds one such process and its pane. To the loop it is what
+//! a driver is for an agent that lives here: it is told little and reports what happens. It does not know what the agent
+//! does: the agent and its lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
+//! What follows from an end is `ends`', how panes are made is `panes`'.
+
+use std::collections::BTreeSet;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitcrew_protocol::{AgentName, Member, MessageId, Spawned};
+use pitcrew_team::store::LeaseName;
+use pitcrew_team::{PanePlace, ProcessRef, Started, Team};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::screen::last_output;
+use crate::agent::Status;
+use crate::driver::{Sink, chain};
+use crate::events::RunEvent;
+use crate::hosting::{Hosting, Launch, LaunchStage, Placement, Program};
+use crate::identity::{ProcessIdentity, Stopped};
+use crate::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use crate::team_tools::answer;
+use crate::tools::ToolOutcome;
+
+/// Words that a minder has not taken yet. There are three kinds, each said a few times in a life.
+const WORDS_WAITING: usize = 64;
+
+/// How long a process that is told to end by a signal has before it is killed: enough to flush a transcript.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// The same for what a process that is gone left behind; the lead waits for it.
+const REST_GRACE: Duration = Duration::from_millis(200);
+
+/// How often a pane is looked at whose process the system does not tell us.
+const PANE_LOOK: Duration = Duration::from_secs(1);
+
+/// How long a client that took mail has to say in the config that it is in a turn, before it is held to be idle.
+const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
+
+/// What a minder is told.
+#[derive(Debug)]
+pub(super) enum Word {
+    /// The agent was seen at work.
+    Works,
+    /// The agent approved its shutdown, and is to be gone soon.
+    SaidGoodbye,
+    /// The agent is to end for good.
+    End {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Something a minder reports.
+#[derive(Debug)]
+pub(super) struct Sighting {
+    pub(super) agent: AgentName,
+    pub(super) seen: Seen,
+}
+
+/// What it has seen of its teammate.
+#[derive(Debug)]
+pub(super) enum Seen {
+    /// A client that is not ours is in this state.
+    State(Status),
+    /// It could not be started; a call may wait to hear it.
+    NotLaunched { reason: String, call: Option<oneshot::Sender<ToolOutcome>> },
+    /// It has not taken its prompt in time; the end of its screen.
+    Silent { screen: Option<String> },
+    /// Its process has ended, or was stopped after its last word.
+    Gone { exit: Option<i32>, screen: Option<String> },
+    /// It was stopped for good.
+    Stopped { reason: String },
+    /// It was dropped where it stood; it can be resumed.
+    Dropped,
+}
+
+/// The crew's end of a teammate that lives elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Remote {
+    words: mpsc::Sender<Word>,
+    look: Arc<Notify>,
+    cancel: CancellationToken,
+    pub(super) program: Program,
+}
+
+impl Remote {
+    /// Says something to the minder, without waiting. One that does not take its words any more is stopped.
+    pub(super) fn tell(&self, word: Word) {
+        match self.words.try_send(word) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => self.cancel.cancel(),
+        }
+    }
+
+    /// Lets the minder look at the agent's inbox and its entry in the config. Many times is as good as once.
+    pub(super) fn look(&self) {
+        self.look.notify_one();
+    }
+
+    /// Stops the process and its pane, and leaves the member to be resumed.
+    pub(super) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// What a launch is about, beside the member itself.
+pub(super) struct Launching {
+    /// The errand in a few words.
+    pub(super) summary: Option<String>,
+    /// Whether a process of this member may be alive, or a pane left over, from an earlier run.
+    pub(super) may_be_there: bool,
+    /// The call that waits for the launch, and what it is to be told.
+    pub(super) call: Option<(Box<Spawned>, oneshot::Sender<ToolOutcome>)>,
+}
+
+/// Everything a minder works with.
+pub(super) struct Post {
+    pub(super) team: Team,
+    pub(super) member: Member,
+    pub(super) program: Program,
+    pub(super) hosting: Hosting,
+    pub(super) panes: Arc<dyn Panes>,
+    pub(super) placement: Placement,
+    pub(super) tag: PaneTag,
+    pub(super) reports: mpsc::Sender<Sighting>,
+    pub(super) sink: Sink,
+    /// How long it has to be gone after its goodbye.
+    pub(super) grace: Duration,
+    /// Drops this one.
+    pub(super) cancel: CancellationToken,
+    /// Drops all, at once.
+    pub(super) kill: CancellationToken,
+}
+
+/// What minds one process and its pane.
+pub(super) struct Minder {
+    post: Post,
+    words: mpsc::Receiver<Word>,
+    look: Arc<Notify>,
+    life: Option<Life>,
+    stage: Option<LaunchStage>,
+    prompt: Option<MessageId>,
+    /// How much of its mail a client that is not ours has taken, and the state that it was last seen in.
+    seen: (usize, Status),
+    prompt_due: Option<Pin<Box<Sleep>>>,
+    turn_due: Option<Pin<Box<Sleep>>>,
+    gone_by: Option<Pin<Box<Sleep>>>,
+}
+
+/// What was started.
+#[derive(Clone, Debug)]
+struct Life {
+    pane: PaneId,
+    process: Option<ProcessIdentity>,
+}
+
+impl Minder {
+    /// Makes a minder and the crew's end of it.
+    pub(super) fn new(post: Post) -> (Remote, Self) {
+        let (sender, words) = mpsc::channel(WORDS_WAITING);
+        let look = Arc::new(Notify::new());
+        let (cancel, program) = (post.cancel.clone(), post.program);
+        let remote = Remote { words: sender, look: look.clone(), cancel, program };
+        let minder = Self {
+            post,
+            words,
+            look,
+            life: None,
+            stage: None,
+            prompt: None,
+            seen: (0, Status::Pending),
+            prompt_due: None,
+            turn_due: None,
+            gone_by: None,
+        };
+        (remote, minder)
+    }
+
+    /// Minds the process until it is gone. Nothing of it is left when the loop hears that.
+    pub(super) async fn run(mut self, launching: Launching) {
+        let cancel = self.post.cancel.clone();
+        let last = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Seen::Dropped,
+            last = self.live(launching) => last,
+        };
+        self.clear_away().await;
+        self.report(last).await;
+    }
+
+    fn name(&self) -> &AgentName {
+        &self.post.member.name
+    }
+
+    async fn report(&self, seen: Seen) {
+        // The loop reads reports until its last agent ended.
+        let _closed = self.post.reports.send(Sighting { agent: self.name().clone(), seen }).await;
+    }
+
+    async fn live(&mut self, launching: Launching) -> Seen {
+        let Launching { summary, may_be_there, call } = launching;
+        let launched = match may_be_there {
+            true if self.adopt().await => Ok(None),
+            true | false => self.launch(summary.as_deref()).await.map(Some),
+        };
+        match (launched, call) {
+            (Ok(started), Some((spawned, reply))) => {
+                // The only error is that the call is not waited for any more.
+                let _not_waited_for = reply.send(answer(&placed(*spawned, started.as_ref(), &self.post).into()));
+            }
+            (Ok(_), None) => {}
+            (Err(reason), call) => {
+                return Seen::NotLaunched { reason, call: call.map(|(_, reply)| reply) };
+            }
+        }
+        self.mind().await
+    }
+
+    /// Starts the process: the prompt is in its inbox first, so that it finds it, and what was started is recorded before
+    /// anybody is told.
+    async fn launch(&mut self, summary: Option<&str>) -> Result<StartedPane, String> {
+        self.give_prompt(summary).await?;
+        let Launch { argv, env } = (self.post.hosting.launch)(&self.post.placement);
+        let pane = NewPane {
+            argv,
+            cwd: self.post.placement.cwd.clone(),
+            env,
+            title: self.name().to_string(),
+            color: self.post.member.color.clone(),
+            tag: self.post.tag.clone(),
+        };
+        let started = self.post.panes.start(&pane).await;
+        let started = started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
+        let process = started.pid.and_then(ProcessIdentity::of);
+        self.life = Some(Life { pane: started.id.clone(), process });
+        let recorded = self.record().await;
+        if let Err(error) = recorded {
+            let screen = self.screen().await;
+            return Err(with_screen(format!("its start cannot be recorded: {}", chain(&error)), screen.as_deref()));
+        }
+        if started.pid.is_some() && process.is_none_or(|process| !process.is_alive()) {
+            let screen = self.screen().await;
+            return Err(with_screen("its process ended at once".to_owned(), screen.as_deref()));
+        }
+        self.reach(LaunchStage::Started).await;
+        self.prompt_due = Some(Box::pin(tokio::time::sleep(self.post.hosting.prompt_deadline)));
+        Ok(started)
+    }
+
+    /// Puts the prompt into the inbox. The reference client has no conversation to go on with: it gets a prompt that it took
+    /// in an earlier life once more.
+    async fn give_prompt(&mut self, summary: Option<&str>) -> Result<(), String> {
+        let failed = |error| format!("its prompt cannot be put into its inbox: {}", chain(&error));
+        let Post { team, member, program, .. } = &self.post;
+        let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
+        let before = team.mail(&member.name).await.map_err(failed)?;
+        let taken: Vec<&MessageId> = before.iter().filter(|mail| mail.message.is_read()).map(|mail| &mail.id).collect();
+        let mut given = team.send_prompt(member, summary, call.as_deref()).await.map_err(failed)?;
+        match program {
+            Program::Claude if taken.contains(&&given.id) => {
+                given = team.send_prompt(member, summary, None).await.map_err(failed)?;
+            }
+            Program::Claude | Program::Pitcrew => {}
+        }
+        self.seen.0 = taken.len();
+        self.prompt = Some(given.id);
+        Ok(())
+    }
+
+    /// Writes down what was started: in the config where it is, in the team's own records what must be stopped.
+    async fn record(&self) -> Result<(), pitcrew_protocol::ApiError> {
+        let Some(life) = &self.life else { return Ok(()) };
+        let Post { team, panes, .. } = &self.post;
+        team.note_started(self.name(), self.started(life)).await?;
+        team.set_place(self.name(), &life.pane.0, panes.backend_type()).await
+    }
+
+    fn started(&self, life: &Life) -> Started {
+        let of = |process: ProcessIdentity| ProcessRef { pid: process.pid, start_ticks: process.start_ticks };
+        let Post { team, panes, hosting, program, .. } = &self.post;
+        let now_ms = team.teams().now_ms();
+        let deadline_ms = i64::try_from(hosting.prompt_deadline.as_millis()).unwrap_or(i64::MAX);
+        let is_at_work = self.stage == Some(LaunchStage::Working);
+        Started {
+            process: life.process.map(of),
+            pane: Some(PanePlace { host: panes.host(), id: life.pane.0.clone() }),
+            program: program.as_str().to_owned(),
+            owner: of(ProcessIdentity::own()),
+            at_ms: now_ms,
+            deadline_ms: (!is_at_work).then(|| now_ms.saturating_add(deadline_ms)),
+        }
+    }
+
+    /// Looks for the process and the pane of an earlier run. When both live they are minded from now on; otherwise what is
+    /// left of them is stopped.
+    async fn adopt(&mut self) -> bool {
+        let Post { team, panes, tag, .. } = &self.post;
+        let recorded = team.started().await.unwrap_or_default().remove(self.name());
+        let recorded_pane = recorded.as_ref().and_then(|started| started.pane.clone());
+        let lease = LeaseName::of_member(self.name());
+        let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
+        let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
+        let known = BTreeSet::from_iter(leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted));
+        let process = known.iter().copied().find(ProcessIdentity::is_alive);
+        let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
+            Ok(found) => found.into_iter().map(|(pane, _)| pane).collect(),
+            Err(error) => {
+                tracing::warn!(agent = %self.name(), error = %chain(&error), "its panes cannot be looked for");
+                Vec::new()
+            }
+        };
+        let at = tagged.iter().position(|pane| recorded_pane.as_ref().is_some_and(|known| known.id == pane.0));
+        let pane = (!tagged.is_empty()).then(|| tagged.swap_remove(at.unwrap_or(0)));
+        for left in &tagged {
+            self.stop_pane(left).await;
+        }
+        match (pane, process) {
+            (Some(pane), Some(process)) => {
+                self.life = Some(Life { pane, process: Some(process) });
+                if let Err(error) = self.record().await {
+                    tracing::warn!(agent = %self.name(), error = %chain(&error), "an adopted teammate is not recorded");
+                }
+                self.reach(LaunchStage::PromptTaken).await;
+                self.look().await;
+                true
+            }
+            (pane, _) => {
+                // One that died while nobody led the team has left its commands running.
+                for process in known {
+                    self.stop_process(process, self.stop_grace(process)).await;
+                }
+                if let Some(pane) = pane {
+                    self.stop_pane(&pane).await;
+                }
+                false
+            }
+        }
+    }
+
+    /// Waits for whatever happens to the process, until it is gone or is to be stopped.
+    async fn mind(&mut self) -> Seen {
+        let Some(life) = self.life.clone() else { return Seen::Dropped };
+        let (panes, look) = (self.post.panes.clone(), self.look.clone());
+        let ended = ended(&life, panes.as_ref());
+        tokio::pin!(ended);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut ended => {
+                    // A short life may have said more than was seen.
+                    self.look().await;
+                    return self.gone(&life).await;
+                }
+                Some(word) = self.words.recv() => match word {
+                    Word::Works => self.reach(LaunchStage::Working).await,
+                    Word::SaidGoodbye => self.gone_by = Some(Box::pin(tokio::time::sleep(self.post.grace))),
+                    Word::End { reason } => {
+                        return Seen::Stopped { reason };
+                    }
+                },
+                () = look.notified() => self.look().await,
+                () = due(&mut self.prompt_due) => {
+                    self.prompt_due = None;
+                    let screen = self.screen().await;
+                    self.report(Seen::Silent { screen }).await;
+                }
+                () = due(&mut self.turn_due) => {
+                    self.turn_due = None;
+                    self.look().await;
+                }
+                // It is stopped; what it said last stands.
+                () = due(&mut self.gone_by) => return Seen::Gone { exit: None, screen: None },
+            }
+        }
+    }
+
+    /// Looks at the agent's mail and, of a client that is not ours, at its entry in the config.
+    async fn look(&mut self) {
+        let mail = match self.post.team.mail(self.name()).await {
+            Ok(mail) => mail,
+            Err(error) => return tracing::debug!(agent = %self.name(), error = %chain(&error), "no look at its mail"),
+        };
+        if mail.iter().any(|mail| Some(&mail.id) == self.prompt.as_ref() && mail.message.is_read()) {
+            (self.prompt, self.prompt_due) = (None, None);
+            self.reach(LaunchStage::PromptTaken).await;
+        }
+        match self.post.program {
+            Program::Pitcrew => {}
+            Program::Claude => {
+                let taken = mail.iter().filter(|mail| mail.message.is_read()).count();
+                self.guess(taken).await;
+            }
+        }
+    }
+
+    /// Tells what the reference client is at: it says in the config whether it is in a turn, a little after it took mail.
+    async fn guess(&mut self, taken: usize) {
+        let Ok(config) = self.post.team.config().await else { return };
+        let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);
+        let took = taken > std::mem::replace(&mut self.seen.0, taken);
+        let status = match is_active {
+            Some(true) => Status::Active,
+            Some(false) | None if took => {
+                self.turn_due = Some(Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN)));
+                Status::Active
+            }
+            Some(false) | None if self.turn_due.is_some() => Status::Active,
+            Some(false) => Status::Idle,
+            None => return,
+        };
+        if is_active == Some(true) {
+            self.turn_due = None;
+        }
+        if std::mem::replace(&mut self.seen.1, status) == status {
+            return;
+        }
+        if status == Status::Active {
+            self.reach(LaunchStage::Working).await;
+        }
+        let changed = RunEvent::AgentChanged { agent: self.name().clone(), status, detail: None };
+        self.post.sink.tell(changed).await;
+        self.report(Seen::State(status)).await;
+    }
+
+    /// Tells that the launch came that far, once.
+    async fn reach(&mut self, stage: LaunchStage) {
+        if self.stage >= Some(stage) {
+            return;
+        }
+        self.stage = Some(stage);
+        self.post.sink.tell(RunEvent::AgentLaunched { agent: self.name().clone(), stage }).await;
+        if let (LaunchStage::Working, Some(life)) = (stage, &self.life) {
+            (self.prompt, self.prompt_due) = (None, None);
+            if let Err(error) = self.post.team.note_started(self.name(), self.started(life)).await {
+                tracing::warn!(agent = %self.name(), error = %chain(&error), "it is not recorded that it works");
+            }
+        }
+    }
+
+    async fn screen(&self) -> Option<String> {
+        let life = self.life.as_ref()?;
+        match self.post.panes.screen(&life.pane).await {
+            Ok(screen) => screen.map(|screen| last_output(&screen)).filter(|screen| !screen.is_empty()),
+            Err(error) => {
+                tracing::warn!(agent = %self.name(), error = %chain(&error), "its screen cannot be read");
+                None
+            }
+        }
+    }
+
+    async fn gone(&self, life: &Life) -> Seen {
+        let screen = self.screen().await;
+        let exit = match self.post.panes.state(&life.pane).await {
+            Ok(PaneState::Ended { exit }) => exit,
+            Ok(PaneState::Running { .. } | PaneState::Gone) | Err(_) => None,
+        };
+        Seen::Gone { exit, screen }
+    }
+
+    /// Stops what is left of the process and its pane, and takes both out of the records. What cannot be stopped stays
+    /// recorded, for whoever looks next.
+    async fn clear_away(&mut self) {
+        let (mut panes, mut is_gone) = (Vec::new(), true);
+        match self.life.take() {
+            Some(life) => {
+                if let Some(process) = life.process {
+                    is_gone = self.stop_process(process, self.stop_grace(process)).await;
+                }
+                panes.push(life.pane);
+            }
+            // A start that was cut off may have made its pane.
+            None => match self.post.panes.tagged(&self.post.tag).await {
+                Ok(found) => panes.extend(found.into_iter().map(|(pane, _)| pane)),
+                Err(error) => {
+                    tracing::warn!(agent = %self.name(), error = %chain(&error), "its panes cannot be looked for");
+                }
+            },
+        }
+        for pane in &panes {
+            is_gone &= self.stop_pane(pane).await;
+        }
+        if is_gone && let Err(error) = self.post.team.forget_started(self.name()).await {
+            tracing::debug!(agent = %self.name(), error = %chain(&error), "its end is not recorded");
+        }
+    }
+
+    /// How long what is stopped has to end by itself.
+    fn stop_grace(&self, process: ProcessIdentity) -> Duration {
+        if self.post.kill.is_cancelled() {
+            return Duration::ZERO;
+        }
+        if process.is_alive() { STOP_GRACE } else { REST_GRACE }
+    }
+
+    async fn stop_process(&self, process: ProcessIdentity, grace: Duration) -> bool {
+        match process.stop(grace).await {
+            Stopped::WasGone | Stopped::Ended => true,
+            Stopped::StillRunning => {
+                tracing::warn!(agent = %self.name(), %process, "it cannot be stopped");
+                false
+            }
+        }
+    }
+
+    async fn stop_pane(&self, pane: &PaneId) -> bool {
+        match self.post.panes.stop(pane, &self.post.tag).await {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(agent = %self.name(), pane = %pane.0, error = %chain(&error), "a pane is not stopped");
+                false
+            }
+        }
+    }
+}
+
+/// What the lead is told of a teammate, with the end of its screen.
+pub(super) fn with_screen(said: String, screen: Option<&str>) -> String {
+    match screen {
+        Some(screen) => format!("{said}. The end of its screen:\n{screen}"),
+        None => said,
+    }
+}
+
+/// Completes when the process is no more.
+async fn ended(life: &Life, panes: &dyn Panes) {
+    if let Some(process) = life.process {
+        return process.ended().await;
+    }
+    loop {
+        match panes.state(&life.pane).await {
+            Ok(PaneState::Ended { .. } | PaneState::Gone) => return,
+            Ok(PaneState::Running { .. }) | Err(_) => tokio::time::sleep(PANE_LOOK).await,
+        }
+    }
+}
+
+async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
+    match timer {
+        Some(timer) => timer.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The answer to the spawn with the place the teammate was given.
+fn placed(mut spawned: Spawned, started: Option<&StartedPane>, post: &Post) -> Spawned {
+    let Some(started) = started else { return spawned };
+    spawned.tmux_pane_id.clone_from(&started.id.0);
+    let place = post.panes.backend_type();
+    spawned.tmux_session_name = started.session.clone().unwrap_or_else(|| place.to_owned());
+    spawned.tmux_window_name = started.window.clone().unwrap_or_else(|| place.to_owned());
+    spawned.is_splitpane = started.window.is_none();
+    spawned
+}

@@ -1,0 +1,40 @@
+//! The end of a screen, as a model may read it. Whatever ran there wrote it: it is data, and cut to a readable size.
+
+use pitcrew_protocol::neutralised;
+
+/// How many lines are shown.
+const LINES: usize = 20;
+
+/// How many characters of a line are shown.
+const LINE_CHARS: usize = 200;
+
+/// The last lines of a screen that say something, without what is no text and without any tag.
+pub(super) fn last_output(screen: &str) -> String {
+    let is_shown = |c: &char| *c == '\t' || !c.is_control();
+    let lines: Vec<String> = screen
+        .lines()
+        .map(|line| line.chars().filter(is_shown).take(LINE_CHARS).collect::<String>().trim_end().to_owned())
+        .collect();
+    let said: Vec<&String> = lines.iter().filter(|line| !line.is_empty()).collect();
+    let first = said.len().saturating_sub(LINES);
+    let shown: Vec<&str> = said.iter().skip(first).map(|line| line.as_str()).collect();
+    neutralised(&shown.join("\n")).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_screen_is_cut_to_its_last_lines_and_can_say_nothing_as_somebody_else() {
+        let screen = "first\n\n\u{1b}[31mred\u{7}\n</teammate-message>\n\n   \n";
+        let shown = last_output(screen);
+        assert!(shown.starts_with("first\n[31mred\n"), "{shown}");
+        assert!(!shown.contains("</teammate-message>"), "{shown}");
+        let long: String = (0..100).map(|n| format!("line {n}\n")).collect();
+        let shown = last_output(&long);
+        assert_eq!((shown.lines().count(), shown.lines().next()), (20, Some("line 80")));
+        assert_eq!(last_output(&"x".repeat(1_000)).len(), 200);
+        assert_eq!(last_output("\n \n"), "");
+    }
+}

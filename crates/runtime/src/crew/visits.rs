@@ -1,0 +1,65 @@
+//! What the user's other processes ask of the lead, through the door of its process.
+
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, SendMessageInput};
+use pitcrew_team::{Actor, SentView};
+use serde_json::{Value, json};
+
+use super::team_loop::TeamLoop;
+use super::wake::Decision;
+use crate::door::{Call, Door, Knock};
+use crate::driver::chain;
+use crate::transcript::Grant;
+
+impl TeamLoop {
+    /// Opens the door, where the team has a folder to put it into. A run without one goes on: only other processes miss it.
+    pub(super) async fn open_door(&mut self) {
+        let team = &self.quarters.team;
+        let Some(folder) = team.backend().own_folder(team.dir()) else { return };
+        match Door::open(&folder) {
+            Ok(door) => self.wakers.door = Some(door),
+            Err(error) => {
+                self.warn(format!("other processes cannot ask the lead for anything: {}", chain(&error))).await;
+            }
+        }
+    }
+
+    pub(super) async fn visited(&mut self, call: Call) {
+        let answer = match call.knock.clone() {
+            Knock::Shutdown { member, reason } => self.shut_down_for_user(member, reason).await,
+            Knock::Mode { member, mode } => self.set_mode_for_user(&member, &mode).await,
+            Knock::Permission { request, allow, reason } => self.permit_for_user(request, allow, reason).await,
+        };
+        call.answer(answer).await;
+    }
+
+    async fn shut_down_for_user(&mut self, member: String, reason: Option<String>) -> Result<Value, ApiError> {
+        let input = SendMessageInput::ShutdownRequest { recipient: member, content: reason };
+        let sent = self.quarters.team.send(&Actor::User, input, None).await?;
+        Ok(json!(SentView(&sent)))
+    }
+
+    async fn set_mode_for_user(&mut self, member: &str, mode: &str) -> Result<Value, ApiError> {
+        self.quarters.team.set_mode(&Actor::User, &AgentName::foreign(member), mode).await?;
+        Ok(json!({"success": true, "name": member, "mode": mode}))
+    }
+
+    /// Answers a request in place of whoever is being asked about it; the first answer counts.
+    async fn permit_for_user(
+        &mut self,
+        request: String,
+        allow: bool,
+        reason: Option<String>,
+    ) -> Result<Value, ApiError> {
+        if !self.asked.contains_key(&request) {
+            let open: Vec<&str> = self.asked.keys().map(String::as_str).collect();
+            let error = ApiError::new(ErrorCode::InvalidStatus, format!("there is no permission request '{request}'"));
+            return Err(error.with("request_id", request.as_str()).with("open_requests", open));
+        }
+        let grant = match allow {
+            true => Grant::Allowed { input: None, updates: Vec::new() },
+            false => Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) },
+        };
+        self.decided(Decision::ByMail { request: request.clone(), grant }).await;
+        Ok(json!({"success": true, "request_id": request, "allowed": allow}))
+    }
+}

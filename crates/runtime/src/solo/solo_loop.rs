@@ -1,0 +1,334 @@
+//! The loop of a member that runs alone: what wakes it, and what it does about it.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
+use futures_util::stream::FuturesUnordered;
+use pitcrew_protocol::{AgentName, InboxFile};
+use pitcrew_team::store::{Change, Lease, LeaseName, Watch};
+use pitcrew_team::{KnownMode, ModeLook, RefusedMode};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::Sleep;
+
+use super::ends::Why;
+use super::lead::{Lead, Look};
+use super::options::Entry;
+use crate::agent::{Event, Question, Status};
+use crate::crew::{InProcess, Ledger, Pending, Quarters, ask, mode_named};
+use crate::driver::{Driver, Link, Report, ReportKind, Start, chain};
+use crate::events::{AgentStarted, RunEvent, RunStarted};
+use crate::run::{Asks, RunEnd, RunLimits, RunOutcome, Stopper};
+use crate::transcript::{Grant, ToolCall};
+
+/// The loop of one member, and all that it owns.
+pub(super) struct SoloLoop {
+    pub(super) quarters: Quarters,
+    pub(super) member: AgentName,
+    pub(super) inbox: InboxFile,
+    pub(super) entry: Entry,
+    /// Whether a lead of ours put it into the team: without such a lead's process nobody leads it.
+    pub(super) is_placed_by_us: bool,
+    pub(super) link: Link,
+    pub(super) here: InProcess,
+    pub(super) ledger: Ledger,
+    pub(super) limits: RunLimits,
+    pub(super) grace: Duration,
+    pub(super) turns: u32,
+    /// Its mode, as far as the config may decide that.
+    pub(super) known_mode: KnownMode,
+    /// What the config said of it at the start, and was not taken.
+    pub(super) refused_mode: Option<RefusedMode>,
+    /// What the config says of its being in a turn.
+    pub(super) is_active: Option<bool>,
+    pub(super) is_parked: bool,
+    /// The calls that somebody beside the lead is asked about.
+    pub(super) asked: HashMap<String, AbortHandle>,
+    /// Why it was dropped, once it is.
+    pub(super) why: Option<Why>,
+    pub(super) end: Option<RunEnd>,
+    pub(super) wakers: Wakers,
+    /// Held for its drop: while we have it, no other process runs the member.
+    pub(super) _lease: Lease,
+}
+
+/// The agent, ready to be started, and what the face is told of it.
+pub(super) struct Beginning {
+    pub(super) run: RunStarted,
+    pub(super) joins: AgentStarted,
+    pub(super) driver: Driver,
+    pub(super) start: Start,
+}
+
+/// A local answer to a call; nothing from somebody who leaves it to the lead.
+type LocalAnswer = (String, Option<Grant>);
+
+/// Everything the loop waits for.
+pub(super) struct Wakers {
+    stopper: Stopper,
+    reports: mpsc::Receiver<Report>,
+    pub(super) watch: Option<Watch>,
+    lead: Lead,
+    answers: FuturesUnordered<BoxFuture<'static, Result<LocalAnswer, Aborted>>>,
+    /// A look at what does not hold on this machine, until it is done.
+    machine: Option<JoinHandle<Vec<String>>>,
+    pub(super) grace: Option<Pin<Box<Sleep>>>,
+    was_stopped: bool,
+    was_killed: bool,
+}
+
+/// What woke the loop.
+enum Wake {
+    /// The agent reports.
+    Reported(Box<Report>),
+    /// Something changed in the team's files.
+    Changed(Change),
+    /// The lead's process has ended.
+    LeadEnded,
+    /// The machine was looked at.
+    MachineKnown(Vec<String>),
+    /// Somebody beside the lead answered, or was told that the lead did.
+    Answered(Result<LocalAnswer, Aborted>),
+    /// The user cuts the turn off.
+    Interrupted,
+    /// The user wants an orderly end.
+    StopAsked,
+    /// The user wants an end.
+    Killed,
+    /// The time for that is over.
+    GraceOver,
+}
+
+impl Wakers {
+    pub(super) fn new(stopper: Stopper, reports: mpsc::Receiver<Report>, watch: Watch, lead: Lead) -> Self {
+        Self {
+            stopper,
+            reports,
+            watch: Some(watch),
+            lead,
+            answers: FuturesUnordered::new(),
+            machine: None,
+            grace: None,
+            was_stopped: false,
+            was_killed: false,
+        }
+    }
+
+    async fn next(&mut self) -> Wake {
+        tokio::select! {
+            biased;
+            () = self.stopper.killed(), if !self.was_killed => Wake::Killed,
+            () = self.stopper.stopped(), if !self.was_stopped => Wake::StopAsked,
+            () = self.stopper.interrupted() => Wake::Interrupted,
+            Some(report) = self.reports.recv() => Wake::Reported(Box::new(report)),
+            Some(answer) = self.answers.next() => Wake::Answered(answer),
+            // What is not there wakes nobody.
+            Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
+            () = self.lead.ended() => Wake::LeadEnded,
+            Some(known) = OptionFuture::from(self.machine.as_mut()) => Wake::MachineKnown(known.unwrap_or_default()),
+            Some(()) = OptionFuture::from(self.grace.as_mut()) => Wake::GraceOver,
+        }
+    }
+}
+
+impl SoloLoop {
+    /// Runs until the agent has ended.
+    pub(super) async fn live(mut self, beginning: Beginning) -> RunOutcome {
+        self.begin(beginning).await;
+        let end = loop {
+            if let Some(end) = self.end.take() {
+                break end;
+            }
+            let wake = self.wakers.next().await;
+            self.woken(wake).await;
+        };
+        self.close(end).await
+    }
+
+    async fn begin(&mut self, beginning: Beginning) {
+        let Beginning { run, joins, driver, start } = beginning;
+        self.quarters.sink.tell(RunEvent::Started(run)).await;
+        self.wakers.machine = Some(self.quarters.look_at_machine());
+        for text in self.quarters.warnings() {
+            self.warn(text).await;
+        }
+        self.quarters.sink.tell(RunEvent::AgentStarted(joins)).await;
+        self.look_for_lead().await;
+        let caution = self.wakers.lead.trust().borrow().caution(self.quarters.team.name().as_str());
+        if let Some(text) = caution {
+            self.warn(text).await;
+        }
+        if let Some(refused) = self.refused_mode.take() {
+            self.refuse_mode(&refused).await;
+        }
+        self.here.start(&self.member, driver, start);
+    }
+
+    async fn woken(&mut self, wake: Wake) {
+        match wake {
+            Wake::Reported(report) => self.reported(report.kind).await,
+            Wake::Changed(change) => self.changed(change).await,
+            Wake::LeadEnded => self.look_for_lead().await,
+            Wake::MachineKnown(warnings) => {
+                self.wakers.machine = None;
+                for text in warnings {
+                    self.warn(text).await;
+                }
+            }
+            Wake::Answered(Ok((call, Some(grant)))) => self.link.tell(Event::Answered { call, grant }),
+            Wake::Answered(Ok((_, None)) | Err(Aborted)) => {}
+            Wake::Interrupted => self.link.tell(Event::Interrupted),
+            Wake::StopAsked => {
+                self.wakers.was_stopped = true;
+                self.drop_agent(Why::Interrupted);
+            }
+            Wake::Killed => {
+                (self.wakers.was_stopped, self.wakers.was_killed) = (true, true);
+                self.drop_agent(Why::Interrupted);
+            }
+            Wake::GraceOver => self.end = Some(self.end_of_drop()),
+        }
+    }
+
+    pub(super) async fn warn(&mut self, text: String) {
+        tracing::warn!("{text}");
+        self.quarters.sink.tell(RunEvent::Warning { text }).await;
+    }
+
+    /// Looks who leads the team. The agent is parked when nobody does who did, or who should.
+    async fn look_for_lead(&mut self) {
+        let was_led = self.wakers.lead.is_known();
+        let is_led = match self.wakers.lead.look(&self.quarters.team).await {
+            Ok(Look::Led) => true,
+            Ok(Look::Nobody) => false,
+            Ok(Look::Refused(refused)) => {
+                self.warn(format!("whoever took the lead is not followed: {refused}")).await;
+                false
+            }
+            Err(error) => return self.warn(format!("it cannot be seen who leads the team: {}", chain(&error))).await,
+        };
+        let parks = !is_led && (self.is_parked || was_led || self.is_placed_by_us);
+        if parks != self.is_parked {
+            self.is_parked = parks;
+            self.link.tell(if parks { Event::Parked } else { Event::Unparked });
+        }
+    }
+
+    async fn changed(&mut self, change: Change) {
+        match change {
+            Change::Inbox(inbox) if inbox == self.inbox => self.link.ring(),
+            Change::Config => self.config_changed().await,
+            Change::Lease(LeaseName::Run) => self.look_for_lead().await,
+            Change::Inbox(_) | Change::Tasks | Change::Journal | Change::Lease(LeaseName::Member(_)) => {}
+            Change::Unsure => {
+                self.link.ring();
+                self.config_changed().await;
+                self.look_for_lead().await;
+            }
+            Change::Gone => {
+                self.wakers.watch = None;
+                self.drop_agent(Why::Gone);
+            }
+        }
+    }
+
+    /// Lets the agent know of a mode that was set from outside, and ends it when it was taken out of the team.
+    async fn config_changed(&mut self) {
+        let Ok(config) = self.quarters.team.config().await else { return };
+        let Some(member) = config.member(self.member.as_str()) else {
+            return self.link.tell(Event::Killed { reason: "it was removed from the team".to_owned() });
+        };
+        let team = self.quarters.team.clone().trusting(self.wakers.lead.trust().borrow().clone());
+        match self.known_mode.look(&team, member) {
+            ModeLook::Same => {}
+            ModeLook::Changed(mode) => {
+                if let Some(mode) = mode_named(&mode) {
+                    self.link.tell(Event::ModeChanged(mode));
+                    self.quarters.sink.tell(RunEvent::ModeChanged { agent: self.member.clone(), mode }).await;
+                }
+            }
+            ModeLook::Refused(refused) => self.refuse_mode(&refused).await,
+        }
+    }
+
+    /// Tells that a mode in the config was not taken.
+    async fn refuse_mode(&mut self, refused: &RefusedMode) {
+        self.quarters.team.note_refused_mode(&self.member, refused).await;
+        self.warn(refused.to_string()).await;
+    }
+
+    async fn reported(&mut self, kind: ReportKind) {
+        match kind {
+            ReportKind::Announced(status) => self.announced(status).await,
+            ReportKind::Spent { model, usage, cost_usd } => {
+                self.turns += 1;
+                self.quarters.note_turn(&self.member, &model, usage, cost_usd).await;
+                self.ledger.spend(&self.member, model, usage, cost_usd);
+                if let Some(most) = self.limits.max_cost_usd.filter(|most| self.ledger.cost_usd() >= *most) {
+                    self.drop_agent(Why::Limit(format!("it has cost its ${most:.2}")));
+                }
+            }
+            ReportKind::Called => self.ledger.of(&self.member).tool_calls += 1,
+            // No frame that a teammate may be sent is referred.
+            ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
+            ReportKind::Asks { call, question } => self.ask_here(call, question),
+            ReportKind::Settled { call, refused } => {
+                if let Some(question) = self.asked.remove(&call) {
+                    question.abort();
+                }
+                let agent = self.member.clone();
+                self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
+            }
+            ReportKind::UsedUp => self.used_up(),
+            ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
+            ReportKind::Dropped => self.end = Some(self.end_of_drop()),
+        }
+    }
+
+    async fn announced(&mut self, status: Status) {
+        self.ledger.of(&self.member).state = status;
+        // One that may not go on is at rest, but its lead is not to take that for the end of its work: why it ends follows.
+        if matches!(self.why, Some(Why::Limit(_))) {
+            return;
+        }
+        self.quarters.note_state(&self.member, status, None).await;
+        match status {
+            Status::Active | Status::ShutdownRequested => self.set_active(true).await,
+            Status::Idle | Status::AwaitingPlanApproval | Status::Parked => self.set_active(false).await,
+            Status::Pending | Status::Completed | Status::Failed | Status::Killed => {}
+        }
+    }
+
+    /// Says in the config whether the member is in a turn, as other clients read it there.
+    pub(super) async fn set_active(&mut self, is_active: bool) {
+        if self.is_active == Some(is_active) {
+            return;
+        }
+        match self.quarters.team.set_active(&self.member, is_active).await {
+            Ok(()) => self.is_active = Some(is_active),
+            Err(error) => tracing::debug!(agent = %self.member, %error, "the config does not say whether it is active"),
+        }
+    }
+
+    /// Asks who is here as well; the lead was asked by mail.
+    fn ask_here(&mut self, call: ToolCall, question: Question) {
+        let pending = Pending {
+            agent: self.member.clone(),
+            tool: call.tool,
+            input: call.input,
+            description: question.description,
+        };
+        let id = call.id.clone();
+        let answer: BoxFuture<'static, LocalAnswer> = match self.quarters.asks.clone() {
+            Asks::Deny => return,
+            Asks::Allow => Box::pin(async move { (id, Some(Grant::Allowed { input: None, updates: Vec::new() })) }),
+            Asks::Person(person) => Box::pin(async move { (id, ask(person, pending).await) }),
+        };
+        let (handle, registration) = AbortHandle::new_pair();
+        self.asked.insert(call.id, handle);
+        self.wakers.answers.push(Box::pin(Abortable::new(answer, registration)));
+    }
+}

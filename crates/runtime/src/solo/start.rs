@@ -1,0 +1,261 @@
+//! From options to a running member.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_model::ModelError;
+use pitcrew_protocol::{AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, LEAD_NAME, Member};
+use pitcrew_team::store::{Lease, LeaseName, Watch};
+use pitcrew_team::{JoinMember, KnownMode, SpawnRecord, Team};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::deferred::Deferred;
+use super::lead::Lead;
+use super::options::{Entry, SoloOptions};
+use super::solo_loop::{Beginning, SoloLoop, Wakers};
+use crate::agent::Role;
+use crate::crew::{
+    DEFAULT_TYPE, Desk, EVENTS_WAITING, Furnishings, Hire, InProcess, Ledger, Quarters, REPORTS_WAITING,
+    holder_of_ours, mode_named, says_mode, store_error,
+};
+use crate::driver::Sink;
+use crate::events::{AgentStarted, RunStarted};
+use crate::gate::PermissionMode;
+use crate::prompts::Prompt;
+use crate::run::{RunError, RunHandle, RunLimits, Stopper};
+
+/// Starts a member: takes its lease, sees to its entry in the config, and lets its agent go on from its transcript, or
+/// begin.
+pub(crate) async fn start(options: SoloOptions) -> Result<RunHandle, RunError> {
+    let arrival = Arrival::of(&options).await?;
+    let team = arrival.team.name().to_string();
+    let (events, received) = mpsc::channel(EVENTS_WAITING);
+    let stopper = Stopper::default();
+    let (solo, beginning) = arrival.move_in(options, Sink(events), stopper.clone()).await?;
+    let (sender, outcome) = oneshot::channel();
+    let task = tokio::spawn(async move {
+        // The only error is that nobody waits for the outcome.
+        let _not_waited_for = sender.send(solo.live(beginning).await);
+    });
+    Ok(RunHandle { team, events: received, stopper, outcome, task: Some(task) })
+}
+
+/// A member that is this process's to run.
+struct Arrival {
+    team: Team,
+    member: Member,
+    watch: Watch,
+    lease: Lease,
+    lead: Lead,
+}
+
+impl Arrival {
+    /// Takes the lease first: whoever has it may change the member's entry, and nobody else runs it.
+    async fn of(options: &SoloOptions) -> Result<Self, RunError> {
+        let team = options.teams.open(&options.team).await?;
+        let config = team.config().await?;
+        let known = config.member(&options.name).map(|member| member.name.clone());
+        let name = known.unwrap_or_else(|| AgentName::foreign(&options.name));
+        let lease = lease_of(&team, &name).await?;
+        let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
+        let lead = Lead::of(&team, options.lead_key.clone()).await.map_err(|error| store_error(&team, error))?;
+        let mut member = match options.entry {
+            Entry::Placed => placed(&team, &name).await?,
+            Entry::Joins => joined(&team, &name, options).await?,
+        };
+        member.agent_type = member.agent_type.or_else(|| options.agent_type.clone());
+        member.color = member.color.or_else(|| options.color.clone());
+        Ok(Self { team, member, watch, lease, lead })
+    }
+
+    /// Puts the agent together, with all it works with.
+    async fn move_in(
+        self,
+        options: SoloOptions,
+        sink: Sink,
+        stopper: Stopper,
+    ) -> Result<(SoloLoop, Beginning), RunError> {
+        let Self { team, member, watch, lease, lead } = self;
+        let as_reader = team.clone().trusting(lead.trust().borrow().clone());
+        let (known_mode, refused_mode) = KnownMode::of(&as_reader, &member);
+        let (entry, grace) = (options.entry, options.shutdown_grace);
+        let limits = RunLimits { max_turns: options.limits.turns_of(&member), ..options.limits };
+        let (reports, reported) = mpsc::channel(REPORTS_WAITING);
+        let here = InProcess::default();
+        let model = model_name(&member, options.model.as_deref())?;
+        let mode = if says_mode(&member) { mode_named(known_mode.mode()) } else { None };
+        let hire = hire(&team, &member, &model, &options, mode, here.token());
+        let mut quarters = Quarters::new(team, furnishings(options, model), sink, reports)?;
+        quarters.trust = Some(lead.trust());
+        let definition = quarters.definitions.get(agent_type(&member)).cloned().ok();
+        let started = started(&quarters, &member, &hire);
+        // Only a lead has tools that ask the desk.
+        let (desk, _requests) = Desk::new();
+        let hired = quarters.hire(Hire { definition, ..hire }, &desk).await;
+        let hired = hired.map_err(|error| RunError::Store { team: started.0.team.clone(), source: Box::new(error) })?;
+        let (mut run, joins) = started;
+        run.tools.clone_from(&hired.tools);
+        run.resumed = hired.conversation_turns > 0;
+        let mut ledger = Ledger::default();
+        ledger.open(&member.name, joins.agent_type.clone(), &run.model);
+        let solo = SoloLoop {
+            inbox: member.name.inbox_file(),
+            is_placed_by_us: entry == Entry::Placed && SpawnRecord::of(&member).is_some(),
+            known_mode,
+            refused_mode,
+            is_active: member.is_active,
+            member: member.name,
+            entry,
+            quarters,
+            here,
+            ledger,
+            limits,
+            grace,
+            link: hired.link,
+            turns: hired.conversation_turns,
+            is_parked: false,
+            asked: HashMap::new(),
+            why: None,
+            end: None,
+            wakers: Wakers::new(stopper, reported, watch, lead),
+            _lease: lease,
+        };
+        Ok((solo, Beginning { run, joins, driver: hired.driver, start: hired.start }))
+    }
+}
+
+async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
+    let taken = team.backend().take_lease(team.dir(), &LeaseName::of_member(name), &holder_of_ours(team)).await;
+    match taken.map_err(|error| store_error(team, error))? {
+        Ok(lease) => Ok(lease),
+        Err(other) => Err(RunError::MemberHeld { agent: name.clone(), pid: other.pid }),
+    }
+}
+
+/// The entry that a lead made for the member.
+async fn placed(team: &Team, name: &AgentName) -> Result<Member, RunError> {
+    let member = team.member(name.as_str()).await?;
+    if member.is_called(LEAD_NAME) {
+        let message = format!("'{LEAD_NAME}' leads the team; only a teammate runs alone");
+        return Err(ApiError::new(ErrorCode::InvalidRequest, message).with("name", LEAD_NAME).into());
+    }
+    if member.backend_type.as_deref() == Some(BACKEND_IN_PROCESS) {
+        let lead = team.backend().lease_holder(team.dir(), &LeaseName::Run).await;
+        if let Some(lead) = lead.map_err(|error| store_error(team, error))? {
+            return Err(RunError::MemberHeld { agent: member.name, pid: lead.pid });
+        }
+    }
+    Ok(member)
+}
+
+/// The entry that the member makes for itself, or made before.
+async fn joined(team: &Team, name: &AgentName, options: &SoloOptions) -> Result<Member, RunError> {
+    let config = team.config().await?;
+    if let Some(member) = config.member(name.as_str()).filter(|member| has_joined(member)) {
+        return Ok(member.clone());
+    }
+    let join = JoinMember {
+        name: options.name.clone(),
+        agent_type: options.agent_type.clone().unwrap_or_else(|| DEFAULT_TYPE.to_owned()),
+        model: options.model.clone().unwrap_or_default(),
+        cwd: options.cwd.to_string_lossy().into_owned(),
+        color: options.color.clone(),
+        ..JoinMember::default()
+    };
+    Ok(team.join(join).await?)
+}
+
+/// Whether a member came by itself: who was spawned has a prompt, and the lead came with the team.
+fn has_joined(member: &Member) -> bool {
+    SpawnRecord::of(member).is_some() && member.prompt.is_none() && !member.is_called(LEAD_NAME)
+}
+
+/// The model that was asked for, else the config's.
+fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> {
+    let named = asked.or(member.model.as_deref()).filter(|name| !name.is_empty());
+    named
+        .map(str::to_owned)
+        .ok_or_else(|| RunError::Model { name: member.name.to_string(), source: ModelError::NoModel })
+}
+
+/// The agent as it is hired; its definition is the quarters' to find.
+fn hire(
+    team: &Team,
+    member: &Member,
+    model: &str,
+    options: &SoloOptions,
+    mode: Option<PermissionMode>,
+    cancel: CancellationToken,
+) -> Hire {
+    let folder = member.worktree_path.as_ref().or(member.cwd.as_ref());
+    let prompt = match options.entry {
+        Entry::Placed => None,
+        Entry::Joins => {
+            let values = [("name", member.name.as_str()), ("team", team.name().as_str()), ("lead", LEAD_NAME)];
+            let text = Prompt::Joined.render(&values);
+            text.inspect_err(|error| tracing::error!(%error, "a prompt does not fit its values")).ok()
+        }
+    };
+    Hire {
+        name: member.name.clone(),
+        role: Role::Teammate,
+        definition: None,
+        model: Arc::new(Deferred::new(model.to_owned(), options.open_model.clone())),
+        mode: mode.unwrap_or(options.mode),
+        cwd: folder.map_or_else(|| options.cwd.clone(), PathBuf::from),
+        parent_call: None,
+        max_turns: options.limits.turns_of(member),
+        prompt,
+        cancel,
+    }
+}
+
+fn furnishings(options: SoloOptions, model: String) -> Furnishings {
+    Furnishings {
+        cwd: options.cwd,
+        root: options.root,
+        temporary: options.temporary,
+        home: options.home,
+        session_id: options.session_id,
+        open_model: options.open_model,
+        model,
+        teammate_model: None,
+        append_system_prompt: options.append_system_prompt.map(|text| (Role::Teammate, text)),
+        prices: options.prices,
+        settings: options.settings,
+        mode: options.mode,
+        asks: options.asks,
+    }
+}
+
+/// What the face is told first: of the run, and of its one agent.
+fn started(quarters: &Quarters, member: &Member, hire: &Hire) -> (RunStarted, AgentStarted) {
+    let run = RunStarted {
+        agent: member.name.clone(),
+        team: quarters.team.name().to_string(),
+        team_file: quarters.team.file(),
+        session_id: quarters.session_id.clone(),
+        cwd: hire.cwd.clone(),
+        model: quarters.model_name.clone(),
+        mode: hire.mode,
+        tools: Vec::new(),
+        agents: quarters.definitions.iter().map(|definition| definition.name.clone()).collect(),
+        resumed: false,
+    };
+    let joins = AgentStarted {
+        agent: member.name.clone(),
+        parent_call: None,
+        agent_type: Some(agent_type(member).to_owned()),
+        model: quarters.model_name.clone(),
+        color: member.color.clone(),
+        cwd: hire.cwd.clone(),
+        mode: hire.mode,
+    };
+    (run, joins)
+}
+
+fn agent_type(member: &Member) -> &str {
+    member.agent_type.as_deref().unwrap_or(DEFAULT_TYPE)
+}

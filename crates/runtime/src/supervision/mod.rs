@@ -1,0 +1,11 @@
+//! Ending what was started to run members: in what order it is tried, and what a dead process left behind.
+//!
+//! What was started is recorded by the team; how one process is stopped is `identity`'s, and a pane its backend's.
+
+mod ladder;
+mod recorded;
+mod stop;
+
+pub use ladder::{Ladder, LadderEnd, LadderEvent, LadderOrder, Patience, Rung};
+pub use recorded::{PaneClosed, RecordedPanes, TaggedPane};
+pub use stop::{StoppedMember, left_running, stop_member, stop_members, sweep};

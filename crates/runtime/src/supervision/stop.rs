@@ -1,0 +1,160 @@
+//! Stopping what was started for the members of a team, and what dead processes of it left running.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
+use pitcrew_team::{ProcessRef, Started, Team};
+
+use super::{Ladder, LadderEnd, LadderEvent, LadderOrder, PaneClosed, Patience, RecordedPanes};
+use crate::identity::{ProcessIdentity, Stopped};
+use crate::process::left_by;
+
+/// What came of stopping one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoppedMember {
+    /// The member; it may have left the team before.
+    pub name: AgentName,
+    /// What was started for it.
+    pub started: Started,
+    /// How its ladder ended.
+    pub end: LadderEnd,
+    /// Why its pane is still there.
+    pub pane_left: Option<String>,
+}
+
+impl StoppedMember {
+    /// Whether nothing of it is left.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        self.end != LadderEnd::Stuck && self.pane_left.is_none()
+    }
+}
+
+impl From<ProcessRef> for ProcessIdentity {
+    fn from(process: ProcessRef) -> Self {
+        Self { pid: process.pid, start_ticks: process.start_ticks }
+    }
+}
+
+impl From<ProcessIdentity> for ProcessRef {
+    fn from(process: ProcessIdentity) -> Self {
+        Self { pid: process.pid, start_ticks: process.start_ticks }
+    }
+}
+
+impl From<&LeaseHolder> for ProcessIdentity {
+    fn from(holder: &LeaseHolder) -> Self {
+        Self { pid: holder.pid, start_ticks: holder.start_ticks }
+    }
+}
+
+/// Stops everything that is recorded as started for the team's members, all at once and without asking: TERM, `term`, KILL,
+/// and the pane. What is gone then is forgotten. Only the very processes that were recorded are signalled.
+///
+/// # Errors
+/// When the record cannot be read or written.
+pub async fn stop_members(team: &Team, panes: &RecordedPanes, term: Duration) -> Result<Vec<StoppedMember>, ApiError> {
+    let started = team.started().await?;
+    let stops = started.into_iter().map(|started| stop_member(team, panes, term, started));
+    join_all(stops).await.into_iter().collect()
+}
+
+/// Stops what is recorded as started for one member, as [`stop_members`] does.
+///
+/// # Errors
+/// When the record cannot be written.
+pub async fn stop_member(
+    team: &Team,
+    panes: &RecordedPanes,
+    term: Duration,
+    (name, started): (AgentName, Started),
+) -> Result<StoppedMember, ApiError> {
+    let (mut ladder, mut orders) = Ladder::forced(Patience { asked: Duration::ZERO, term });
+    let (mut end, mut pane_left) = (LadderEnd::Stuck, None);
+    while let Some(order) = orders.pop() {
+        let event = match order {
+            LadderOrder::Stop(term) => match started.process {
+                Some(process) => LadderEvent::Stopped(ProcessIdentity::from(process).stop(term).await),
+                None => LadderEvent::Stopped(Stopped::WasGone),
+            },
+            LadderOrder::ClosePane => {
+                if let Some(pane) = &started.pane
+                    && let PaneClosed::Left { reason } = panes.close(team, &name, pane).await
+                {
+                    pane_left = Some(reason);
+                }
+                LadderEvent::PaneClosed
+            }
+            LadderOrder::Finish(told) => {
+                end = told;
+                continue;
+            }
+            // A ladder that begins with force asks nobody, and so has nothing to wait for.
+            LadderOrder::Ask | LadderOrder::Wait(_) => LadderEvent::TimeUp,
+        };
+        orders.extend(ladder.handle(event));
+    }
+    let stopped = StoppedMember { name, started, end, pane_left };
+    if stopped.is_gone() {
+        team.forget_started(&stopped.name).await?;
+    }
+    Ok(stopped)
+}
+
+/// What dead holders of the team's leases left running, by whom, without touching it.
+///
+/// # Errors
+/// When the team cannot be read.
+pub async fn left_running(team: &Team) -> Result<Vec<(ProcessIdentity, Vec<ProcessIdentity>)>, ApiError> {
+    let mut found = Vec::new();
+    for process in dead_holders(team).await? {
+        let left = left_by(process).await;
+        if !left.is_empty() {
+            found.push((process, left));
+        }
+    }
+    Ok(found)
+}
+
+/// Stops what dead holders of the team's leases left running: the commands of agents whose process was killed.
+///
+/// A process that is alive is never touched, whether it still holds its lease or not.
+///
+/// # Errors
+/// When the team cannot be read.
+pub async fn sweep(team: &Team, term: Duration) -> Result<Vec<(ProcessIdentity, Stopped)>, ApiError> {
+    let dead = dead_holders(team).await?;
+    let stops = dead.into_iter().map(|process| async move { (process, process.stop(term).await) });
+    let stopped = join_all(stops).await;
+    Ok(stopped.into_iter().filter(|(_, stopped)| *stopped != Stopped::WasGone).collect())
+}
+
+/// Everybody who held a lease of the team, or ran a member, and is dead.
+async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
+    let started = team.started().await?;
+    // A team whose config cannot be read has leases all the same.
+    let members = team.config().await.map(|config| config.members).unwrap_or_default();
+    let names = members.iter().map(|member| &member.name).chain(started.keys());
+    let mut leases: Vec<LeaseName> = names.map(LeaseName::of_member).collect();
+    leases.push(LeaseName::Run);
+    let mut processes: Vec<ProcessIdentity> = started
+        .values()
+        .flat_map(|started| started.process.into_iter().chain([started.owner]))
+        .map(Into::into)
+        .collect();
+    for lease in leases {
+        let holder = team.backend().last_holder(team.dir(), &lease).await.map_err(unreadable)?;
+        processes.extend(holder.as_ref().map(ProcessIdentity::from));
+    }
+    processes.sort_unstable();
+    processes.dedup();
+    processes.retain(|process| !process.is_alive());
+    Ok(processes)
+}
+
+fn unreadable(error: StoreError) -> ApiError {
+    let said = crate::driver::chain(&error);
+    ApiError::new(pitcrew_protocol::ErrorCode::InternalError, said)
+}
