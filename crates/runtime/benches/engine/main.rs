@@ -1,4 +1,4 @@
-//! What the engine costs: delivery to an idle teammate, and a thousand idle ones.
+//! What the engine costs: a confined command, a spawn, delivery to an idle teammate, and a thousand idle ones.
 
 #![expect(
     clippy::expect_used,
@@ -7,11 +7,19 @@
     reason = "a benchmark prints, and stops where it cannot go on"
 )]
 
+mod confined;
 mod idle;
 mod injection;
+mod spawn;
 mod stage;
 
 fn main() {
-    idle::run();
-    injection::run();
+    let which = std::env::args().skip(1).find(|argument| !argument.starts_with('-'));
+    let parts: [(&str, fn()); 4] =
+        [("confined", confined::run), ("spawn", spawn::run), ("idle", idle::run), ("injection", injection::run)];
+    for (name, run) in parts {
+        if which.as_deref().is_none_or(|which| which == name) {
+            run();
+        }
+    }
 }

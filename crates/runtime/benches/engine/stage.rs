@@ -7,7 +7,8 @@ use std::time::Duration;
 use pitcrew_model::{Model, PriceTable, Script, Scripted};
 use pitcrew_protocol::{Limits, Rate};
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Asks, Begin, RunLimits, RunOptions};
+use pitcrew_runtime::hosting::Hosting;
+use pitcrew_runtime::run::{Asks, Begin, OpenModel, RunLimits, RunOptions};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions};
 use pitcrew_team::{SystemClock, Teams};
@@ -29,17 +30,24 @@ impl Stage {
         Self { teams: Teams::new(backend, limits, Arc::new(SystemClock)), folder }
     }
 
+    /// A run on a script.
     pub(crate) fn options(&self, script: &str) -> RunOptions {
         let script = Script::parse(Path::new("bench.yaml"), script).expect("a script");
         let model: Arc<dyn Model> = Arc::new(Scripted::new(script));
+        self.options_with(Arc::new(move |_name| Ok(model.clone())))
+    }
+
+    /// A run whose models are opened so.
+    pub(crate) fn options_with(&self, open_model: OpenModel) -> RunOptions {
         RunOptions {
             teams: self.teams.clone(),
             begin: Begin::New { team: "bench".to_owned(), goal: "Go.".to_owned() },
             cwd: self.path("."),
             root: self.path("root"),
+            temporary: "/tmp".into(),
             home: None,
             session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
-            open_model: Arc::new(move |_name| Ok(model.clone())),
+            open_model,
             model: "script:bench.yaml".to_owned(),
             teammate_model: None,
             append_system_prompt: None,
@@ -48,6 +56,7 @@ impl Stage {
             mode: PermissionMode::BypassPermissions,
             asks: Asks::Deny,
             limits: RunLimits::default(),
+            hosting: Hosting::in_process(),
             shutdown_grace: Duration::from_secs(5),
         }
     }

@@ -1,0 +1,71 @@
+//! What it costs a command to be kept out of the team's own files.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pitcrew_runtime::confine::{Confinement, Means};
+use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::stage::percentile;
+
+/// How often each is measured.
+const ROUNDS: usize = 200;
+
+/// Other folders in the home folder: each is a right that is granted.
+const NEIGHBOURS: usize = 300;
+
+/// Prints what `true` takes in Bash, by each means there is.
+pub(crate) fn run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let home = folder.path().canonicalize().expect("a path");
+    let (root, cwd) = (home.join(".claude"), home.join("project"));
+    for path in [root.join("teams"), root.join("tasks"), cwd.clone()] {
+        std::fs::create_dir_all(path).expect("a folder");
+    }
+    for number in 0..NEIGHBOURS {
+        std::fs::create_dir(home.join(format!("neighbour-{number}"))).expect("a folder");
+    }
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let measure = |confinement: &Confinement| runtime.block_on(measure(confinement, &cwd));
+    let temporary = Path::new("/tmp");
+    println!("true in Bash, with {NEIGHBOURS} folders beside the root, {ROUNDS} times each:");
+    for confinement in
+        [Confinement::default(), Confinement::by_landlock(&root, temporary), Confinement::of_root(&root, temporary)]
+    {
+        let name = match confinement.means(&cwd) {
+            Means::Nothing => "unconfined",
+            Means::Landlock => "Landlock",
+            Means::Bubblewrap => "bubblewrap",
+        };
+        let times = measure(&confinement);
+        println!("  {name:<11} p50 {:>9.3?}  p99 {:>9.3?}", percentile(&times, 50), percentile(&times, 99));
+    }
+}
+
+async fn measure(confinement: &Confinement, cwd: &Path) -> Vec<Duration> {
+    let context = ToolContext {
+        cwd: cwd.to_path_buf(),
+        env: Vec::new(),
+        call: "bench".to_owned(),
+        cancel: CancellationToken::new(),
+        gate: Arc::default(),
+        confinement: confinement.clone(),
+        may_unconfine: false,
+        reads: ReadLog::new(PathLocks::new()),
+        shells: Shells::new(cwd.join("shells")),
+        limits: ToolLimits::default(),
+    };
+    let mut times = Vec::with_capacity(ROUNDS);
+    for _ in 0..ROUNDS {
+        let start = Instant::now();
+        let outcome = Bash.call(json!({"command": "true"}), &context).await;
+        times.push(start.elapsed());
+        assert!(!black_box(outcome).is_error, "true failed");
+    }
+    times.sort();
+    times
+}

@@ -1,0 +1,163 @@
+//! How long after the lead's model called for an in-process teammate that teammate's first request is at its model.
+//!
+//! The limit is 5 ms at the median, on files with every write forced to disk: the lead's call in its transcript, the member
+//! in the config, the prompt in the teammate's transcript. For comparison the same run measures one durable edit: a
+//! temporary file, fsync, rename, fsync of the folder.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{StreamExt as _, stream};
+use pitcrew_model::{Block, Model, Request, Response, ResponseStream, StopReason, StreamEvent, Usage};
+use pitcrew_runtime::agent::Status;
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::run::{RunHandle, Runtime};
+use serde_json::json;
+use tokio::sync::{Semaphore, mpsc};
+
+use crate::stage;
+
+/// Teams, and teammates that each of them spawns one after the other.
+const TEAMS: usize = 10;
+const TEAMMATES: usize = 10;
+
+const LIMIT: Duration = Duration::from_millis(5);
+
+/// Requests of teammates that were not looked at yet; each of them makes one.
+const REQUESTS: usize = 16;
+
+/// The lead's model: calls for one teammate after the other, each when it is let.
+struct Lead {
+    turns: Arc<Semaphore>,
+    calls: mpsc::Sender<Instant>,
+}
+
+/// A teammate's model: tells when it is asked, and has nothing to say.
+struct Mate {
+    asked: mpsc::Sender<Instant>,
+}
+
+impl Model for Lead {
+    fn id(&self) -> &str {
+        "lead"
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        None
+    }
+
+    fn respond(&self, _request: Request) -> ResponseStream {
+        let (turns, calls) = (self.turns.clone(), self.calls.clone());
+        let answer = async move {
+            turns.acquire().await.expect("the benchmark goes on").forget();
+            let id = uuid::Uuid::new_v4().to_string();
+            let input = json!({"name": "mate", "subagent_type": "general-purpose", "description": "Wait", "prompt": "Wait.", "model": "mate"});
+            let block = Block::ToolUse { id, name: "Task".to_owned(), input, extra: Default::default() };
+            calls.send(Instant::now()).await.expect("the benchmark goes on");
+            Ok(finished(block, StopReason::ToolUse))
+        };
+        stream::once(answer).boxed()
+    }
+}
+
+impl Model for Mate {
+    fn id(&self) -> &str {
+        "mate"
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        None
+    }
+
+    fn respond(&self, _request: Request) -> ResponseStream {
+        let at = Instant::now();
+        let asked = self.asked.clone();
+        let answer = async move {
+            asked.send(at).await.expect("the benchmark goes on");
+            Ok(finished(Block::Text { text: "Done.".to_owned(), extra: Default::default() }, StopReason::EndTurn))
+        };
+        stream::once(answer).boxed()
+    }
+}
+
+fn finished(block: Block, stop: StopReason) -> StreamEvent {
+    let (id, model) = (uuid::Uuid::new_v4().to_string(), "bench".to_owned());
+    StreamEvent::Finished(Response { id, model, blocks: vec![block], stop, usage: Usage::default() })
+}
+
+pub(crate) fn run() {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let (mut takes, mut edits) = (Vec::new(), Vec::new());
+    for _ in 0..TEAMS {
+        takes.extend(runtime.block_on(measure()));
+        edits.extend((0..TEAMMATES).map(|_| durable_edit()));
+    }
+    takes.sort_unstable();
+    edits.sort_unstable();
+    let (p50, p95, edit) =
+        (stage::percentile(&takes, 50), stage::percentile(&takes, 95), stage::percentile(&edits, 50));
+    println!(
+        "spawn to first model request, in-process teammate, {} spawns in teams of {TEAMMATES}, files on disk",
+        takes.len()
+    );
+    println!(
+        "  p50 {p50:>10.2?}   p95 {p95:>10.2?}   fastest {:.2?}   limit {LIMIT:.2?}   p50/limit {:.2}",
+        stage::percentile(&takes, 0),
+        p50.as_secs_f64() / LIMIT.as_secs_f64()
+    );
+    println!(
+        "  one durable edit of 2 KB in the same run: p50 {edit:.2?}   p95 {:.2?}   p50/edit {:.2}",
+        stage::percentile(&edits, 95),
+        p50.as_secs_f64() / edit.as_secs_f64()
+    );
+}
+
+async fn measure() -> Vec<Duration> {
+    let stage = stage::Stage::new();
+    let turns = Arc::new(Semaphore::new(0));
+    let ((calls, mut called), (asked, mut asks)) = (mpsc::channel(REQUESTS), mpsc::channel(REQUESTS));
+    let lead: Arc<dyn Model> = Arc::new(Lead { turns: turns.clone(), calls });
+    let mate: Arc<dyn Model> = Arc::new(Mate { asked });
+    let open = move |name: &str| Ok(if name == "mate" { mate.clone() } else { lead.clone() });
+    let mut handle = Runtime::start(stage.options_with(Arc::new(open))).await.expect("the run starts");
+    let mut takes = Vec::with_capacity(TEAMMATES);
+    for _ in 0..TEAMMATES {
+        turns.add_permits(1);
+        let call = called.recv().await.expect("the lead calls");
+        let ask = asks.recv().await.expect("the teammate asks");
+        takes.push(ask.duration_since(call));
+        // So that the next spawn is measured alone.
+        until_idle(&mut handle).await;
+    }
+    handle.stopper().kill();
+    handle.outcome().await;
+    takes
+}
+
+async fn until_idle(handle: &mut RunHandle) {
+    while let Some(event) = handle.events.recv().await {
+        if matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() != "team-lead")
+        {
+            return;
+        }
+    }
+    panic!("the run ended");
+}
+
+fn durable_edit() -> Duration {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (temporary, target) = (folder.path().join("tmp"), folder.path().join("config.json"));
+    let start = Instant::now();
+    let write = || -> std::io::Result<()> {
+        let mut file = File::create(&temporary)?;
+        file.write_all(&[b'x'; 2048])?;
+        file.sync_data()?;
+        std::fs::rename(&temporary, &target)?;
+        File::open(folder.path())?.sync_all()
+    };
+    write().expect("a durable edit");
+    start.elapsed()
+}
