@@ -72,13 +72,13 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
 
-async fn transcript(team: &Team, name: &AgentName) -> Vec<Step> {
+pub(crate) async fn transcript(team: &Team, name: &AgentName) -> Vec<Step> {
     let lines = team.backend().log(team.dir(), &LogName::Transcript(name.clone())).await.unwrap();
     read(&lines).unwrap().into_iter().map(|entry| entry.step).collect()
 }
 
 /// Every message of an inbox stands in its owner's transcript, once; what nobody took was dead, as its owner had ended.
-async fn check_mail(team: &Team, name: &AgentName) {
+pub(crate) async fn check_mail(team: &Team, name: &AgentName) {
     let mut delivered: HashMap<MessageId, u32> = HashMap::new();
     for step in transcript(team, name).await {
         if let Step::Mail { ids, .. } | Step::Granted { ids, .. } = step {

@@ -65,14 +65,15 @@ async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
     );
     let before = in_repository(&setting, LOOK);
     let plan = setting.root.join("plans/probe-planner.md");
-    let lead_looks = format!("({LOOK}) > ../seen-by-lead");
+    std::fs::create_dir(setting.cwd.join("../seen")).unwrap();
+    let lead_looks = format!("({LOOK}) > ../seen/by-lead");
     let mut options = setting.options(&script(&plan.display().to_string(), &lead_looks));
     options.mode = PermissionMode::BypassPermissions;
     let ran = setting.run(options).await;
     ran.success();
     let results = ran.results();
 
-    let seen_by_lead = std::fs::read_to_string(setting.cwd.join("../seen-by-lead")).unwrap();
+    let seen_by_lead = std::fs::read_to_string(setting.cwd.join("../seen/by-lead")).unwrap();
     assert_eq!(seen_by_lead, before, "{results:#?}");
     let (writes, edits) = (ran.results_of("planner", "Write"), ran.results_of("planner", "Edit"));
     for refused in [&writes[0], &edits[0]] {

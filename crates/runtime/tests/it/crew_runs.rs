@@ -473,3 +473,70 @@ agents:
     assert_eq!(std::fs::read_to_string(ran.outcome.kept[0].path.join("new.txt")).unwrap(), "new");
     assert!(!setting.root.join("pitcrew/worktrees/probe/clean").exists());
 }
+
+#[tokio::test]
+async fn a_stopped_run_waits_for_no_answer_of_the_leads_model_and_goes_on_from_there() {
+    let setting = Setting::new();
+    let script = |delay_ms: u64| {
+        with_waiter(&format!(
+            "    - tools: [{{name: Task, input: {{name: waiter, description: wait, prompt: Wait.}}}}]\n    - delay_ms: {delay_ms}\n      text: That took long.\n"
+        ))
+    };
+    let mut options = setting.options(&script(600_000));
+    options.shutdown_grace = Duration::from_secs(600);
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| {
+        matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "waiter")
+    })
+    .await;
+    handle.stopper().stop();
+    let ran = finish(handle).await;
+    assert_eq!(ran.outcome.end, RunEnd::Interrupted);
+    assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0, "the teammate was let go");
+
+    let mut again = setting.options(&script(0));
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
+    let ran = setting.run(again).await;
+    ran.success();
+    let says = |event: &RunEvent| matches!(event, RunEvent::Answered(said) if format!("{:?}", said.blocks).contains("That took long."));
+    assert!(ran.events.iter().any(says), "{:#?}", ran.events);
+
+    // A lead alone is gone at once.
+    let alone = Setting::new();
+    let mut options =
+        alone.options("agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}");
+    options.shutdown_grace = Duration::from_secs(600);
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
+    handle.stopper().stop();
+    assert_eq!(finish(handle).await.outcome.end, RunEnd::Interrupted);
+}
+
+#[tokio::test]
+async fn the_turns_that_a_teammate_was_spawned_with_hold_when_it_is_resumed() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: look, prompt: Look., max_turns: 3}}]
+    - wait_for: {contains: has used all of its 3 turns, from: message}
+    - text: Bob has no more.
+  bob:
+    - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
+    - repeat: {at_most: 1000, turns: [{tools: [{name: TaskList}]}]}
+"#;
+    let mut options = setting.options(script);
+    (options.asks, options.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob")).await;
+    handle.stopper().stop();
+    finish(handle).await;
+    std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
+    let mut again = setting.options(script);
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
+    (again.asks, again.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    let ran = setting.run(again).await;
+    ran.success();
+    // One call was cut off, one was made again, and one is left.
+    assert_eq!(ran.results_of("bob", "TaskList").len(), 1);
+}

@@ -9,6 +9,7 @@ use pitcrew_model::{Model, PriceTable, Request, Response, ResponseStream, Script
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
@@ -133,6 +134,7 @@ impl Setting {
             begin: Begin::New { team: "probe".to_owned(), goal: "Do it.".to_owned() },
             cwd: self.cwd.clone(),
             root: self.root.clone(),
+            temporary: "/tmp".into(),
             home: None,
             session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
             open_model: Arc::new(move |_name| Ok(model.clone())),
@@ -142,6 +144,7 @@ impl Setting {
             mode: PermissionMode::AcceptEdits,
             asks: Asks::Deny,
             limits: RunLimits::default(),
+            hosting: Hosting::in_process(),
             teammate_model: None,
             append_system_prompt: None,
             shutdown_grace: Duration::from_secs(5),

@@ -1,5 +1,8 @@
 //! What goes wrong in a run: calls that cannot be made, models that fail, agents that want more than they have.
 
+use std::sync::Arc;
+
+use pitcrew_model::{Model, Request, ResponseStream};
 use pitcrew_protocol::TaskStatus;
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
@@ -97,6 +100,54 @@ agents:
     let told = model.told_to("team-lead").join("\n");
     // Once by its own notice, with its last words, and once when it has left the team.
     assert!(told.contains("Teammate \"bob\" failed: "), "{told}");
+    let team = setting.team().await;
+    let task = team.task("1").await.unwrap();
+    assert_eq!((task.owner, task.status), (None, TaskStatus::Pending));
+    assert_eq!(team.config().await.unwrap().teammates().count(), 0);
+}
+
+/// A model with a bug: a teammate's second call of it panics.
+struct Buggy(Arc<dyn Model>);
+
+impl Model for Buggy {
+    fn id(&self) -> &str {
+        self.0.id()
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        self.0.context_window()
+    }
+
+    fn respond(&self, request: Request) -> ResponseStream {
+        assert!(request.agent.name == "team-lead" || request.messages.len() < 2, "the second call is too much");
+        self.0.respond(request)
+    }
+}
+
+#[tokio::test]
+async fn a_teammate_that_a_bug_ends_is_reported_as_failed_and_its_task_returns_to_the_pool() {
+    let setting = Setting::new();
+    let mut options = setting.options(
+        r#"
+agents:
+  team-lead:
+    - tools: [{name: TaskCreate, input: {subject: Sleep, description: Sleep long}}]
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - wait_for: {contains: 'bob has failed. Back in the pool, without an owner: #1', from: message}
+    - text: Poor bob.
+  bob:
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress, owner: bob}}]
+    - text: I was never asked for this.
+"#,
+    );
+    let open = options.open_model.clone();
+    options.open_model = Arc::new(move |name| Ok(Arc::new(Buggy(open(name)?)) as Arc<dyn Model>));
+    let ran = setting.run(options).await;
+    assert_eq!(ran.success(), "Poor bob.");
+    let bob = ran.outcome.agents.iter().find(|agent| agent.name.as_str() == "bob").unwrap();
+    assert_eq!(bob.state, Status::Failed);
+    let reason = bob.reason.as_deref().unwrap();
+    assert!(reason.starts_with("a bug in pitcrew ended it: the second call is too much"), "{reason}");
     let team = setting.team().await;
     let task = team.task("1").await.unwrap();
     assert_eq!((task.owner, task.status), (None, TaskStatus::Pending));

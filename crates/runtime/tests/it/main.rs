@@ -2,11 +2,15 @@
 
 #![cfg(test)]
 
+mod crew_asked;
+mod crew_compaction;
 mod crew_crashes;
+mod crew_elsewhere;
 mod crew_plan_mode;
 mod crew_runs;
 mod crew_setting;
 mod crew_tags;
+mod crew_take_over;
 mod crew_told;
 mod crew_troubles;
 mod gate_modes;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use pitcrew_runtime::confine::Confinement;
 use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -32,6 +33,8 @@ impl Setting {
             call: "toolu_1".to_owned(),
             cancel: CancellationToken::new(),
             gate: Arc::default(),
+            confinement: Confinement::default(),
+            may_unconfine: false,
             reads: ReadLog::new(PathLocks::new()),
             shells: Shells::new(root.join("shells")),
             limits: ToolLimits::default(),
