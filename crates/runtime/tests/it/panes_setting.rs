@@ -1,0 +1,172 @@
+//! A tmux server of a test's own, on a private socket, that is gone when the test is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use pitcrew_protocol::{AgentName, TeamDir};
+use pitcrew_runtime::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, Tmux, TmuxOptions};
+
+/// How long anything may take before a test gives up; a busy machine needs some of it.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A private server, not started yet.
+pub(crate) struct Server {
+    dir: tempfile::TempDir,
+    socket: PathBuf,
+}
+
+impl Server {
+    /// A server that reads `config`; none, said aloud, where tmux is not installed.
+    pub(crate) fn with_config(config: &str) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            eprintln!("skipped: tmux is not installed");
+            return None;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        // A name with all that a socket's path may hold.
+        let folder = dir.path().join("it's a \"socket\" #{pid};");
+        fs::create_dir(&folder).unwrap();
+        fs::write(dir.path().join("tmux.conf"), config).unwrap();
+        Some(Self { socket: folder.join("s;"), dir })
+    }
+
+    /// A server with tmux's own settings.
+    pub(crate) fn new() -> Option<Self> {
+        Self::with_config("")
+    }
+
+    /// A folder for the test's files.
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// Runs a tmux command as the user would, and returns what it printed.
+    pub(crate) fn user(&self, args: &[&str]) -> String {
+        let output = self.command(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.arg("-u").arg("-S").arg(&self.socket).arg("-f").arg(self.dir.path().join("tmux.conf"));
+        command.args(args).env_remove("TMUX").env_remove("TMUX_PANE").current_dir(self.dir.path());
+        command
+    }
+
+    /// Runs a tmux command that outlives whoever started it; returns when it runs.
+    pub(crate) fn stranded(&self, args: &[&str]) {
+        let mut caller = Command::new("sh");
+        caller.args(["-c", "\"$@\" > /dev/null & echo $!", "sh", "tmux", "-S"]).arg(&self.socket).args(args);
+        let output = caller.env_remove("TMUX").stderr(std::process::Stdio::inherit()).output().unwrap();
+        let pid = String::from_utf8(output.stdout).unwrap();
+        let words = || fs::read(format!("/proc/{}/cmdline", pid.trim())).unwrap();
+        let started = std::time::Instant::now();
+        while !words().starts_with(b"tmux\0") {
+            assert!(started.elapsed() < PATIENCE, "tmux does not start");
+            std::thread::yield_now();
+        }
+    }
+
+    /// The user's own session, a window of 200 by 50 with one pane.
+    pub(crate) fn users_session(&self) -> PaneId {
+        let made = ["new-session", "-d", "-s", "mine", "-x", "200", "-y", "50", "-P", "-F", "#{pane_id}", "cat"];
+        PaneId(self.user(&made))
+    }
+
+    /// What each pane is, one a line, by a format.
+    pub(crate) fn panes(&self, format: &str) -> Vec<String> {
+        let output = self.command(&["list-panes", "-a", "-F", format]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// Panes in a session of our own.
+    pub(crate) fn outside(&self) -> Tmux {
+        self.tmux("tmux".into(), None)
+    }
+
+    /// The same, by another program.
+    pub(crate) fn with_program(&self, program: PathBuf) -> Tmux {
+        self.tmux(program, None)
+    }
+
+    /// Panes beside the lead's.
+    pub(crate) fn beside(&self, lead: &PaneId) -> Tmux {
+        self.tmux("tmux".into(), Some(lead.clone()))
+    }
+
+    fn tmux(&self, program: PathBuf, beside: Option<PaneId>) -> Tmux {
+        Tmux::new(TmuxOptions {
+            program,
+            socket: Some(self.socket.clone()),
+            config: Some(self.dir.path().join("tmux.conf")),
+            beside,
+            session: "pitcrew-crew".to_owned(),
+            launcher: vec![self.launcher().to_string_lossy().into_owned()],
+            temporary: self.dir.path().to_owned(),
+        })
+    }
+
+    /// What takes a launch file in these tests: it shows that it was given one.
+    fn launcher(&self) -> PathBuf {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = self.dir.path().join("launcher");
+        fs::write(&path, "#!/bin/sh\nhead -c 40 \"$1\"\nrm \"$1\"\nexec sleep 300\n").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        path
+    }
+
+    /// A pane for `agent` that runs `argv` in the test's folder.
+    pub(crate) fn pane(&self, agent: &str, argv: &[&str]) -> NewPane {
+        NewPane {
+            argv: argv.iter().map(ToString::to_string).collect(),
+            cwd: self.dir.path().to_owned(),
+            env: Vec::new(),
+            title: agent.to_owned(),
+            color: Some("blue".to_owned()),
+            tag: tag(Some(agent)),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // None runs when the test made none, or ended it.
+        let _ = self.command(&["kill-server"]).output();
+    }
+}
+
+/// The tag of an agent of the team `crew`, or of all of it.
+pub(crate) fn tag(agent: Option<&str>) -> PaneTag {
+    PaneTag { root: "0af3".to_owned(), team: TeamDir::of("crew"), agent: agent.map(AgentName::foreign) }
+}
+
+/// Waits until it holds.
+pub(crate) async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("still not so after {PATIENCE:?}: {what}"));
+}
+
+/// Waits until the program in a pane has ended, and returns its exit status.
+pub(crate) async fn ended(panes: &dyn Panes, pane: &PaneId) -> Option<i32> {
+    let is_over = async || !matches!(panes.state(pane).await.unwrap(), PaneState::Running { .. });
+    until("the program has ended", is_over).await;
+    match panes.state(pane).await.unwrap() {
+        PaneState::Ended { exit } => exit,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Waits until a file is there and complete, as its last byte says, and returns what it holds before that.
+pub(crate) async fn told(path: &Path, last: u8) -> Vec<u8> {
+    until("the file is told", async || fs::read(path).is_ok_and(|bytes| bytes.last() == Some(&last))).await;
+    let mut bytes = fs::read(path).unwrap();
+    bytes.pop();
+    bytes
+}

@@ -1,0 +1,181 @@
+//! tmux, with real servers: what a pane's program gets, what stays as it was, and what is found afterwards.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::time::Duration;
+
+use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneState, Panes};
+
+use crate::panes_setting::{Server, ended, tag, told, until};
+
+/// A program that runs until its pane is closed.
+const LASTING: &[&str] = &["sleep", "300"];
+
+/// The program that writes its arguments, each with a NUL behind it, to the file `told` and a newline last.
+const TELLING: [&str; 4] = ["sh", "-c", "printf '%s\\0' \"$@\" > told; echo >> told; exec sleep 300", "sh"];
+
+#[tokio::test]
+async fn arguments_arrive_byte_for_byte_however_hostile() {
+    let Some(server) = Server::new() else { return };
+    let hostile = [
+        "",
+        ";",
+        "a;",
+        "a\\;",
+        "\\",
+        "#{pane_id}",
+        "#(touch x)",
+        "##[",
+        "$HOME",
+        "`id`",
+        "'\"",
+        "\t\n\r\x1b[2J",
+        "-t",
+        "%1",
+        "~",
+        "*",
+        "ä😀",
+    ];
+    let mut argv = TELLING.to_vec();
+    argv.extend(hostile);
+    let started = server.outside().start(&server.pane("bob", &argv)).await.unwrap();
+    let arrived = told(&server.path().join("told"), b'\n').await;
+    let arrived: Vec<&str> = std::str::from_utf8(&arrived).unwrap().split_terminator('\0').collect();
+    assert_eq!(arrived, hostile);
+    let pid = started.pid.unwrap();
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    assert_eq!(name.trim(), "sleep", "the pid is that of the argv's own process");
+}
+
+#[tokio::test]
+async fn folder_variables_and_title_arrive_as_they_are() {
+    let Some(server) = Server::new() else { return };
+    let cwd = server.path().join("a #[b] #{pid} \"c\" 'd';");
+    fs::create_dir(&cwd).unwrap();
+    let script = "{ pwd; printf '%s\\0' \"$A\" \"$CLAUDE_CONFIG_DIR\"; } > told; echo . >> told; exec sleep 300";
+    let env = [("A", "#{pid};\n$HOME \\;"), ("CLAUDE_CONFIG_DIR", "/x y;")];
+    let pane = NewPane {
+        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
+        title: "bob #[fg=red]#{pid}#(touch hit) 'x\";".to_owned(),
+        cwd: cwd.clone(),
+        ..server.pane("bob", &["sh", "-c", script])
+    };
+    server.outside().start(&pane).await.unwrap();
+    let arrived = String::from_utf8(told(&cwd.join("told"), b'\n').await).unwrap();
+    assert_eq!(arrived, format!("{}\n#{{pid}};\n$HOME \\;\0/x y;\0.", cwd.display()));
+    assert_eq!(server.panes("#{pane_title}").concat(), pane.title);
+    assert!(!cwd.join("hit").exists());
+}
+
+#[tokio::test]
+async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_deletes_itself() {
+    let Some(server) = Server::new() else { return };
+    let tmux = server.outside();
+    let with = |name: &str, value: &str| vec![(name.to_owned(), value.to_owned())];
+    let panes = [
+        NewPane { env: with("LONG", &"k".repeat(100_000)), ..server.pane("bob", LASTING) },
+        NewPane { env: with("SOME_API_KEY", "secret"), ..server.pane("eve", LASTING) },
+        server.pane("ann", &["/bin/x;y"]),
+    ];
+    for pane in panes {
+        let started = tmux.start(&pane).await.unwrap();
+        let word = pane.argv[0].clone();
+        let launch_shown = async || tmux.screen(&started.id).await.unwrap().unwrap().contains(&word[1..4]);
+        until("the launcher has shown the file", launch_shown).await;
+        let is_left = || {
+            fs::read_dir(server.path())
+                .unwrap()
+                .any(|it| it.unwrap().file_name().to_string_lossy().starts_with("pitcrew-launch"))
+        };
+        until("the file is gone", async || !is_left()).await;
+    }
+}
+
+#[tokio::test]
+async fn an_ended_program_leaves_its_status_and_its_last_screen() {
+    let Some(server) = Server::with_config("set -g remain-on-exit off\n") else { return };
+    let tmux = server.outside();
+    let script = "echo first; seq 100; echo the last words; exit 3";
+    let failed = tmux.start(&server.pane("bob", &["sh", "-c", script])).await.unwrap().id;
+    let killed = tmux.start(&server.pane("ann", &["sh", "-c", "kill -9 $$"])).await.unwrap().id;
+    let missing = tmux.start(&server.pane("eve", &["/no/such/program", "x"])).await.unwrap().id;
+    assert_eq!(ended(&tmux, &failed).await, Some(3));
+    assert_eq!(ended(&tmux, &killed).await, Some(137));
+    assert!(ended(&tmux, &missing).await.is_some_and(|status| status != 0));
+    let screen = tmux.screen(&failed).await.unwrap().unwrap();
+    assert!(screen.contains("\n100\nthe last words\n"), "{screen}");
+    tmux.stop(&failed, &tag(Some("bob"))).await.unwrap();
+    assert_eq!(tmux.state(&failed).await.unwrap(), PaneState::Gone);
+    assert_eq!(tmux.screen(&failed).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn only_a_pane_with_the_tag_is_stopped_and_stopping_twice_is_well() {
+    let Some(server) = Server::new() else { return };
+    let foreign = server.users_session();
+    let tmux = server.beside(&foreign);
+    let bob = tmux.start(&server.pane("bob", LASTING)).await.unwrap().id;
+    for (pane, wrong) in [(&foreign, tag(None)), (&bob, tag(Some("ann"))), (&foreign, tag(Some("bob")))] {
+        assert!(matches!(tmux.stop(pane, &wrong).await, Err(PaneError::Foreign { .. })), "{pane} {wrong}");
+    }
+    assert!(matches!(tmux.hide(&foreign).await, Err(PaneError::Foreign { .. })));
+    assert_eq!(tmux.tagged(&tag(None)).await.unwrap(), [(bob.clone(), tag(Some("bob")))]);
+    tmux.stop(&bob, &tag(None)).await.unwrap();
+    tmux.stop(&bob, &tag(Some("bob"))).await.unwrap();
+    tmux.stop(&PaneId("%99".to_owned()), &tag(None)).await.unwrap();
+    assert_eq!(server.panes("#{pane_id}"), [foreign.0]);
+}
+
+#[tokio::test]
+async fn without_a_server_everything_is_gone_and_nothing_is_started() {
+    let Some(server) = Server::new() else { return };
+    let tmux = server.outside();
+    let pane = PaneId("%0".to_owned());
+    assert_eq!(tmux.state(&pane).await.unwrap(), PaneState::Gone);
+    assert_eq!(tmux.screen(&pane).await.unwrap(), None);
+    assert_eq!(tmux.tagged(&tag(None)).await.unwrap(), []);
+    tmux.stop(&pane, &tag(None)).await.unwrap();
+    assert!(matches!(tmux.show(&pane).await, Err(PaneError::Gone { .. })));
+    assert_eq!(server.panes("#{pane_id}"), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_tmux_that_is_too_old_is_told_with_the_version_needed() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let Some(server) = Server::new() else { return };
+    let old = server.path().join("old-tmux");
+    fs::write(&old, "#!/bin/sh\necho tmux 3.1c\n").unwrap();
+    fs::set_permissions(&old, fs::Permissions::from_mode(0o700)).unwrap();
+    let error = server.with_program(old).start(&server.pane("bob", LASTING)).await.unwrap_err();
+    insta::assert_snapshot!(error, @"tmux 3.1c is too old; tmux 3.2 or later is needed");
+}
+
+#[tokio::test]
+async fn an_orphan_is_found_by_its_tag_from_another_process() {
+    let Some(server) = Server::new() else { return };
+    let names = ["bob", "ann x", "ünï;#{}"];
+    for name in names {
+        server.outside().start(&server.pane(name, LASTING)).await.unwrap();
+    }
+    let found = server.outside().tagged(&tag(None)).await.unwrap();
+    let found: BTreeSet<_> = found.into_iter().map(|(_, tag)| tag).collect();
+    assert_eq!(found, names.map(|name| tag(Some(name))).into());
+    assert_eq!(server.outside().tagged(&tag(Some("ann x"))).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_pane_that_a_dead_caller_asked_for_is_waited_for() {
+    let Some(server) = Server::new() else { return };
+    server.users_session();
+    let held = format!("PITCREW_PANE={}@", tag(Some("bob")));
+    server.stranded(&["wait-for", "go", ";", "split-window", "-d", "-t", "mine", "--", "env", &held, "sleep", "60"]);
+    let (tmux, of_others) = (server.outside(), tag(Some("ann")));
+    assert_eq!(tmux.tagged(&of_others).await.unwrap(), []);
+    let of_team = tag(None);
+    let mut looking = std::pin::pin!(tmux.tagged(&of_team));
+    let early = tokio::time::timeout(Duration::from_millis(300), looking.as_mut()).await;
+    assert!(early.is_err(), "it was not waited for: {early:?}");
+    server.user(&["wait-for", "-S", "go"]);
+    let found: Vec<_> = looking.await.unwrap().into_iter().map(|(_, tag)| tag).collect();
+    assert_eq!(found, [tag(Some("bob"))]);
+}
