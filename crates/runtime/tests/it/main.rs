@@ -2,8 +2,10 @@
 
 #![cfg(test)]
 
+mod confine;
 mod crew_asked;
 mod crew_compaction;
+mod crew_confined;
 mod crew_crashes;
 mod crew_elsewhere;
 mod crew_plan_mode;
@@ -13,6 +15,7 @@ mod crew_tags;
 mod crew_take_over;
 mod crew_told;
 mod crew_troubles;
+mod gate_guarded;
 mod gate_modes;
 mod gate_rules;
 mod hooks;
