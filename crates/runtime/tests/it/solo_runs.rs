@@ -1,0 +1,292 @@
+//! A member in a process of its own, placed by its lead: how it begins, works, is parked, cut off, stopped and ended.
+
+use futures_util::StreamExt as _;
+use pitcrew_protocol::{AgentName, Frame, SendMessageInput};
+use pitcrew_runtime::agent::Status;
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::run::{Answer, Asks, RunEnd, RunHandle, Runtime, SoloOptions};
+use pitcrew_team::store::Event as Noted;
+use pitcrew_team::{Actor, PermissionAnswer, Team};
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::crew_setting::{Setting, finish, until};
+use crate::solo_setting::{
+    AGREES, bob, dismiss, idle_notices, lead_lease, lead_mail, start, tell, until_it_is, until_the_config_says,
+};
+
+/// A member that does one thing, and shuts down when it is asked to.
+fn worker() -> String {
+    format!(
+        "agents:\n  bob:\n    - tools: [{{name: Bash, input: {{command: echo made > it}}}}]\n    - text: Made it.\n{AGREES}"
+    )
+}
+
+async fn a_placed_member_works_and_shuts_down(setting: Setting) {
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    tell(&team, "bob", "Make it.").await;
+    let (mut options, model) = setting.alone_overheard(&worker());
+    options.mode = PermissionMode::BypassPermissions;
+    let mut handle = start(options).await;
+    until_it_is(&mut handle, Status::Idle).await;
+    let told = model.told_to("bob");
+    assert_eq!(
+        told,
+        ["<teammate-message teammate_id=\"team-lead\" summary=\"a word\">\nMake it.\n</teammate-message>"],
+        "the prompt is what lies in the inbox"
+    );
+    assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "made\n");
+    dismiss(&team, "bob").await;
+    let ran = finish(handle).await;
+    assert!(matches!(ran.outcome.end, RunEnd::Success { .. }), "{:?}", ran.outcome);
+    assert_eq!(idle_notices(&team).await, [("available".to_owned(), Some("Made it.".to_owned()))]);
+    let goodbye = lead_mail(&team).await.into_iter().find_map(|mail| match mail.frame {
+        Some(Frame::ShutdownApproved(frame)) => Some((frame.pane_id, frame.backend_type)),
+        _ => None,
+    });
+    assert_eq!(goodbye, Some((Some("%7".to_owned()), Some("tmux".to_owned()))));
+    assert_eq!(states(&team).await, ["spawned", "running", "idle", "shutdown_requested", "completed"]);
+}
+
+/// What the journal says of the member's state, repetitions left out.
+async fn states(team: &Team) -> Vec<String> {
+    let journal = team.backend().journal(team.dir()).await.unwrap();
+    let states = journal.into_iter().filter_map(|entry| match entry.event {
+        Noted::MemberChanged { state, .. } => Some(state),
+        _ => None,
+    });
+    let mut states: Vec<String> = states.collect();
+    states.dedup();
+    states
+}
+
+#[tokio::test]
+async fn a_placed_member_takes_its_prompt_from_its_inbox_works_and_shuts_down_in_memory() {
+    a_placed_member_works_and_shuts_down(Setting::new()).await;
+}
+
+#[tokio::test]
+async fn a_placed_member_takes_its_prompt_from_its_inbox_works_and_shuts_down_in_files() {
+    a_placed_member_works_and_shuts_down(Setting::in_files()).await;
+}
+
+#[tokio::test]
+async fn the_config_says_whether_it_is_in_a_turn() {
+    let setting = Setting::new();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    tell(&team, "bob", "Wait.").await;
+    let script = "agents: {bob: [{delay_ms: 600000, text: Late.}]}";
+    let mut handle = start(setting.alone(script)).await;
+    until_it_is(&mut handle, Status::Active).await;
+    until_the_config_says(&team, "bob", true).await;
+    handle.interrupt();
+    until_it_is(&mut handle, Status::Idle).await;
+    until_the_config_says(&team, "bob", false).await;
+}
+
+#[tokio::test]
+async fn two_processes_cannot_run_one_member() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let first = start(setting.alone(&worker())).await;
+    let mut again = setting.alone(&worker());
+    again.name = "BOB".to_owned();
+    let error = Runtime::join(again).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("the member bob is run by process {}", std::process::id()));
+    first.stopper().stop();
+    assert_eq!(finish(first).await.outcome.end, RunEnd::Interrupted);
+    drop(start(setting.alone(&worker())).await);
+}
+
+#[tokio::test]
+async fn a_member_whose_lead_is_gone_takes_no_mail_until_there_is_a_lead_again() {
+    for setting in [Setting::new(), Setting::in_files()] {
+        let team = setting.with_bob_in_a_pane().await;
+        let lead = lead_lease(&team).await;
+        tell(&team, "bob", "Say hello.").await;
+        let script = "agents: {bob: [{text: Hello.}, {wait_for: {contains: again}}, {text: Hello again.}]}";
+        let mut handle = start(setting.alone(script)).await;
+        until_it_is(&mut handle, Status::Idle).await;
+        drop(lead);
+        until_it_is(&mut handle, Status::Parked).await;
+        tell(&team, "bob", "Say it again.").await;
+        let _next_lead = lead_lease(&team).await;
+        let seen = until_it_is(&mut handle, Status::Idle).await;
+        let took_mail = |event: &RunEvent| matches!(event, RunEvent::MailDelivered { .. });
+        assert!(!seen.iter().any(took_mail), "nothing is taken before there is a lead: {seen:?}");
+        let seen = until_it_is(&mut handle, Status::Idle).await;
+        assert!(seen.iter().any(took_mail), "{seen:?}");
+        assert_eq!(idle_notices(&team).await.last().unwrap().1.as_deref(), Some("Hello again."));
+    }
+}
+
+#[tokio::test]
+async fn a_placed_member_does_not_begin_while_nobody_leads_it() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    tell(&team, "bob", "Say hello.").await;
+    let mut handle = start(setting.alone("agents: {bob: [{text: Hello.}]}")).await;
+    until_it_is(&mut handle, Status::Parked).await;
+    assert_eq!(team.unread(&bob()).await.unwrap().len(), 1);
+    let _lead = lead_lease(&team).await;
+    until_it_is(&mut handle, Status::Active).await;
+    until_it_is(&mut handle, Status::Idle).await;
+    assert!(team.unread(&bob()).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() {
+    let setting = Setting::new();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    tell(&team, "bob", "Sleep.").await;
+    let script = "agents: {bob: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
+    let mut options = setting.alone(script);
+    options.mode = PermissionMode::BypassPermissions;
+    let mut handle = start(options).await;
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
+    handle.interrupt();
+    let seen = until_it_is(&mut handle, Status::Idle).await;
+    let ended = seen.iter().find_map(|event| match event {
+        RunEvent::ToolEnded(ended) => Some((ended.text.as_str(), ended.is_error)),
+        _ => None,
+    });
+    assert_eq!(ended, Some(("[Request interrupted by user for tool use]", true)));
+    tell(&team, "bob", "What did you do?").await;
+    until_it_is(&mut handle, Status::Idle).await;
+    let interrupted = ("interrupted".to_owned(), None);
+    assert_eq!(idle_notices(&team).await, [interrupted, ("available".to_owned(), Some("I stopped.".to_owned()))]);
+}
+
+/// A member that has asked for a permission, the person beside it, and the request.
+async fn asking(setting: &Setting, team: &Team) -> (RunHandle, mpsc::Receiver<pitcrew_runtime::run::Ask>, String) {
+    tell(team, "bob", "Write it.").await;
+    let script = "agents: {bob: [{tools: [{name: Write, input: {file_path: it, content: written}}]}, {text: Well.}]}";
+    let (person, asked) = mpsc::channel(1);
+    let options = SoloOptions { asks: Asks::Person(person), mode: PermissionMode::Default, ..setting.alone(script) };
+    let mut handle = start(options).await;
+    until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
+    let mut changes = team.backend().watch(team.dir()).await.unwrap();
+    loop {
+        if let Some(request) = team.requests().await.unwrap().into_keys().next() {
+            return (handle, asked, request);
+        }
+        changes.next().await.unwrap();
+    }
+}
+
+/// Reads on until the permission is told as given and the turn is over; agent and loop tell of them side by side.
+async fn until_it_was_allowed_and_done(handle: &mut RunHandle) {
+    let (mut was_allowed, mut is_idle) = (false, false);
+    let seen = |event: &RunEvent| {
+        was_allowed |= matches!(event, RunEvent::PermissionAnswered { refused: None, .. });
+        is_idle |= matches!(event, RunEvent::AgentChanged { status: Status::Idle, .. });
+        was_allowed && is_idle
+    };
+    until(handle, seen).await;
+}
+
+#[tokio::test]
+async fn a_permission_that_the_person_beside_it_gives_leaves_no_question_with_the_lead() {
+    let setting = Setting::new();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let (mut handle, mut asked, request) = asking(&setting, &team).await;
+    let ask = asked.recv().await.unwrap();
+    assert_eq!((ask.agent.as_str(), ask.tool.as_str()), ("bob", "Write"));
+    ask.answer.send(Answer::Allow).unwrap();
+    until_it_was_allowed_and_done(&mut handle).await;
+    assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "written");
+    assert!(team.requests().await.unwrap()[&request].answer.as_ref().unwrap().approved);
+    let unread = team.unread(&AgentName::lead()).await.unwrap();
+    assert!(unread.iter().all(|mail| !matches!(mail.frame, Some(Frame::PermissionRequest(_)))), "{unread:?}");
+    let late = PermissionAnswer::Deny { reason: "no".to_owned() };
+    let error = team.answer_permission(&Actor::Lead, &request, late, None).await.unwrap_err();
+    assert!(error.message.contains("is answered already"), "{error}");
+}
+
+#[tokio::test]
+async fn a_permission_that_the_lead_gives_takes_the_question_from_the_person_beside_it() {
+    let setting = Setting::new();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let (mut handle, mut asked, request) = asking(&setting, &team).await;
+    let mut ask = asked.recv().await.unwrap();
+    let allow = PermissionAnswer::Allow {
+        updated_input: json!({"file_path": "it", "content": "changed"}),
+        updates: Vec::new(),
+    };
+    team.answer_permission(&Actor::Lead, &request, allow, None).await.unwrap();
+    ask.answer.closed().await;
+    until_it_was_allowed_and_done(&mut handle).await;
+    assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "changed");
+}
+
+#[tokio::test]
+async fn a_stopped_member_stays_in_the_team_and_goes_on_from_its_transcript() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    tell(&team, "bob", "Count.").await;
+    let script = "agents: {bob: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}";
+    let mut handle = start(setting.alone(script)).await;
+    until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
+    handle.stopper().stop();
+    assert_eq!(finish(handle).await.outcome.end, RunEnd::Interrupted);
+    assert_eq!(team.member("bob").await.unwrap().is_active, Some(false));
+    let (options, model) = setting.alone_overheard("agents: {bob: [{text: one}, {text: Two.}]}");
+    let mut again = start(options).await;
+    until_it_is(&mut again, Status::Idle).await;
+    assert_eq!(model.told_to("bob").len(), 1, "it was told what to do once");
+    assert_eq!(idle_notices(&team).await, [("available".to_owned(), Some("Two.".to_owned()))]);
+}
+
+#[tokio::test]
+async fn a_member_that_is_removed_ends() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let mut handle = start(setting.alone(&worker())).await;
+    until_it_is(&mut handle, Status::Idle).await;
+    team.remove_member(&Actor::Lead, &bob()).await.unwrap();
+    let reason = "it was removed from the team".to_owned();
+    assert_eq!(finish(handle).await.outcome.end, RunEnd::Failed { reason });
+}
+
+#[tokio::test]
+async fn a_member_whose_team_is_deleted_ends() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let mut handle = start(setting.alone(&worker())).await;
+    until_it_is(&mut handle, Status::Idle).await;
+    team.backend().archive_team(team.dir()).await.unwrap();
+    let outcome = finish(handle).await.outcome;
+    assert_eq!(
+        (outcome.end, outcome.team_deleted),
+        (RunEnd::Failed { reason: "the team was deleted".to_owned() }, true)
+    );
+}
+
+#[tokio::test]
+async fn the_lead_of_a_run_can_be_interrupted_and_waits_for_a_word() {
+    let setting = Setting::new();
+    let script = "agents: {team-lead: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
+    let mut options = setting.options(script);
+    options.mode = PermissionMode::BypassPermissions;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
+    handle.interrupt();
+    until_it_is(&mut handle, Status::Idle).await;
+    let word = SendMessageInput::Message {
+        recipient: "team-lead".to_owned(),
+        content: "What did you do?".to_owned(),
+        summary: None,
+    };
+    setting.team().await.send(&Actor::User, word, None).await.unwrap();
+    assert_eq!(finish(handle).await.success(), "I stopped.");
+}
