@@ -8,7 +8,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    broadcast, completions, demo, doctor, inbox, man, member, message, run, send, shutdown, task, team,
+    agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, pane, pane_exec, pane_probe, run,
+    send, shutdown, task, team,
 };
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
@@ -56,6 +57,8 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 enum Command {
     Run(Box<run::Run>),
+    Join(Box<join::Join>),
+    Agent(Box<agent::Agent>),
     Demo(demo::Demo),
     #[command(subcommand)]
     Team(team::Team),
@@ -69,6 +72,10 @@ enum Command {
     Message(message::Message),
     Shutdown(shutdown::Shutdown),
     Doctor(doctor::Doctor),
+    #[command(subcommand)]
+    Pane(pane::Pane),
+    PaneExec(pane_exec::PaneExec),
+    PaneProbe(pane_probe::PaneProbe),
     Completions(completions::Completions),
     Man(man::Man),
 }
@@ -77,6 +84,8 @@ impl Command {
     fn run(self, context: &Context) -> Result<(), Failure> {
         match self {
             Self::Run(command) => command.run(context),
+            Self::Join(command) => command.run(context),
+            Self::Agent(command) => command.run(context),
             Self::Demo(command) => command.run(context),
             Self::Team(command) => command.run(context),
             Self::Task(command) => command.run(context),
@@ -87,6 +96,9 @@ impl Command {
             Self::Message(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
             Self::Doctor(command) => command.run(context),
+            Self::Pane(command) => command.run(context),
+            Self::PaneExec(command) => command.run(),
+            Self::PaneProbe(command) => command.run(context),
             Self::Completions(command) => command.run(),
             Self::Man(command) => command.run(),
         }

@@ -74,6 +74,8 @@ pub(crate) struct Context {
     pub(crate) cwd: PathBuf,
     /// The user's home folder, when it is known.
     pub(crate) home: Option<PathBuf>,
+    /// Our own executable, for processes that are started as we were.
+    pub(crate) exe: PathBuf,
     /// The environment.
     pub(crate) environment: BTreeMap<String, String>,
     /// Where answers go.
@@ -98,7 +100,10 @@ impl Context {
                 Failure::usage("there is no home folder to keep teams in").hint("give one with --root DIR")
             })?;
         let given_root = shared.root.as_ref().map(|root| cwd.join(root));
-        Ok(Self { root: cwd.join(root), given_root, cwd, home, environment: surroundings.environment, output })
+        let exe = std::env::current_exe()
+            .map_err(|e| Failure::internal(e).hint("our own executable is not found; it may have been replaced"))?;
+        let environment = surroundings.environment;
+        Ok(Self { root: cwd.join(root), given_root, cwd, home, exe, environment, output })
     }
 
     /// The same context with another root.
@@ -164,6 +169,22 @@ impl Context {
     pub(crate) fn at_length<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::internal)?;
         runtime.block_on(work)
+    }
+
+    /// A variable of the environment that says something.
+    pub(crate) fn variable(&self, name: &str) -> Option<&str> {
+        self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether there is a program of that name.
+    pub(crate) fn is_on_path(&self, program: &str) -> bool {
+        let folders = self.variable("PATH").map(std::env::split_paths).into_iter().flatten();
+        folders.map(|folder| folder.join(program)).any(|file| file.is_file())
+    }
+
+    /// The folder for temporary files.
+    pub(crate) fn temporary(&self) -> PathBuf {
+        self.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
     }
 
     /// Whether somebody can see, and answer, what is asked.

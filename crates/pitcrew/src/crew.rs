@@ -9,13 +9,16 @@ use pitcrew_model::{
 };
 use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Asks, Begin, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime};
+use pitcrew_runtime::run::{
+    Asks, Begin, Entry, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime, SoloOptions,
+};
 use pitcrew_runtime::settings::Settings;
-use pitcrew_team::Teams;
+use pitcrew_team::{LeadKeys, Team, Teams};
 use serde_json::{Map, Value};
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
+use crate::hosting::{HostingArgs, Left, hosting};
 
 /// How long agents have to end when they are asked to.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
@@ -44,6 +47,89 @@ pub(crate) struct Plan {
     pub(crate) limits: RunLimits,
     /// More instructions for the lead.
     pub(crate) append_system_prompt: Option<String>,
+    /// Where teammates live.
+    pub(crate) hosting: HostingArgs,
+}
+
+/// A member alone as a command wants it; what is absent comes from the config, the settings and the environment.
+#[derive(Debug)]
+pub(crate) struct SoloPlan {
+    /// The team.
+    pub(crate) team: String,
+    /// The member.
+    pub(crate) name: String,
+    /// How it comes into the team.
+    pub(crate) entry: Entry,
+    /// Its model.
+    pub(crate) model: Option<String>,
+    /// Its type, where the config names none.
+    pub(crate) agent_type: Option<String>,
+    /// Its color, where the config names none.
+    pub(crate) color: Option<String>,
+    /// The session in which its lead works.
+    pub(crate) session_id: Option<String>,
+    /// The command line's own layer of settings.
+    pub(crate) settings: Map<String, Value>,
+    /// Its permission mode, where the config names none.
+    pub(crate) mode: Option<String>,
+    /// Who answers besides its lead when a call needs a permission.
+    pub(crate) asks: Asks,
+    /// Where it ends by itself.
+    pub(crate) limits: RunLimits,
+    /// More instructions for it.
+    pub(crate) append_system_prompt: Option<String>,
+    /// The key by which its lead's frames are told from forged ones.
+    pub(crate) lead_key: Option<LeadKeys>,
+}
+
+/// Starts one member of a team, alone; its team comes with it, for who looks on.
+///
+/// # Errors
+/// When the settings, the model, the team or the member cannot be used, or another process runs the member.
+pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(RunHandle, Team), Failure> {
+    let config = context.teams()?.open(&plan.team).await?.config().await?;
+    let member = config.member(&plan.name);
+    let folder = member.and_then(|member| member.worktree_path.clone().or_else(|| member.cwd.clone()));
+    let cwd = folder.map(PathBuf::from).filter(|folder| folder.is_dir()).unwrap_or_else(|| context.cwd.clone());
+    let settings = context.settings_with(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
+    let endpoints = endpoints(context, &settings);
+    let has_model = member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
+    let model = match plan.model.as_deref() {
+        // Who is placed has its model in the config; that somebody is not there at all is told before that.
+        None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
+        named => Some(model_name(named, &settings, &endpoints).await?),
+    };
+    let mode = match plan.mode.as_deref() {
+        Some(name) => permission_mode(name)?,
+        None => settings.permissions().default_mode.unwrap_or_default(),
+    };
+    let teams = context.teams_with(&settings)?;
+    let options = SoloOptions {
+        teams: teams.clone(),
+        team: plan.team,
+        name: plan.name,
+        entry: plan.entry,
+        cwd,
+        root: context.root.clone(),
+        temporary: context.temporary(),
+        home: context.home.clone(),
+        session_id: plan.session_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
+        open_model: opener(endpoints),
+        model,
+        agent_type: plan.agent_type,
+        color: plan.color,
+        prices: prices(&settings)?,
+        settings,
+        mode,
+        asks: plan.asks,
+        limits: plan.limits,
+        append_system_prompt: plan.append_system_prompt,
+        lead_key: plan.lead_key,
+        shutdown_grace: SHUTDOWN_GRACE,
+    };
+    let handle = Runtime::join(options).await.map_err(not_started)?;
+    let team = teams.open(&handle.team).await?;
+    Ok((handle, team))
 }
 
 /// Starts a run.
@@ -52,14 +138,22 @@ pub(crate) struct Plan {
 /// When the settings, the model or the team cannot be used, or another process runs the team.
 pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Failure> {
     let cwd = match &plan.begin {
-        Begin::Resume { team, .. } => lead_folder(&context.teams()?, team).await?.unwrap_or(plan.cwd),
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
+            lead_folder(&context.teams()?, team).await?.unwrap_or(plan.cwd)
+        }
         Begin::New { .. } => plan.cwd,
     };
-    let settings = context.settings_with(&cwd, Some(cli_layer(context, plan.settings)))?;
+    let layer = cli_layer(context, plan.settings);
+    let settings = context.settings_with(&cwd, Some(Value::Object(layer.clone())))?;
     let endpoints = endpoints(context, &settings);
     let teams = context.teams_with(&settings)?;
+    let left = match &plan.begin {
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => Left::by(&teams.open(team).await?).await?,
+        Begin::New { .. } => None,
+    };
+    let hosting = hosting(context, &settings, &plan.hosting, left, layer)?;
     let named = match (plan.model, &plan.begin) {
-        (None, Begin::Resume { team, .. }) => lead_model(&teams, team).await?,
+        (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => lead_model(&teams, team).await?,
         (named, _) => named,
     };
     let model = model_name(named.as_deref(), &settings, &endpoints).await?;
@@ -72,6 +166,7 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         begin: plan.begin,
         cwd,
         root: context.root.clone(),
+        temporary: context.temporary(),
         home: context.home.clone(),
         session_id: uuid::Uuid::new_v4().to_string(),
         open_model: opener(endpoints),
@@ -82,6 +177,7 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         mode,
         asks: plan.asks,
         limits: plan.limits,
+        hosting,
         shutdown_grace: SHUTDOWN_GRACE,
         append_system_prompt: plan.append_system_prompt,
     };
@@ -101,14 +197,14 @@ pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> 
 }
 
 /// The command line's layer, with the reference's switch when the environment has it.
-fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Value {
+fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Value> {
     if matches!(context.environment.get(TEAMS_SWITCH).map(String::as_str), Some("0" | "false")) {
         let ours = layer.entry("pitcrew").or_insert_with(|| Value::Object(Map::new()));
         if let Value::Object(ours) = ours {
             ours.insert("teams".to_owned(), Value::Bool(false));
         }
     }
-    Value::Object(layer)
+    layer
 }
 
 /// Where models are reached: the environment, with the settings' `env` on top.
@@ -190,6 +286,8 @@ fn not_started(error: RunError) -> Failure {
         RunError::Team(error) => error.into(),
         error @ RunError::Held { .. } => Failure::new(FailureKind::Conflict, error)
             .hint("`pitcrew shutdown TEAM` ends it; `pitcrew inbox --follow` reads along"),
+        error @ RunError::MemberHeld { .. } => Failure::new(FailureKind::Conflict, error)
+            .hint("a member runs in one process at a time; `pitcrew shutdown TEAM --member NAME` ends it"),
         error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),
         error @ (RunError::Model { .. } | RunError::Settings { .. }) => Failure::new(FailureKind::Usage, error),
         error @ RunError::Store { .. } => Failure::internal(error),

@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(40);
 /// When the team's files cannot be read.
 pub(crate) async fn until_kept(team: &Team) -> Result<(), Failure> {
     let config = team.config().await?;
-    if config.teammates().all(|member| SpawnRecord::of(member).is_some()) {
+    if config.teammates().all(SpawnRecord::is_run_by_us) {
         return Ok(());
     }
     let mut stayed = Duration::ZERO;

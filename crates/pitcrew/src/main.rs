@@ -8,12 +8,17 @@ mod commands;
 mod context;
 mod crew;
 mod failure;
+mod hosting;
+mod lead;
+mod leftovers;
 mod linger;
 mod live;
 mod output;
 mod report;
+mod running;
 mod selection;
 mod showcase;
+mod whereabouts;
 
 fn main() -> std::process::ExitCode {
     cli::start()

@@ -15,8 +15,17 @@ const SCRIPTED: &str = "script:";
 /// The widest reason in the table.
 const REASON_CHARS: usize = 50;
 
-/// What every agent did, in a table, with what needs to be known besides.
+/// What came of a whole team.
 pub(crate) fn summary(outcome: &RunOutcome) -> String {
+    let mut text = table(outcome);
+    if !outcome.team_deleted {
+        let _ = write!(text, "\nthe team is still there: {}", resume(outcome));
+    }
+    text
+}
+
+/// What every agent did, in a table, with what needs to be known besides.
+pub(crate) fn table(outcome: &RunOutcome) -> String {
     let cells = |agent: &AgentSummary| cells(agent, !outcome.unpriced.contains(&agent.model));
     let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
     let mut text = output::table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
@@ -30,10 +39,12 @@ pub(crate) fn summary(outcome: &RunOutcome) -> String {
     if !unpriced.is_empty() {
         let _ = write!(text, "\nwithout a price, and so not in the cost: {}", unpriced.join(", "));
     }
-    if !outcome.team_deleted {
-        let _ = write!(text, "\nthe team is still there: pitcrew run --resume {}", outcome.team);
-    }
     text
+}
+
+/// How a run that left its team goes on.
+pub(crate) fn resume(outcome: &RunOutcome) -> String {
+    format!("pitcrew run --resume {}", outcome.team)
 }
 
 fn cells(agent: &AgentSummary, has_price: bool) -> [String; 7] {
@@ -58,7 +69,7 @@ fn short_model(model: &str) -> &str {
     }
 }
 
-/// The lead's last words.
+/// The last words of the agent that the run was about.
 pub(crate) fn last_words(outcome: &RunOutcome) -> Option<&str> {
     match &outcome.end {
         RunEnd::Success { text } => Some(text),
@@ -67,12 +78,11 @@ pub(crate) fn last_words(outcome: &RunOutcome) -> Option<&str> {
     }
 }
 
-/// With what the process ends.
+/// With what the process ends; `resume` is the command that goes on where it was stopped.
 ///
 /// # Errors
-/// Unless the lead said its last word.
-pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>) -> Result<(), Failure> {
-    let resume = format!("pitcrew run --resume {}", outcome.team);
+/// Unless the agent that the run was about said its last word.
+pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: &str) -> Result<(), Failure> {
     match (&outcome.end, signal) {
         (RunEnd::Success { .. }, None) => Ok(()),
         (RunEnd::Failed { reason }, _) => Err(Failure::new(FailureKind::Failed, reason.clone())),

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use crate::context::Context;
 use crate::crew::{self, Plan};
 use crate::failure::{Failure, FailureKind};
+use crate::hosting::HostingArgs;
 use crate::live::asking::QUESTIONS_WAITING;
 use crate::live::board::Board;
 use crate::live::signals::Signals;
@@ -34,6 +35,7 @@ const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass."
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew demo
+  pitcrew demo --teammate-mode tmux   shows every teammate in a pane of its own
   pitcrew demo --dir /tmp/demo        keeps everything there, to look at or to kill
   pitcrew demo --resume /tmp/demo     goes on after it was killed")]
 pub(crate) struct Demo {
@@ -46,6 +48,8 @@ pub(crate) struct Demo {
     /// Keep the temporary folder
     #[arg(long)]
     keep: bool,
+    #[command(flatten)]
+    hosting: HostingArgs,
 }
 
 /// The answer.
@@ -106,13 +110,13 @@ impl Demo {
         }
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
         let stand_in = tokio::spawn(answer_for_the_user(asked));
-        let handle = crew::start(context, plan(begin, &showcase, asks)).await?;
+        let handle = crew::start(context, plan(begin, &showcase, asks, self.hosting.clone())).await?;
         let face = if context.has_terminal() { Face::Board(Board::default()) } else { Face::Log };
         let Watched { outcome, signal, tally } = watch(handle, face, signals, None).await?;
         stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;
-        let ended = report::ended(&outcome, signal).and_then(|()| match is_good {
+        let ended = report::ended(&outcome, signal, &report::resume(&outcome)).and_then(|()| match is_good {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
         });
@@ -171,7 +175,7 @@ async fn begin(context: &Context) -> Result<Begin, Failure> {
     Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
 }
 
-fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>) -> Plan {
+fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>, hosting: HostingArgs) -> Plan {
     Plan {
         begin,
         cwd: showcase.repository(),
@@ -182,6 +186,7 @@ fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>) -> Plan {
         asks: Asks::Person(asks),
         limits: RunLimits::default(),
         append_system_prompt: None,
+        hosting,
     }
 }
 

@@ -82,7 +82,7 @@ impl Inbox {
                 match change {
                     Some(Change::Inbox(changed)) if changed == inbox => break,
                     Some(Change::Unsure) => break,
-                    Some(Change::Inbox(_) | Change::Config | Change::Tasks) => {}
+                    Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Journal | Change::Lease(_)) => {}
                     Some(Change::Gone) | None => {
                         return Err(Failure::new(FailureKind::NotFound, format!("team {} is gone", team.name())));
                     }

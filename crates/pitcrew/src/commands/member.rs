@@ -1,18 +1,22 @@
-//! `pitcrew member`: list and remove members, and change a member's permission mode.
+//! `pitcrew member`: list and remove members, change a member's permission mode, hide and show its pane.
 
+mod hide;
 pub(crate) mod list;
 mod mode;
 mod remove;
+mod show;
 
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// List and remove members, and change a member's permission mode
+/// List and remove members, change a member's permission mode, hide and show its pane
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Member {
     List(list::List),
     Remove(remove::Remove),
     Mode(mode::Mode),
+    Hide(hide::Hide),
+    Show(show::Show),
 }
 
 impl Member {
@@ -21,6 +25,8 @@ impl Member {
             Self::List(command) => context.briefly(command.run(context)),
             Self::Remove(command) => context.briefly(command.run(context)),
             Self::Mode(command) => context.briefly(command.run(context)),
+            Self::Hide(command) => context.briefly(command.run(context)),
+            Self::Show(command) => context.briefly(command.run(context)),
         }
     }
 }

@@ -1,13 +1,18 @@
 //! The commands, one file each.
 
+pub(crate) mod agent;
 pub(crate) mod broadcast;
 pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod inbox;
+pub(crate) mod join;
 pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod message;
+pub(crate) mod pane;
+pub(crate) mod pane_exec;
+pub(crate) mod pane_probe;
 pub(crate) mod run;
 pub(crate) mod send;
 pub(crate) mod shutdown;

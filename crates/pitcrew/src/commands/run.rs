@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use pitcrew_runtime::run::{Asks, Begin, RunLimits};
+use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits};
 use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
 
 use crate::context::Context;
 use crate::crew::{self, Plan};
 use crate::failure::Failure;
+use crate::hosting::HostingArgs;
 use crate::live::asking::Questions;
 use crate::live::board::Board;
 use crate::live::signals::Signals;
@@ -30,6 +32,7 @@ const NAMELESS_TEAM: &str = "crew";
   pitcrew run \"make the tests pass\" --model anthropic/claude-opus-5-5 --permission-mode acceptEdits
   pitcrew run \"port it to the new API\" --teammate-model haiku --max-cost-usd 5 --allow 'Bash(cargo test:*)'
   pitcrew run \"review the diff\" --model openai/qwen3 --output-format stream-json
+  pitcrew run \"mend it\" --teammate-mode tmux --permission-mode acceptEdits
   pitcrew run --resume backend")]
 pub(crate) struct Run {
     /// What the team is to do; with --resume a new instruction for the lead
@@ -41,6 +44,13 @@ pub(crate) struct Run {
     /// Go on with a team that a crash or a stop left behind
     #[arg(long, value_name = "TEAM")]
     resume: Option<String>,
+    #[command(flatten)]
+    how: RunArgs,
+}
+
+/// How a team is run, whether it is new or goes on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
     /// How to answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
     output_format: Option<OutputFormat>,
@@ -55,6 +65,8 @@ pub(crate) struct Run {
     append_system_prompt: Option<String>,
     #[command(flatten)]
     models: Models,
+    #[command(flatten)]
+    hosting: HostingArgs,
     #[command(flatten)]
     permissions: PermissionArgs,
     #[command(flatten)]
@@ -120,36 +132,35 @@ pub(crate) enum OutputFormat {
 
 impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let format = self.output_format.unwrap_or(match context.output.form() {
-            Form::Text => OutputFormat::Text,
-            Form::Json => OutputFormat::Json,
-        });
+        let begin = match (self.resume, self.goal) {
+            (Some(team), goal) => Begin::Resume { team, goal },
+            (None, goal) => {
+                Begin::New { team: self.team.unwrap_or_else(|| team_name(context)), goal: goal.unwrap_or_default() }
+            }
+        };
+        self.how.run(context, begin)
+    }
+}
+
+impl RunArgs {
+    /// Runs a team to its end.
+    ///
+    /// # Errors
+    /// When it cannot be started, and when its end is no success.
+    pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
+        let format = OutputFormat::chosen(self.output_format, context);
         context.at_length(async {
             let signals = Signals::listen()?;
-            let (asks, questions) = self.permissions.asks(context, format);
-            let face = self.face(context, format);
-            let handle = crew::start(context, self.plan(context, asks)?).await?;
+            let (asks, questions) = self.permissions.asks(context, format, Questions::at_terminal);
+            let face = face(context, format, self.include_team_events);
+            let handle = crew::start(context, self.plan(context, begin, asks)?).await?;
             let watched = watch(handle, face, signals, questions).await?;
-            shown(&watched, format)
+            let (summary, resume) = (report::summary(&watched.outcome), report::resume(&watched.outcome));
+            shown(&watched, format, &summary, &resume)
         })
     }
 
-    fn face(&self, context: &Context, format: OutputFormat) -> Face {
-        match format {
-            OutputFormat::StreamJson => Face::Stream(Stream::new(self.include_team_events)),
-            OutputFormat::Text | OutputFormat::Json if context.has_terminal() => Face::Board(Board::default()),
-            OutputFormat::Text | OutputFormat::Json => Face::Log,
-        }
-    }
-
-    fn plan(&self, context: &Context, asks: Asks) -> Result<Plan, Failure> {
-        let begin = match (&self.resume, &self.goal) {
-            (Some(team), goal) => Begin::Resume { team: team.clone(), goal: goal.clone() },
-            (None, goal) => Begin::New {
-                team: self.team.clone().unwrap_or_else(|| team_name(context)),
-                goal: goal.clone().unwrap_or_default(),
-            },
-        };
+    fn plan(&self, context: &Context, begin: Begin, asks: Asks) -> Result<Plan, Failure> {
         let limits = RunLimits {
             max_turns: self.limits.max_turns,
             max_cost_usd: self.limits.max_cost_usd,
@@ -161,29 +172,59 @@ impl Run {
             model: self.models.model.clone(),
             teammate_model: self.models.teammate_model.clone(),
             settings: self.permissions.settings(self.settings.as_deref())?,
-            mode: self.permissions.permission_mode.clone(),
+            mode: self.permissions.mode(),
             asks,
             limits,
             append_system_prompt: self.append_system_prompt.clone(),
+            hosting: self.hosting.clone(),
         })
     }
 }
 
+impl OutputFormat {
+    /// What was asked for, else what `--json` means.
+    pub(crate) fn chosen(asked: Option<Self>, context: &Context) -> Self {
+        asked.unwrap_or(match context.output.form() {
+            Form::Text => Self::Text,
+            Form::Json => Self::Json,
+        })
+    }
+}
+
+/// How a run is shown while it goes on.
+pub(crate) fn face(context: &Context, format: OutputFormat, has_team_events: bool) -> Face {
+    match format {
+        OutputFormat::StreamJson => Face::Stream(Stream::new(has_team_events)),
+        OutputFormat::Text | OutputFormat::Json if context.has_terminal() => Face::Board(Board::default()),
+        OutputFormat::Text | OutputFormat::Json => Face::Log,
+    }
+}
+
 impl PermissionArgs {
-    /// Who answers: always yes, the person at the terminal, or nobody.
-    fn asks(&self, context: &Context, format: OutputFormat) -> (Asks, Option<Questions>) {
+    /// The mode that was asked for.
+    pub(crate) fn mode(&self) -> Option<String> {
+        self.permission_mode.clone()
+    }
+
+    /// Who answers: always yes, the person at the terminal through `questions`, or nobody.
+    pub(crate) fn asks(
+        &self,
+        context: &Context,
+        format: OutputFormat,
+        questions: fn() -> (mpsc::Sender<Ask>, Questions),
+    ) -> (Asks, Option<Questions>) {
         if self.yes {
             return (Asks::Allow, None);
         }
         if context.has_terminal() && format != OutputFormat::StreamJson {
-            let (asks, questions) = Questions::at_terminal();
+            let (asks, questions) = questions();
             return (Asks::Person(asks), Some(questions));
         }
         (Asks::Deny, None)
     }
 
     /// The command line's own layer of settings: the file, and the rules on top of it.
-    fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
+    pub(crate) fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
         let mut layer = match file {
             Some(file) => crew::settings_file(file)?,
             None => Map::new(),
@@ -200,11 +241,11 @@ impl PermissionArgs {
 }
 
 /// Shows how the run ended, on stdout in the form asked for, and says with what the process ends.
-fn shown(watched: &Watched, format: OutputFormat) -> Result<(), Failure> {
+pub(crate) fn shown(watched: &Watched, format: OutputFormat, summary: &str, resume: &str) -> Result<(), Failure> {
     let Watched { outcome, signal, tally, .. } = watched;
     match format {
         OutputFormat::Text => {
-            output::remark(&report::summary(outcome));
+            output::remark(summary);
             if let Some(text) = report::last_words(outcome) {
                 output::line(&printable(text))?;
             }
@@ -215,7 +256,7 @@ fn shown(watched: &Watched, format: OutputFormat) -> Result<(), Failure> {
         }
         OutputFormat::StreamJson => stream::print(&tally.result(outcome).into())?,
     }
-    report::ended(outcome, *signal)
+    report::ended(outcome, *signal, resume)
 }
 
 /// The team's name when none is given: the repository's folder.
@@ -223,7 +264,8 @@ fn team_name(context: &Context) -> String {
     repository_name(&context.cwd).unwrap_or_else(|| NAMELESS_TEAM.to_owned())
 }
 
-fn dollars(text: &str) -> Result<f64, String> {
+/// Reads an amount of money.
+pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(dollars) if dollars.is_finite() && dollars >= 0.0 => Ok(dollars),
         Ok(_) | Err(_) => Err("an amount such as 2.50".to_owned()),

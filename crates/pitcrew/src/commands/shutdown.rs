@@ -1,102 +1,155 @@
-//! `pitcrew shutdown`: ends a team that another process runs, as its own Ctrl-C would.
+//! `pitcrew shutdown`: ends a team that another process runs, as its own Ctrl-C would, and whatever is left of one that
+//! nobody runs; or one member.
 
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use pitcrew_protocol::{ApiError, ErrorCode};
-use pitcrew_store::LeaseHolder;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use pitcrew_protocol::{ApiError, ErrorCode, SendMessageInput};
+use pitcrew_runtime::door::Knock;
+use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
+use pitcrew_store::{LeaseName, StoreError};
+use pitcrew_team::{Actor, SentView, Team};
+use rustix::process::Signal;
+use serde::Serialize;
 use serde_json::json;
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::selection;
+use crate::leftovers::{Leftovers, StoppedView};
+use crate::{lead, selection};
 
-/// Ask the process that runs a team to shut it down, and wait for its end
+/// How long what is forced has to heed TERM before it is killed.
+const FORCE_GRACE: Duration = Duration::from_secs(3);
+
+/// Shut a team down: ask the process that runs it, and wait for its end
 ///
 /// Every agent is asked to stop and is given time to; the team stays on disk and `pitcrew run --resume` goes on with it.
+/// When no process runs the team, its teammates that still wait for one in processes and panes of their own are stopped.
+/// With --member one teammate is asked, through its lead, and not waited for: it may have reasons to go on.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew shutdown backend
+  pitcrew shutdown backend --force      what hangs is stopped too
+  pitcrew shutdown backend --member bob")]
 pub(crate) struct Shutdown {
     /// The team [default: the only one, else the one named after the repository's folder]
     team: Option<String>,
     /// How long to wait for the end
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u32,
-    /// Do not wait for the agents: kill what the process owns, as a second Ctrl-C does
-    #[arg(long)]
-    kill: bool,
+    /// Ask nobody: stop all that runs for the team, TERM first and KILL a moment later, and close its panes
+    #[arg(long, alias = "kill")]
+    force: bool,
+    /// Ask this member only
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["wait", "force"])]
+    member: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    success: bool,
+    message: String,
+    /// The process that ran the team.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    /// What else was stopped.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    stopped: Vec<StoppedView>,
 }
 
 impl Shutdown {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let (name, holder) = context.briefly(async {
-            let team = selection::open(context, self.team.as_deref()).await?;
-            let holder = team.backend().lease_holder(team.dir()).await.map_err(Failure::internal)?;
-            Ok((team.name().clone(), holder))
-        })?;
-        let none = || nobody_runs(name.as_str());
-        let holder = holder.ok_or_else(none)?;
-        let process = running(&holder)?.ok_or_else(none)?;
-        let signals = if self.kill { 2 } else { 1 };
-        for _ in 0..signals {
-            pidfd_send_signal(&process, Signal::INT).map_err(|e| not_signalled(&holder, e))?;
+        if let Some(member) = self.member {
+            return context.briefly(ask(context, self.team.as_deref(), member));
         }
-        if !ends_within(&process, Duration::from_secs(self.wait.into()))? {
-            let said = format!("process {} still runs team {name} after {} s", holder.pid, self.wait);
-            return Err(Failure::new(FailureKind::Failed, said).hint("--kill does not wait for the agents"));
+        let answer = context.briefly(self.end(context))?;
+        context.output.answer(&answer, Answer::text)?;
+        if answer.success { Ok(()) } else { Err(Failure::told(FailureKind::Failed)) }
+    }
+
+    async fn end(&self, context: &Context) -> Result<Answer, Failure> {
+        let team = selection::open(context, self.team.as_deref()).await?;
+        let pid = self.end_lead(&team).await?;
+        let term = if self.force || pid.is_some() { FORCE_GRACE } else { self.patience() };
+        let stopped = match still_there(&team).await? {
+            true => Leftovers::of(context, &team).stop(term).await?,
+            false => Vec::new(),
+        };
+        if pid.is_none() && stopped.is_empty() {
+            let said = format!("no process runs team '{}'", team.name());
+            return Err(ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str()).into());
         }
-        let answer = json!({"success": true, "message": format!("team {name} is shut down"), "pid": holder.pid});
-        context.output.answer(&answer, |_| format!("team {name} is shut down"))
+        let success = stopped.iter().all(|it| it.is_gone);
+        let message = match success {
+            true => format!("team {} is shut down", team.name()),
+            false => format!("something of team {} still runs", team.name()),
+        };
+        Ok(Answer { success, message, pid, stopped })
+    }
+
+    /// Ends the process that runs the team, and says which that was; nothing when there is none.
+    async fn end_lead(&self, team: &Team) -> Result<Option<u32>, Failure> {
+        let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
+        let Some(process) = holder.as_ref().map(ProcessIdentity::from) else { return Ok(None) };
+        if signal(process)? == Signalled::Gone {
+            return Ok(None);
+        }
+        if self.force {
+            // The second one lets it kill what it owns, which it knows best; what hangs is stopped from here.
+            let _gone_or_sent = signal(process)?;
+            let ended = tokio::time::timeout(FORCE_GRACE, process.ended()).await;
+            if ended.is_err() && process.stop(FORCE_GRACE).await == Stopped::StillRunning {
+                let said = format!("process {} of team {} cannot be killed", process.pid, team.name());
+                return Err(Failure::new(FailureKind::Failed, said));
+            }
+        } else if tokio::time::timeout(self.patience(), process.ended()).await.is_err() {
+            let said = format!("process {} still runs team {} after {} s", process.pid, team.name(), self.wait);
+            return Err(Failure::new(FailureKind::Failed, said).hint("--force does not wait for the agents"));
+        }
+        Ok(Some(process.pid))
+    }
+
+    fn patience(&self) -> Duration {
+        Duration::from_secs(self.wait.into())
     }
 }
 
-/// A handle on the very process that took the lease; nothing when it is gone and another one has its id.
-fn running(holder: &LeaseHolder) -> Result<Option<OwnedFd>, Failure> {
-    let Some(pid) = i32::try_from(holder.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
-    let process = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(process) => process,
-        Err(rustix::io::Errno::SRCH) => return Ok(None),
-        Err(error) => return Err(not_signalled(holder, error)),
+/// Asks one member to shut down: through the lead's process, or where no lead of ours signs, for ourselves.
+async fn ask(context: &Context, team: Option<&str>, member: String) -> Result<(), Failure> {
+    let team = selection::open(context, team).await?;
+    let said = format!("{member} is asked to shut down");
+    let request = Knock::Shutdown { member: member.clone(), reason: None };
+    let answer = match lead::ask(&team, &request).await? {
+        Some(answer) => answer,
+        None => {
+            let input = SendMessageInput::ShutdownRequest { recipient: member, content: None };
+            let sent = team.send(&Actor::User, input, None).await;
+            json!(SentView(&sent.map_err(|error| lead::without(&team, error))?))
+        }
     };
-    // Opened first and looked at after: the id cannot come to mean another process in between without our seeing it.
-    Ok((start_ticks(holder.pid) == Some(holder.start_ticks)).then_some(process))
+    context.output.answer(&answer, |_| said)
 }
 
-/// When a process started, in clock ticks since boot: the 22nd field of its `stat`, counted past a name that may hold
-/// anything.
-fn start_ticks(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
+/// Whether the team is still there; a lead may have deleted it when it ended.
+async fn still_there(team: &Team) -> Result<bool, Failure> {
+    match team.backend().team(team.dir()).await {
+        Err(StoreError::NoTeam { .. }) => Ok(false),
+        Ok(_) | Err(_) => Ok(true),
+    }
 }
 
-fn ends_within(process: &OwnedFd, limit: Duration) -> Result<bool, Failure> {
-    let timeout = Timespec { tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX), tv_nsec: 0 };
-    let ready = poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&timeout))
-        .map_err(|e| Failure::internal(std::io::Error::from(e)))?;
-    Ok(ready > 0)
+fn signal(process: ProcessIdentity) -> Result<Signalled, Failure> {
+    process.signal(Signal::INT).map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+            _ => FailureKind::Internal,
+        };
+        Failure::new(kind, format!("cannot signal {process}: {error}"))
+    })
 }
 
-fn nobody_runs(team: &str) -> Failure {
-    ApiError::new(ErrorCode::InvalidStatus, format!("no process runs team '{team}'")).with("team_name", team).into()
-}
-
-fn not_signalled(holder: &LeaseHolder, error: rustix::io::Errno) -> Failure {
-    let kind = if error == rustix::io::Errno::PERM { FailureKind::Denied } else { FailureKind::Internal };
-    Failure::new(kind, format!("cannot signal process {}: {error}", holder.pid))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_process_with_another_start_is_another_process() {
-        let pid = std::process::id();
-        let since = start_ticks(pid).unwrap();
-        let holder = |start_ticks| LeaseHolder { pid, start_ticks, since_ms: 0 };
-        assert!(running(&holder(since)).unwrap().is_some());
-        assert!(running(&holder(since + 1)).unwrap().is_none());
+impl Answer {
+    fn text(&self) -> String {
+        let lines = self.stopped.iter().map(StoppedView::line);
+        lines.chain([self.message.clone()]).collect::<Vec<_>>().join("\n")
     }
 }

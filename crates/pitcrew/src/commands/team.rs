@@ -1,19 +1,21 @@
-//! `pitcrew team`: make, list, show and delete teams.
+//! `pitcrew team`: make, list, show, lead and delete teams.
 
 mod create;
 mod delete;
+mod lead;
 mod list;
 mod show;
 
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// Make, list, show and delete teams
+/// Make, list, show and delete teams, and take one over
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Team {
     Create(create::Create),
     List(list::List),
     Show(show::Show),
+    Lead(Box<lead::Lead>),
     Delete(delete::Delete),
 }
 
@@ -23,6 +25,7 @@ impl Team {
             Self::Create(command) => context.briefly(command.run(context)),
             Self::List(command) => context.briefly(command.run(context)),
             Self::Show(command) => context.briefly(command.run(context)),
+            Self::Lead(command) => command.run(context),
             Self::Delete(command) => context.briefly(command.run(context)),
         }
     }

@@ -36,6 +36,8 @@ pub(crate) enum Heard {
     Asked(Ask),
     /// A line was typed.
     Typed(String),
+    /// The question that is now to be answered was answered elsewhere, or is void.
+    Settled,
 }
 
 impl Questions {
@@ -56,12 +58,31 @@ impl Questions {
         (ask, Self { asked, typed, waiting: VecDeque::new(), always: HashSet::new() })
     }
 
+    /// Takes lines from whoever hands them to [`Questions::take`]; the sender is for the run.
+    pub(crate) fn typed_elsewhere() -> (mpsc::Sender<Ask>, Self) {
+        let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
+        let (_, typed) = mpsc::channel(LINES_WAITING);
+        (ask, Self { asked, typed, waiting: VecDeque::new(), always: HashSet::new() })
+    }
+
+    /// The question that is now to be answered.
+    pub(crate) fn current(&self) -> Option<String> {
+        self.waiting.front().map(text)
+    }
+
     /// Waits for the next question or line; for ever when there can be none any more.
     pub(crate) async fn next(&mut self) -> Heard {
+        let waiting = &mut self.waiting;
+        let settled = async {
+            match waiting.front_mut() {
+                Some(ask) => ask.answer.closed().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             Some(ask) = self.asked.recv() => Heard::Asked(ask),
             Some(line) = self.typed.recv() => Heard::Typed(line),
-            else => std::future::pending().await,
+            () = settled => Heard::Settled,
         }
     }
 
@@ -88,6 +109,10 @@ impl Questions {
                 }
                 self.question()
             }
+            Heard::Settled => {
+                self.waiting.pop_front();
+                self.question()
+            }
         }
     }
 
@@ -98,7 +123,7 @@ impl Questions {
                 answer(ask, Answer::Allow);
             }
         }
-        self.waiting.front().map(text)
+        self.current()
     }
 }
 
@@ -182,6 +207,19 @@ mod tests {
         assert_eq!(first_answer.try_recv().unwrap(), Answer::Allow);
         assert_eq!(questions.take(Heard::Typed("no".into())), None);
         assert!(matches!(second_answer.try_recv().unwrap(), Answer::Deny { .. }));
+    }
+
+    #[test]
+    fn a_question_that_was_answered_elsewhere_makes_way_for_the_next() {
+        let mut questions = questions();
+        let (first, first_answer) = ask("Bash", "ls");
+        let (second, _second_answer) = ask("Bash", "rm x");
+        let _ = questions.take(Heard::Asked(first));
+        let _ = questions.take(Heard::Asked(second));
+        drop(first_answer);
+        let heard = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(questions.next());
+        assert!(matches!(heard, Heard::Settled));
+        assert!(questions.take(heard).unwrap().contains("rm x"));
     }
 
     #[test]

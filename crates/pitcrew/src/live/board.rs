@@ -70,9 +70,9 @@ fn prefix(agent: &AgentView) -> String {
 }
 
 /// A team's color on a terminal with sixteen of them.
-fn style(color: Color) -> Style {
+pub(crate) fn style(color: Color) -> Style {
     let ansi = match color {
-        Color::Blue => AnsiColor::Blue,
+        Color::Blue => AnsiColor::BrightBlue,
         Color::Green => AnsiColor::Green,
         Color::Yellow => AnsiColor::Yellow,
         Color::Purple => AnsiColor::Magenta,

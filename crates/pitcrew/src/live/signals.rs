@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, as a run hears them.
+//! Ctrl-C, SIGTERM and the end of the terminal, as a run hears them.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -9,6 +9,7 @@ use crate::failure::{Failure, FailureKind};
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
 }
 
 /// A signal that ends a run.
@@ -16,7 +17,7 @@ pub(crate) struct Signals {
 pub(crate) enum EndSignal {
     /// Ctrl-C.
     Interrupt,
-    /// SIGTERM.
+    /// SIGTERM, or the terminal is gone.
     Terminate,
 }
 
@@ -24,7 +25,11 @@ impl Signals {
     /// Takes the signals over; from here on they do not end the process by themselves.
     pub(crate) fn listen() -> Result<Self, Failure> {
         let on = |kind| signal(kind).map_err(Failure::internal);
-        Ok(Self { interrupt: on(SignalKind::interrupt())?, terminate: on(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: on(SignalKind::interrupt())?,
+            terminate: on(SignalKind::terminate())?,
+            hang_up: on(SignalKind::hangup())?,
+        })
     }
 
     /// The next one; of two at once Ctrl-C.
@@ -33,6 +38,7 @@ impl Signals {
             biased;
             _ = self.interrupt.recv() => EndSignal::Interrupt,
             _ = self.terminate.recv() => EndSignal::Terminate,
+            _ = self.hang_up.recv() => EndSignal::Terminate,
         }
     }
 }

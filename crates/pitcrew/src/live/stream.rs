@@ -1,4 +1,4 @@
-//! A run as stream-json: the lead's events as Claude Code writes them, and ours about the whole team when asked for.
+//! A run as stream-json: the events of the agent it is about as Claude Code writes them, and ours about the whole team when asked for.
 //!
 //! Source of the shapes: `fixtures/claude-2.1.39/stream-json`. There, as here, a teammate's turns are not in the stream.
 
@@ -6,10 +6,9 @@ use std::collections::HashSet;
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{
-    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, LEAD_NAME, StreamEvent, SystemInit, TeamEvent,
-    UserEvent,
+    AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, StreamEvent, SystemInit, TeamEvent, UserEvent,
 };
-use pitcrew_runtime::events::{Answered, RunEvent, ToolEnded};
+use pitcrew_runtime::events::{Answered, Deed, RunEvent, ToolEnded};
 use serde_json::{Map, Value, json};
 
 use super::tally::stream_usage;
@@ -22,6 +21,8 @@ pub(crate) struct Stream {
     team_events: bool,
     team: String,
     session_id: String,
+    /// The agent that the run is about.
+    agent: Option<AgentName>,
     /// The calls that are in the stream; a subagent of any other call is a teammate's.
     calls: HashSet<String>,
 }
@@ -29,7 +30,7 @@ pub(crate) struct Stream {
 impl Stream {
     /// A stream, with our own events about the team or without.
     pub(crate) fn new(team_events: bool) -> Self {
-        Self { team_events, team: String::new(), session_id: String::new(), calls: HashSet::new() }
+        Self { team_events, team: String::new(), session_id: String::new(), agent: None, calls: HashSet::new() }
     }
 
     /// Writes what of the event is in the stream.
@@ -46,6 +47,7 @@ impl Stream {
             RunEvent::Started(started) => {
                 self.team.clone_from(&started.team);
                 self.session_id.clone_from(&started.session_id);
+                self.agent = Some(started.agent.clone());
                 let cwd = started.cwd.display().to_string();
                 let mode = started.mode.as_str();
                 vec![SystemInit::new(self.ids(None), &cwd, started.tools.clone(), &started.model, mode).into()]
@@ -53,9 +55,12 @@ impl Stream {
             RunEvent::Answered(answered) => self.answered(answered),
             RunEvent::ToolEnded(ended) => self.tool_ended(ended).into_iter().collect(),
             RunEvent::AgentStarted(_)
+            | RunEvent::AgentLaunched { .. }
+            | RunEvent::DoneElsewhere { .. }
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
+            | RunEvent::Compacted(_)
             | RunEvent::ToolStarted { .. }
             | RunEvent::MailDelivered { .. }
             | RunEvent::PermissionAsked { .. }
@@ -108,11 +113,11 @@ impl Stream {
         Some(UserEvent::result(ids, &ended.call, content, ended.is_error, data).into())
     }
 
-    /// Whether an agent's turns are in the stream: the lead's, and those of subagents that run in a call that is.
+    /// Whether an agent's turns are in the stream: those of the one the run is about, and those of subagents that run in a call that is.
     fn is_shown(&self, agent: &AgentName, parent_call: Option<&str>) -> bool {
         match parent_call {
             Some(call) => self.calls.contains(call),
-            None => agent.as_str() == LEAD_NAME,
+            None => self.agent.as_ref() == Some(agent),
         }
     }
 
@@ -141,6 +146,13 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
             });
             Some(("agent_started", Some(&it.agent), data))
         }
+        RunEvent::AgentLaunched { agent, stage } => {
+            Some(("agent_launched", Some(agent), json!({"stage": stage.as_str()})))
+        }
+        RunEvent::DoneElsewhere { agent, deed } => {
+            let (kind, data) = done_elsewhere(deed);
+            Some((kind, Some(agent), data))
+        }
         RunEvent::AgentChanged { agent, status, detail } => {
             Some(("agent_changed", Some(agent), json!({"status": status.as_str(), "detail": detail})))
         }
@@ -152,6 +164,13 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
                 "message_id": it.message_id, "model": it.model, "usage": it.usage, "cost_usd": it.cost_usd,
             });
             Some(("turn_ended", Some(&it.agent), data))
+        }
+        RunEvent::Compacted(it) => {
+            let data = json!({
+                "model": it.model, "tokens_before": it.tokens_before, "tokens_after": it.tokens_after, "usage": it.usage,
+                "cost_usd": it.cost_usd,
+            });
+            Some(("compacted", Some(&it.agent), data))
         }
         RunEvent::ToolStarted { agent, call, tool, input } => {
             Some(("tool_started", Some(agent), json!({"tool_use_id": call, "tool_name": tool, "tool_input": input})))
@@ -183,4 +202,14 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
 /// When stdout cannot be written.
 pub(crate) fn print(event: &StreamEvent) -> Result<(), Failure> {
     output::line(&event.to_line().map_err(Failure::internal)?)
+}
+
+fn done_elsewhere(deed: &Deed) -> (&'static str, Value) {
+    match deed {
+        Deed::TurnEnded { model, usage, cost_usd } => {
+            ("turn_ended", json!({"model": model, "usage": usage, "cost_usd": cost_usd}))
+        }
+        Deed::TaskChanged { task, change } => ("task_changed", json!({"task": task, "change": change})),
+        Deed::PlanHandedIn => ("plan_handed_in", json!({})),
+    }
 }

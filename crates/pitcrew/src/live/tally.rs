@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{EventIds, LEAD_NAME, ResultEvent, RunSummary, StreamUsage};
-use pitcrew_runtime::events::{RunEvent, ToolEnded};
+use pitcrew_protocol::{AgentName, EventIds, ResultEvent, RunSummary, StreamUsage};
+use pitcrew_runtime::events::{Deed, RunEvent, ToolEnded};
 use pitcrew_runtime::run::{RunEnd, RunOutcome};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -15,7 +15,9 @@ use serde_json::{Map, Value, json};
 pub(crate) struct Tally {
     started: Instant,
     session_id: String,
-    lead_turns: u64,
+    /// The agent that the run is about; its turns are the run's.
+    agent: Option<AgentName>,
+    turns: u64,
     model_time: Duration,
     models: BTreeMap<String, (Usage, f64)>,
     asked: BTreeMap<String, String>,
@@ -48,7 +50,8 @@ impl Tally {
         Self {
             started: Instant::now(),
             session_id: String::new(),
-            lead_turns: 0,
+            agent: None,
+            turns: 0,
             model_time: Duration::ZERO,
             models: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -60,15 +63,23 @@ impl Tally {
     /// Takes an event in.
     pub(crate) fn add(&mut self, event: &RunEvent) {
         match event {
-            RunEvent::Started(started) => self.session_id.clone_from(&started.session_id),
+            RunEvent::Started(started) => {
+                self.session_id.clone_from(&started.session_id);
+                self.agent = Some(started.agent.clone());
+            }
             RunEvent::Answered(answered) => {
-                if answered.agent.as_str() == LEAD_NAME {
-                    self.lead_turns += 1;
+                if self.agent.as_ref() == Some(&answered.agent) {
+                    self.turns += 1;
                 }
                 self.model_time += answered.took;
                 let sums = self.models.entry(answered.model.clone()).or_default();
                 sums.0 += answered.usage;
                 sums.1 += answered.cost_usd.unwrap_or(0.0);
+            }
+            RunEvent::Compacted(compacted) => {
+                let sums = self.models.entry(compacted.model.clone()).or_default();
+                sums.0 += compacted.usage;
+                sums.1 += compacted.cost_usd.unwrap_or(0.0);
             }
             RunEvent::PermissionAsked { call, tool, .. } => {
                 self.sums.permissions_asked += 1;
@@ -82,8 +93,10 @@ impl Tally {
             }
             RunEvent::MailDelivered { ids, .. } => self.sums.messages += ids.len() as u64,
             RunEvent::ToolEnded(ended) if !ended.is_error => self.count(ended),
+            RunEvent::DoneElsewhere { deed, .. } => self.count_elsewhere(deed),
             RunEvent::ToolEnded(_)
             | RunEvent::AgentStarted(_)
+            | RunEvent::AgentLaunched { .. }
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
@@ -102,6 +115,22 @@ impl Tally {
             }
             "ExitPlanMode" => self.sums.plans += 1,
             _ => {}
+        }
+    }
+
+    fn count_elsewhere(&mut self, deed: &Deed) {
+        match deed {
+            Deed::TurnEnded { model, usage, cost_usd } => {
+                let sums = self.models.entry(model.clone()).or_default();
+                sums.0 += *usage;
+                sums.1 += cost_usd.unwrap_or(0.0);
+            }
+            Deed::TaskChanged { change, .. } => match change.as_str() {
+                "created" => self.sums.tasks_made += 1,
+                "completed" => self.sums.tasks_completed += 1,
+                _ => {}
+            },
+            Deed::PlanHandedIn => self.sums.plans += 1,
         }
     }
 
@@ -131,7 +160,7 @@ impl Tally {
             is_error,
             duration_ms: millis(self.started.elapsed()),
             duration_api_ms: millis(self.model_time),
-            num_turns: self.lead_turns,
+            num_turns: self.turns,
             result: text,
             total_cost_usd: outcome.cost_usd(),
             usage: stream_usage(&outcome.usage()),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color};
 use pitcrew_runtime::agent::Status;
-use pitcrew_runtime::events::{Answered, RunEvent};
+use pitcrew_runtime::events::{Answered, Compacted, Deed, RunEvent};
 use serde_json::Value;
 
 use crate::output::first_line;
@@ -57,7 +57,7 @@ impl View {
     pub(crate) fn apply(&mut self, event: &RunEvent) -> Vec<Remark> {
         match event {
             RunEvent::Started(started) => {
-                self.start(AgentName::lead(), None);
+                self.start(started.agent.clone(), None);
                 let verb = if started.resumed { "goes on" } else { "starts" };
                 vec![Remark::of_run(format!("team {} {verb} on {}", started.team, started.model))]
             }
@@ -69,6 +69,10 @@ impl View {
                 let text = format!("joins {place} ({agent_type}, {}, mode {})", started.model, started.mode);
                 vec![Remark::of(&started.agent, text)]
             }
+            RunEvent::AgentLaunched { agent, stage } => {
+                vec![Remark::of(agent, format!("in its pane: {}", stage.as_str()))]
+            }
+            RunEvent::DoneElsewhere { agent, deed } => self.done_elsewhere(agent, deed),
             RunEvent::AgentChanged { agent, status, detail } => self.changed(agent, *status, detail.as_deref()),
             RunEvent::TextDelta { agent, .. } => {
                 self.does(agent, Some("writes".to_owned()));
@@ -80,6 +84,7 @@ impl View {
                 vec![Remark::of(agent, text)]
             }
             RunEvent::Answered(answered) => self.answered(answered),
+            RunEvent::Compacted(compacted) => self.compacted(compacted),
             RunEvent::ToolStarted { agent, tool, input, .. } => {
                 let call = brief(tool, input);
                 self.does(agent, Some(call.clone()));
@@ -93,7 +98,10 @@ impl View {
                 failed.into_iter().collect()
             }
             RunEvent::MailDelivered { agent, from, .. } => {
-                vec![Remark::of(agent, format!("reads mail from {}", counted(from)))]
+                // Of a teammate elsewhere it is not always known who wrote.
+                let known: Vec<String> = from.iter().filter(|name| !name.is_empty()).cloned().collect();
+                let senders = if known.is_empty() { String::new() } else { format!(" from {}", counted(&known)) };
+                vec![Remark::of(agent, format!("reads mail{senders}"))]
             }
             RunEvent::PermissionAsked { agent, tool, .. } => {
                 self.does(agent, Some(format!("asks for leave to call {tool}")));
@@ -113,7 +121,8 @@ impl View {
         }
     }
 
-    fn start(&mut self, name: AgentName, color: Option<Color>) {
+    /// Takes an agent in, as one that is just starting.
+    pub(crate) fn start(&mut self, name: AgentName, color: Option<Color>) {
         self.agents.retain(|agent| agent.name != name);
         self.agents.push(AgentView {
             name,
@@ -124,6 +133,21 @@ impl View {
             cost_usd: 0.0,
             has_price: true,
         });
+    }
+
+    fn done_elsewhere(&mut self, name: &AgentName, deed: &Deed) -> Vec<Remark> {
+        match deed {
+            Deed::TurnEnded { usage, cost_usd, .. } => {
+                if let Some(agent) = self.agent(name) {
+                    agent.usage += *usage;
+                    agent.cost_usd += cost_usd.unwrap_or(0.0);
+                    agent.has_price &= cost_usd.is_some();
+                }
+                Vec::new()
+            }
+            Deed::TaskChanged { task, change } => vec![Remark::of(name, format!("{change} task #{task}"))],
+            Deed::PlanHandedIn => vec![Remark::of(name, "hands in a plan".to_owned())],
+        }
     }
 
     fn changed(&mut self, name: &AgentName, status: Status, detail: Option<&str>) -> Vec<Remark> {
@@ -161,6 +185,20 @@ impl View {
             | Block::Other(_) => None,
         });
         said.collect()
+    }
+
+    fn compacted(&mut self, compacted: &Compacted) -> Vec<Remark> {
+        if let Some(agent) = self.agent(&compacted.agent) {
+            agent.usage += compacted.usage;
+            agent.cost_usd += compacted.cost_usd.unwrap_or(0.0);
+        }
+        let (before, after) = (short(compacted.tokens_before), short(compacted.tokens_after));
+        let text = if compacted.tokens_after < compacted.tokens_before {
+            format!("sums its conversation up: {before} -> about {after} tokens")
+        } else {
+            format!("cannot sum its conversation up: it stays at {before} tokens")
+        };
+        vec![Remark::of(&compacted.agent, text)]
     }
 
     fn does(&mut self, name: &AgentName, doing: Option<String>) {
@@ -295,6 +333,26 @@ mod tests {
             }));
         }
         assert_eq!(view.agents()[0].line(), "pending                         2.2k tokens  $0.50");
+    }
+
+    #[test]
+    fn a_compaction_is_told_and_paid_for() {
+        let compacted = |tokens_after| {
+            RunEvent::Compacted(Compacted {
+                agent: name("bob"),
+                model: "x".into(),
+                tokens_before: 170_000,
+                tokens_after,
+                usage: Usage { input_tokens: 170_000, output_tokens: 2_000, ..Usage::default() },
+                cost_usd: Some(0.25),
+            })
+        };
+        let mut view = view();
+        let remarks = view.apply(&compacted(12_000));
+        assert_eq!(remarks[0].text, "sums its conversation up: 170.0k -> about 12.0k tokens");
+        let remarks = view.apply(&compacted(170_000));
+        assert_eq!(remarks[0].text, "cannot sum its conversation up: it stays at 170.0k tokens");
+        assert_eq!(view.agents()[0].line(), "pending                         344.0k tokens  $0.50");
     }
 
     #[test]

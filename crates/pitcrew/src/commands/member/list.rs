@@ -31,18 +31,20 @@ impl List {
 }
 
 /// The members as a table.
-pub(crate) fn table(members: &[Member]) -> String {
-    let text = |value: &Option<String>| value.clone().filter(|v| !v.is_empty()).unwrap_or_else(|| "-".to_owned());
-    let cells = |member: &Member| {
-        [
-            member.name.to_string(),
-            text(&member.agent_type),
-            text(&member.model),
-            text(&member.mode.clone().or_else(|| member.plan_mode_required.filter(|it| *it).map(|_| "plan".into()))),
-            text(&member.backend_type),
-            text(&member.worktree_path),
-        ]
-    };
+fn table(members: &[Member]) -> String {
     let rows: Vec<_> = members.iter().map(cells).collect();
     output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "WORKTREE"], &rows)
+}
+
+/// What the config says of a member: its name, type, model, mode, kind of place, and worktree.
+pub(crate) fn cells(member: &Member) -> [String; 6] {
+    let text = |value: &Option<String>| value.clone().filter(|v| !v.is_empty()).unwrap_or_else(|| "-".to_owned());
+    [
+        member.name.to_string(),
+        text(&member.agent_type),
+        text(&member.model),
+        text(&member.mode.clone().or_else(|| member.plan_mode_required.filter(|it| *it).map(|_| "plan".into()))),
+        text(&member.backend_type),
+        text(&member.worktree_path),
+    ]
 }

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::linger;
+use crate::output;
 use crate::selection::TeamChoice;
 
 /// Change a task: its status, owner, blockers, texts or free fields
@@ -61,7 +62,13 @@ impl Update {
             owner: self.owner,
             metadata: (!metadata.is_empty()).then_some(metadata),
         };
+        let gives = input.owner.is_some();
         let updated = team.update_task(&Actor::User, input).await?;
+        if gives && team.config().await?.is_session_dialect() {
+            output::remark(
+                "the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it",
+            );
+        }
         linger::until_kept(&team).await?;
         match self.status {
             Some(StatusChange::Deleted) => {

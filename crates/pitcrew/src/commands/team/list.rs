@@ -1,12 +1,14 @@
 //! `pitcrew team list`.
 
 use jiff::Timestamp;
-use pitcrew_team::TeamSummary;
+use pitcrew_team::{TeamSummary, Teams};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
+use crate::running::Running;
+use crate::whereabouts::Whereabouts;
 
 /// The widest description in the table.
 const DESCRIPTION_CHARS: usize = 50;
@@ -17,33 +19,63 @@ pub(crate) struct List {}
 
 #[derive(Debug, Serialize)]
 struct Listed {
-    teams: Vec<TeamSummary>,
+    teams: Vec<Row>,
     total: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    team: TeamSummary,
+    /// Who runs it; null for a team that cannot be read.
+    running: Option<Running>,
+    /// Where its members run; null for a team that cannot be read.
+    runs: Option<Vec<Whereabouts>>,
 }
 
 impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let teams = context.teams()?.list().await?;
+        let all = context.teams()?;
+        let mut teams = Vec::new();
+        for team in all.list().await? {
+            let (running, runs) = running(&all, &team).await.unzip();
+            teams.push(Row { team, running, runs });
+        }
         let listed = Listed { total: teams.len(), teams };
         context.output.answer(&listed, |listed| table(&listed.teams))
     }
 }
 
-fn table(teams: &[TeamSummary]) -> String {
+/// Who runs it, and where; nothing when it cannot be read, or ends just now.
+async fn running(teams: &Teams, listed: &TeamSummary) -> Option<(Running, Vec<Whereabouts>)> {
+    let team = teams.open(listed.folder.as_str()).await.ok()?;
+    let config = team.config().await.ok()?;
+    let running = Running::of(&team, &config).await.ok()?;
+    let runs = Whereabouts::of(&team, &config, &running).await.ok()?;
+    Some((running, runs))
+}
+
+fn table(teams: &[Row]) -> String {
     if teams.is_empty() {
         return "no teams".to_owned();
     }
-    let cells = |team: &TeamSummary| {
+    let cells = |Row { team, running, runs }: &Row| {
+        let running_members = runs.iter().flatten().filter(|member| member.runs()).count();
+        let members = match running_members {
+            0 => team.members.len().to_string(),
+            some => format!("{} ({some} running)", team.members.len()),
+        };
         let about = team.problem.as_ref().or(team.description.as_ref());
         [
             team.name.clone(),
-            team.members.len().to_string(),
+            members,
+            running.as_ref().map_or_else(|| "-".to_owned(), Running::short),
             team.created_at_ms.and_then(day).unwrap_or_else(|| "-".to_owned()),
             about.map(|text| first_line(text, DESCRIPTION_CHARS)).unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = teams.iter().map(cells).collect();
-    output::table(["TEAM", "MEMBERS", "MADE", "ABOUT"], &rows)
+    output::table(["TEAM", "MEMBERS", "RUN BY", "MADE", "ABOUT"], &rows)
 }
 
 fn day(at_ms: i64) -> Option<String> {

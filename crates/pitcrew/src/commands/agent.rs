@@ -1,0 +1,135 @@
+//! `pitcrew agent`: one teammate of ours in a process of its own. What runs in a pane.
+
+use std::path::PathBuf;
+
+use pitcrew_protocol::AgentName;
+use pitcrew_runtime::run::{Entry, RunLimits};
+use pitcrew_team::LeadKeys;
+
+use super::run::{OutputFormat, PermissionArgs, face, shown};
+use crate::context::Context;
+use crate::crew::{self, SoloPlan};
+use crate::failure::Failure;
+use crate::live::asking::Questions;
+use crate::live::desk;
+use crate::live::signals::Signals;
+use crate::live::watch::watch;
+use crate::report;
+
+/// Run one teammate in this terminal, as a pane does
+///
+/// On a terminal it shows what the teammate does, its mail, its task, tokens and cost. A line you type is a message to it, or
+/// the answer to its question; Esc cuts its turn off; the first Ctrl-C ends it in order, the second at once.
+///
+/// The teammate is a member of the team already, put there by its lead; what it is to do is the first message in its inbox.
+/// It asks its lead for permissions, and you too when you sit at its terminal: the first answer counts. It ends when it has
+/// agreed to shut down. Started again after a crash, it goes on from its transcript. The flags are Claude Code's own, so
+/// that a lead can start it in place of another client.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew agent --team-name backend --agent-name bob
+  pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits")]
+pub(crate) struct Agent {
+    /// The team
+    #[arg(long, value_name = "TEAM", required_unless_present = "agent_id")]
+    team_name: Option<String>,
+    /// The teammate
+    #[arg(long, value_name = "NAME", required_unless_present = "agent_id")]
+    agent_name: Option<String>,
+    /// Both, as NAME@TEAM
+    #[arg(long, value_name = "ID")]
+    agent_id: Option<String>,
+    /// Its color, where the team's config names none
+    #[arg(long, value_name = "COLOR")]
+    agent_color: Option<String>,
+    /// The session of the lead
+    #[arg(long, value_name = "UUID")]
+    parent_session_id: Option<String>,
+    /// The kind of agent it is, where the team's config names none
+    #[arg(long, value_name = "TYPE")]
+    agent_type: Option<String>,
+    /// Its model [default: the one in the team's config]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// Start in plan mode, where the team's config names no other
+    #[arg(long)]
+    plan_mode_required: bool,
+    /// The key that the lead signs its frames with
+    #[arg(long, value_name = "KEY")]
+    lead_verify_key: Option<LeadKeys>,
+    /// Model calls after which it ends
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// How to answer on stdout [default: text; json with --json]
+    #[arg(long, value_name = "FORMAT")]
+    output_format: Option<OutputFormat>,
+    /// A settings file that counts as given on the command line
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    #[command(flatten)]
+    permissions: PermissionArgs,
+}
+
+impl Agent {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let (name, team) = self.who()?;
+        let format = OutputFormat::chosen(self.output_format, context);
+        let resume = format!("pitcrew agent --team-name {team} --agent-name {name}");
+        let (asks, questions) = self.permissions.asks(context, format, Questions::typed_elsewhere);
+        let plan = SoloPlan {
+            team,
+            name,
+            entry: Entry::Placed,
+            settings: self.permissions.settings(self.settings.as_deref())?,
+            mode: if self.plan_mode_required { Some("plan".to_owned()) } else { self.permissions.mode() },
+            model: self.model,
+            agent_type: self.agent_type,
+            color: self.agent_color,
+            session_id: self.parent_session_id,
+            asks,
+            limits: RunLimits { max_turns: self.max_turns, ..RunLimits::default() },
+            append_system_prompt: None,
+            lead_key: self.lead_verify_key,
+        };
+        live_alone(context, plan, questions, format, &resume)
+    }
+
+    /// The member and its team.
+    fn who(&self) -> Result<(String, String), Failure> {
+        let id = match self.agent_id.as_deref() {
+            None => None,
+            Some(id) => Some(id.rsplit_once('@').ok_or_else(|| {
+                Failure::usage(format!("{id:?} is no agent id")).hint("an agent id is NAME@TEAM, such as bob@backend")
+            })?),
+        };
+        let part = |given: &Option<String>, in_id: Option<&str>| match (given, in_id) {
+            (Some(given), Some(in_id)) if given != in_id => {
+                Err(Failure::usage(format!("--agent-id says {in_id:?}, and another flag says {given:?}")))
+            }
+            (Some(given), _) => Ok(given.clone()),
+            (None, in_id) => Ok(in_id.unwrap_or_default().to_owned()),
+        };
+        Ok((part(&self.agent_name, id.map(|id| id.0))?, part(&self.team_name, id.map(|id| id.1))?))
+    }
+}
+
+/// Runs one member until it has ended. One thread is enough for it, and `resume` starts it again after a stop.
+pub(crate) fn live_alone(
+    context: &Context,
+    plan: SoloPlan,
+    questions: Option<Questions>,
+    format: OutputFormat,
+    resume: &str,
+) -> Result<(), Failure> {
+    context.briefly(async {
+        let signals = Signals::listen()?;
+        let name = plan.name.clone();
+        let (handle, team) = crew::start_alone(context, plan).await?;
+        let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
+            desk::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
+        } else {
+            watch(handle, face(context, format, false), signals, questions).await?
+        };
+        shown(&watched, format, &report::table(&watched.outcome), resume)
+    })
+}

@@ -1,0 +1,147 @@
+//! `pitcrew doctor --reference`: whether the reference client writes anything that we do not know.
+//!
+//! What is known is `protocol`'s; here every file below the root is held against it. Of the installed client nothing but
+//! its version is asked.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pitcrew_protocol::{Drift, DriftKind, RECORDED_VERSIONS, Written, drift};
+use pitcrew_runtime::process::{Job, Stream};
+use pitcrew_store::WrittenFile;
+use serde::Serialize;
+use tokio::process::Command;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::output::printable;
+
+/// What the reference client is called on the `PATH`.
+const CLIENT: &str = "claude";
+
+/// How long it may take to tell its version, and then to end.
+const VERSION_TIME: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The most that is read of what it says.
+const VERSION_BYTES: usize = 1024;
+
+/// The answer.
+#[derive(Debug, Serialize)]
+struct Compared {
+    /// What `claude --version` says; null when there is no client.
+    version: Option<String>,
+    /// The versions whose files are known.
+    recorded_versions: [&'static str; 2],
+    /// How many files of each kind were looked at.
+    looked_at: LookedAt,
+    findings: Vec<Finding>,
+    total: usize,
+}
+
+#[derive(Debug, Default, Serialize)]
+struct LookedAt {
+    configs: usize,
+    inboxes: usize,
+    tasks: usize,
+}
+
+/// A difference, and where it is.
+#[derive(Debug, Serialize)]
+struct Finding {
+    #[serde(flatten)]
+    drift: Drift,
+    /// The first file that has it.
+    path: PathBuf,
+    /// How many files have it.
+    files: usize,
+}
+
+/// Compares what was written below the root with what is known.
+///
+/// # Errors
+/// When something new was found, or a folder cannot be listed.
+pub(super) async fn run(context: &Context) -> Result<(), Failure> {
+    let files = context.files(&context.settings_with(&context.cwd, None)?)?.written().map_err(Failure::internal)?;
+    let compared = Compared::of(version(context).await, &files);
+    context.output.answer(&compared, Compared::text)?;
+    if compared.findings.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::told(FailureKind::Failed))
+}
+
+/// What the client on the `PATH` says its version is.
+async fn version(context: &Context) -> Option<String> {
+    let folders = std::env::split_paths(context.environment.get("PATH")?);
+    // A relative entry would find a program in whatever repository this is run in.
+    let client = folders
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(CLIENT))
+        .find(|path| is_program(path))?;
+    let mut said = Vec::new();
+    let job = Job::spawn(Command::new(client).arg("--version")).ok()?;
+    let sink = |stream: Stream, bytes: &[u8]| match stream {
+        Stream::Stdout if said.len() < VERSION_BYTES => said.extend_from_slice(bytes),
+        Stream::Stdout | Stream::Stderr => {}
+    };
+    let ended = job.run(Some(Instant::now() + VERSION_TIME), GRACE, &CancellationToken::new(), sink).await.ok()?;
+    let version = String::from_utf8_lossy(&said).split_whitespace().next()?.to_owned();
+    (ended.ending.exit_code() == Some(0)).then_some(version)
+}
+
+fn is_program(path: &Path) -> bool {
+    Path::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+impl Compared {
+    fn of(version: Option<String>, files: &[WrittenFile]) -> Self {
+        let (mut looked_at, mut found) = (LookedAt::default(), BTreeMap::<Drift, Finding>::new());
+        for file in files {
+            match file.written {
+                Written::Config => looked_at.configs += 1,
+                Written::Inbox => looked_at.inboxes += 1,
+                Written::Task => looked_at.tasks += 1,
+            }
+            for drift in drift(file.written, &file.text) {
+                let finding = Finding { drift: drift.clone(), path: file.path.clone(), files: 0 };
+                found.entry(drift).or_insert(finding).files += 1;
+            }
+        }
+        let findings: Vec<_> = found.into_values().collect();
+        Self { version, recorded_versions: RECORDED_VERSIONS, looked_at, total: findings.len(), findings }
+    }
+
+    fn text(&self) -> String {
+        let LookedAt { configs, inboxes, tasks } = self.looked_at;
+        let client = match self.version.as_deref() {
+            None => "no claude on the PATH".to_owned(),
+            Some(version) if RECORDED_VERSIONS.contains(&version) => format!("claude {version}, which was recorded"),
+            Some(version) => format!("claude {version}; recorded were {}", RECORDED_VERSIONS.join(" and ")),
+        };
+        let mut text = format!("{}\n", printable(&client));
+        for finding in &self.findings {
+            text += &format!("{}\n", printable(&finding.text()));
+        }
+        let end = if self.findings.is_empty() { "nothing new".to_owned() } else { format!("{} new", self.total) };
+        text + &format!("{end} in {configs} configs, {inboxes} inboxes and {tasks} tasks")
+    }
+}
+
+impl Finding {
+    fn text(&self) -> String {
+        let Drift { kind, object, field } = &self.drift;
+        let what = match kind {
+            DriftKind::NewFrame => format!("new frame {field}"),
+            DriftKind::NewField => format!("new field {object}.{field}"),
+            DriftKind::MissingField => format!("missing field {object}.{field}"),
+            DriftKind::OtherOrder => format!("in another place {object}.{field}"),
+        };
+        let more = if self.files > 1 { format!(" and {} more", self.files - 1) } else { String::new() };
+        format!("{what}: {}{more}", self.path.display())
+    }
+}

@@ -1,0 +1,76 @@
+//! `pitcrew join`: one of our agents becomes a member of a team that somebody else leads.
+
+use std::path::PathBuf;
+
+use pitcrew_runtime::run::{Entry, RunLimits};
+
+use super::agent::live_alone;
+use super::run::{OutputFormat, PermissionArgs};
+use crate::context::Context;
+use crate::crew::SoloPlan;
+use crate::failure::Failure;
+use crate::live::asking::Questions;
+
+/// Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
+///
+/// The agent adds itself to the team, tells the lead that it is there, takes free tasks, and works on what it is sent. It
+/// asks the lead for permissions, and you too when you sit at its terminal: the first answer counts. When the lead asks it
+/// to shut down and it agrees, it leaves the team. The first Ctrl-C stops it in order; the same command goes on from there.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew join backend --as reviewer
+  pitcrew join backend --as tester --model openai/qwen3 --allow 'Bash(cargo test:*)'")]
+pub(crate) struct Join {
+    /// The team, by its name or folder
+    team: String,
+    /// The name it goes by in the team
+    #[arg(long = "as", value_name = "NAME")]
+    name: String,
+    /// Its model [default: the settings', else what the environment offers]
+    #[arg(long, value_name = "MODEL")]
+    model: Option<String>,
+    /// The kind of agent it is [default: general-purpose]
+    #[arg(long, value_name = "TYPE")]
+    agent_type: Option<String>,
+    /// Model calls after which it ends
+    #[arg(long, value_name = "N")]
+    max_turns: Option<u32>,
+    /// Cost after which it ends; models without a price cost nothing
+    #[arg(long, value_name = "USD", value_parser = super::run::dollars)]
+    max_cost_usd: Option<f64>,
+    /// More instructions for it
+    #[arg(long, value_name = "TEXT")]
+    append_system_prompt: Option<String>,
+    /// How to answer on stdout [default: text; json with --json]
+    #[arg(long, value_name = "FORMAT")]
+    output_format: Option<OutputFormat>,
+    /// A settings file that counts as given on the command line
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    #[command(flatten)]
+    permissions: PermissionArgs,
+}
+
+impl Join {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let format = OutputFormat::chosen(self.output_format, context);
+        let resume = format!("pitcrew join {} --as {}", self.team, self.name);
+        let (asks, questions) = self.permissions.asks(context, format, Questions::typed_elsewhere);
+        let plan = SoloPlan {
+            settings: self.permissions.settings(self.settings.as_deref())?,
+            mode: self.permissions.mode(),
+            team: self.team,
+            name: self.name,
+            entry: Entry::Joins,
+            model: self.model,
+            agent_type: self.agent_type,
+            color: None,
+            session_id: None,
+            asks,
+            limits: RunLimits { max_turns: self.max_turns, max_cost_usd: self.max_cost_usd, max_teammates: None },
+            append_system_prompt: self.append_system_prompt,
+            lead_key: None,
+        };
+        live_alone(context, plan, questions, format, &resume)
+    }
+}

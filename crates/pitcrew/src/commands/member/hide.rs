@@ -1,0 +1,31 @@
+//! `pitcrew member hide`.
+
+use serde_json::json;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::hosting::pane_of;
+use crate::selection::TeamChoice;
+
+/// Take a member's pane out of view; the member goes on
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pitcrew member hide bob")]
+pub(crate) struct Hide {
+    /// The member
+    name: String,
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+impl Hide {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let team = self.team.open(context).await?;
+        let (panes, pane) = pane_of(context, &team, &self.name).await?;
+        panes.hide(&pane).await.map_err(Failure::internal)?;
+        team.set_hidden(&pane.0, true).await?;
+        let answer = json!({"success": true, "name": self.name, "pane": pane.0, "hidden": true});
+        context
+            .output
+            .answer(&answer, |_| format!("{} is out of view; `pitcrew member show` brings it back", self.name))
+    }
+}

@@ -1,0 +1,90 @@
+//! `pitcrew pane serve`: a terminal we know, as a pane program.
+
+use std::io::{self, BufReader};
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+use pitcrew_runtime::panes::wire::Capability;
+use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, Tmux, TmuxOptions, serve};
+
+use crate::commands::pane_exec;
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+
+/// Speak the pane protocol for a terminal, a JSON line a request on stdin and an answer on stdout
+///
+/// The protocol is described in docs/pane-protocol.md. The panes stay when stdin ends.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew pane serve tmux
+  echo '{\"id\":1,\"op\":\"hello\",\"protocol\":1}' | pitcrew pane serve tmux --session mine")]
+pub(crate) struct Serve {
+    /// The terminal
+    terminal: Terminal,
+    /// tmux: the server's socket [default: the server we are in, else the user's]
+    #[arg(long, value_name = "FILE")]
+    socket: Option<PathBuf>,
+    /// tmux: the pane to put others beside [default: $TMUX_PANE, unless --socket is given]
+    #[arg(long, value_name = "PANE")]
+    beside: Option<String>,
+    /// tmux: the session to make when there is no pane to put others beside
+    #[arg(long, value_name = "NAME", default_value = "pitcrew")]
+    session: String,
+}
+
+/// The terminals we know.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Terminal {
+    /// tmux 3.2 or later
+    Tmux,
+    /// iTerm2 with its helper it2
+    #[value(name = "iterm2")]
+    ITerm2,
+}
+
+impl Serve {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let mut input = BufReader::new(io::stdin());
+        let mut output = io::stdout();
+        match self.terminal {
+            Terminal::Tmux => {
+                let tmux = self.tmux(context)?;
+                let version = tmux.version().await.map_err(not_usable)?;
+                serve(&tmux, version, &Capability::ALL, &mut input, &mut output).await.map_err(Failure::internal)
+            }
+            Terminal::ITerm2 => {
+                let iterm2 = iterm2(context)?;
+                let version = iterm2.version().await.map_err(not_usable)?;
+                let can = [Capability::Screen, Capability::List];
+                serve(&iterm2, &version, &can, &mut input, &mut output).await.map_err(Failure::internal)
+            }
+        }
+    }
+
+    fn tmux(self, context: &Context) -> Result<Tmux, Failure> {
+        let own = || context.environment.get("TMUX_PANE").filter(|_| self.socket.is_none()).cloned();
+        let beside = self.beside.or_else(own).map(PaneId);
+        Ok(Tmux::new(TmuxOptions {
+            program: PathBuf::from("tmux"),
+            socket: self.socket,
+            config: None,
+            beside,
+            session: self.session,
+            launcher: pane_exec::command()?,
+            temporary: std::env::temp_dir(),
+        }))
+    }
+}
+
+fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
+    Ok(ITerm2::new(ITerm2Options {
+        program: PathBuf::from("it2"),
+        beside: context.environment.get("ITERM_SESSION_ID").cloned(),
+        launcher: pane_exec::command()?,
+        temporary: std::env::temp_dir(),
+    }))
+}
+
+fn not_usable(error: PaneError) -> Failure {
+    Failure::new(FailureKind::Failed, error)
+}

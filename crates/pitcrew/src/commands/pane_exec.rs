@@ -1,0 +1,43 @@
+//! `pitcrew pane-exec`: becomes the program of a launch file, which it deletes; what a pane starts when a terminal's own
+//! command cannot hold all of it.
+
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use pitcrew_runtime::panes::launch::Launch;
+
+use crate::failure::Failure;
+
+/// Become the program of a launch file
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct PaneExec {
+    /// The file, deleted before the program starts
+    file: PathBuf,
+}
+
+impl PaneExec {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let not_taken = |e| Failure::internal(format!("cannot take the launch {}: {e}", self.file.display()));
+        let launch = Launch::take(&self.file).map_err(not_taken)?;
+        let Some((program, arguments)) = launch.argv.split_first() else {
+            return Err(Failure::usage(format!("the launch {} names no program", self.file.display())));
+        };
+        if let Some(path) = &launch.tell_pid {
+            let told = std::fs::write(path, format!("{}\n", std::process::id()));
+            told.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
+        }
+        let error = Command::new(program).args(arguments).current_dir(&launch.cwd).envs(launch.env).exec();
+        Err(Failure::internal(format!("cannot start {program}: {error}")))
+    }
+}
+
+/// The command that takes a launch file.
+///
+/// # Errors
+/// When the path of this program is not known.
+pub(crate) fn command() -> Result<Vec<String>, Failure> {
+    let own = std::env::current_exe().map_err(Failure::internal)?;
+    Ok(vec![own.to_string_lossy().into_owned(), "pane-exec".to_owned()])
+}

@@ -1,0 +1,44 @@
+//! `pitcrew pane-probe`: what runs in the panes of `pitcrew pane check`.
+
+use std::path::PathBuf;
+
+use pitcrew_runtime::panes::{Probed, probe};
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+
+/// Tell at a socket how this process was started, and do as told there
+#[derive(Debug, clap::Args)]
+#[command(hide = true)]
+pub(crate) struct PaneProbe {
+    /// The socket
+    socket: PathBuf,
+    /// What is told
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+impl PaneProbe {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let probed = Probed {
+            arguments: self.arguments,
+            cwd: context.cwd.clone(),
+            env: context.environment.clone(),
+            pid: std::process::id(),
+        };
+        let shown = |text: &str| output::remark(text);
+        let status = probe(&self.socket, &probed, shown).map_err(Failure::internal)?;
+        // The status is the suite's to choose, not one of ours.
+        std::process::exit(status.into())
+    }
+}
+
+/// The command that becomes a probe.
+///
+/// # Errors
+/// When the path of this program is not known.
+pub(crate) fn command() -> Result<Vec<String>, Failure> {
+    let own = std::env::current_exe().map_err(Failure::internal)?;
+    Ok(vec![own.to_string_lossy().into_owned(), "pane-probe".to_owned()])
+}

@@ -1,0 +1,113 @@
+//! `pitcrew team lead`: who leads a team, and taking over from a lead that is dead.
+
+use jiff::Timestamp;
+use pitcrew_protocol::AgentName;
+use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::run::Begin;
+use pitcrew_store::{LeaseHolder, LeaseName};
+use serde::Serialize;
+
+use crate::commands::run::RunArgs;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::printable;
+use crate::running::Running;
+use crate::selection;
+
+/// Show who leads a team, or take over from a lead that is dead
+///
+/// With --take-over the team goes on from where its lead died: under the lead's own conversation, or with --as under that of
+/// a member, which leaves the team as a member and leads it from then on. Nobody takes over from a lead that lives.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew team lead backend
+  pitcrew team lead backend --take-over
+  pitcrew team lead backend --take-over --as reviewer \"finish the review, then stop\"")]
+pub(crate) struct Lead {
+    /// The team [default: the only one, else the one named after the repository's folder]
+    team: Option<String>,
+    /// A new instruction for the lead
+    #[arg(requires = "take_over")]
+    goal: Option<String>,
+    /// Go on with the team, whose lead must be dead
+    #[arg(long)]
+    take_over: bool,
+    /// The member whose conversation goes on as the lead's [default: the lead's own]
+    #[arg(long = "as", value_name = "MEMBER", requires = "take_over")]
+    member: Option<String>,
+    #[command(flatten)]
+    how: RunArgs,
+}
+
+/// The answer.
+#[derive(Debug, Serialize)]
+struct Led {
+    team: String,
+    /// The process that leads the team, or the last one that did; null when none of ours ever did.
+    lead: Option<Leading>,
+    /// Who runs the team now, as far as it can be known.
+    run_by: Running,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Leading {
+    pid: u32,
+    alive: bool,
+    since: Option<String>,
+    /// Whether its frames are signed.
+    signed: bool,
+}
+
+impl Lead {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        if !self.take_over {
+            let led = context.briefly(self.led(context))?;
+            return context.output.answer(&led, Led::text);
+        }
+        let team =
+            context.briefly(async { Ok(selection::open(context, self.team.as_deref()).await?.dir().clone()) })?;
+        let member = self.member.as_deref().map(AgentName::foreign);
+        self.how.run(context, Begin::TakeOver { team: team.to_string(), member, goal: self.goal })
+    }
+
+    async fn led(&self, context: &Context) -> Result<Led, Failure> {
+        let team = selection::open(context, self.team.as_deref()).await?;
+        let (backend, run) = (team.backend(), LeaseName::Run);
+        let holder = backend.lease_holder(team.dir(), &run).await.map_err(Failure::internal)?;
+        let last = backend.last_holder(team.dir(), &run).await.map_err(Failure::internal)?;
+        let alive = holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder).is_alive());
+        let run_by = Running::of(&team, &team.config().await?).await?;
+        Ok(Led {
+            team: team.name().to_string(),
+            lead: holder.or(last).map(|holder| Leading::of(&holder, alive)),
+            run_by,
+        })
+    }
+}
+
+impl Leading {
+    fn of(holder: &LeaseHolder, alive: bool) -> Self {
+        let since = Timestamp::from_millisecond(holder.since_ms).ok().map(|at| format!("{at:.3}"));
+        Self { pid: holder.pid, alive, since, signed: holder.verify_key.is_some() }
+    }
+}
+
+impl Led {
+    fn text(&self) -> String {
+        let team = printable(&self.team);
+        match &self.lead {
+            Some(Leading { pid, alive: true, since, signed }) => {
+                let since = since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
+                let signed = if *signed { "its frames are signed" } else { "its frames are not signed" };
+                format!("team {team} is led by process {pid}{since}; {signed}")
+            }
+            _ if self.run_by != Running::No => format!("team {team} is {}", self.run_by.text()),
+            Some(Leading { pid, .. }) => format!(
+                "nobody leads team {team}; process {pid} did\n\
+                 `pitcrew team lead {team} --take-over` goes on with it, with --as MEMBER under a member"
+            ),
+            None => format!("nobody has led team {team} yet; `pitcrew run --resume {team}` starts its lead"),
+        }
+    }
+}

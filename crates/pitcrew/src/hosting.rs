@@ -1,0 +1,412 @@
+//! Where the teammates of a run live, as the command line, the settings and the terminal say; and how a process in a pane
+//! is called.
+//!
+//! Source of the reference client's call: wire format, "Pane spawn".
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use pitcrew_model::{Endpoints, ModelSpec};
+use pitcrew_protocol::BACKEND_IN_PROCESS;
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::hosting::{Hosting, Launch, Launcher, PROMPT_DEADLINE, Placement, Program, TeammatePlace};
+use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
+use pitcrew_runtime::settings::Settings;
+use pitcrew_team::{PaneHost, Team};
+use serde_json::{Map, Value};
+
+use crate::commands::pane_exec;
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+
+/// The tmux session that panes are in when the lead is not in tmux itself.
+const TMUX_SESSION: &str = "pitcrew";
+
+/// The names of what reaches a model, is logged, or makes the reference client what it is, by how they begin.
+const PASSED_ON: [&str; 8] =
+    ["ANTHROPIC_", "AWS_", "CLAUDE_CODE_", "GOOGLE_", "NODE_EXTRA_CA_CERTS", "OPENAI_", "PITCREW_LOG", "RUST_LOG"];
+
+/// The proxies of a process, in either case.
+const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"];
+
+/// Where teammates live.
+#[derive(Debug, Clone, Default, clap::Args)]
+#[command(next_help_heading = "Teammates")]
+pub(crate) struct HostingArgs {
+    /// Where teammates live: auto, in-process, tmux, iterm2 or pane:PROGRAM [default: the settings', else auto]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) teammate_mode: Option<TeammateMode>,
+    /// What runs teammates in panes: pitcrew or claude [default: the settings', else pitcrew]
+    #[arg(long, value_name = "PROGRAM", hide_possible_values = true)]
+    pub(crate) teammate_program: Option<TeammateProgram>,
+}
+
+/// Where teammates live, as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TeammateMode {
+    /// In panes when the user sits in a terminal that has them.
+    Auto,
+    /// In the lead's process.
+    InProcess,
+    /// In tmux.
+    Tmux,
+    /// In iTerm2.
+    ITerm2,
+    /// In what a program shows that speaks the pane protocol; with its arguments.
+    Program(Vec<String>),
+}
+
+impl FromStr for TeammateMode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            BACKEND_IN_PROCESS => Ok(Self::InProcess),
+            "tmux" => Ok(Self::Tmux),
+            "iterm2" => Ok(Self::ITerm2),
+            other => {
+                let argv = other.strip_prefix("pane:").map(|command| command.split_whitespace().map(str::to_owned));
+                match argv.map(Iterator::collect::<Vec<_>>).filter(|argv| !argv.is_empty()) {
+                    Some(argv) => Ok(Self::Program(argv)),
+                    None => Err("one of auto, in-process, tmux, iterm2 and pane:PROGRAM".to_owned()),
+                }
+            }
+        }
+    }
+}
+
+/// What runs teammates in panes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TeammateProgram {
+    /// We do
+    Pitcrew,
+    /// The reference client
+    Claude,
+}
+
+impl From<TeammateProgram> for Program {
+    fn from(program: TeammateProgram) -> Self {
+        match program {
+            TeammateProgram::Pitcrew => Self::Pitcrew,
+            TeammateProgram::Claude => Self::Claude,
+        }
+    }
+}
+
+/// Decides where the teammates of a run live. A team that goes on has its panes where they were, unless something else is
+/// asked for.
+///
+/// # Errors
+/// When the settings name what there is not, or what was asked for cannot be had here.
+pub(crate) fn hosting(
+    context: &Context,
+    settings: &Settings,
+    args: &HostingArgs,
+    left: Option<Left>,
+    layer: Map<String, Value>,
+) -> Result<Hosting, Failure> {
+    let (asked, socket) = match (&args.teammate_mode, left) {
+        (Some(mode), left) => (Some(mode.clone()), left.and_then(|left| left.socket)),
+        (None, Some(left)) => (Some(left.mode), left.socket),
+        (None, None) => (mode_of(settings)?, None),
+    };
+    let mode = match asked.unwrap_or(TeammateMode::Auto) {
+        TeammateMode::Auto => here(context),
+        mode @ (TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 | TeammateMode::Program(_)) => mode,
+    };
+    let socket = socket.or_else(|| tmux_socket(context));
+    let panes = panes(context, &mode, socket.clone())?;
+    Ok(Hosting {
+        default: if panes.is_some() { TeammatePlace::Pane } else { TeammatePlace::InProcess },
+        panes,
+        launch: launcher(context, settings),
+        program: match args.teammate_program {
+            Some(program) => program.into(),
+            None => program_of(settings)?,
+        },
+        settings: layer,
+        prompt_deadline: deadline_of(settings)?,
+    })
+}
+
+/// Where the panes of a team are that an earlier run left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Left {
+    mode: TeammateMode,
+    socket: Option<PathBuf>,
+}
+
+impl Left {
+    /// Looks where the teammates of a team live in panes, when some do.
+    ///
+    /// # Errors
+    /// When the team cannot be read.
+    pub(crate) async fn by(team: &Team) -> Result<Option<Self>, Failure> {
+        let latest = team.pane_hosts().await?.pop();
+        Ok(latest
+            .and_then(|host| Some(Self { mode: TeammateMode::of(&host)?, socket: host.socket.map(PathBuf::from) })))
+    }
+}
+
+/// The pane of a member, and the way to it.
+///
+/// # Errors
+/// When there is no such member, it lives in no pane, or there is no way to its panes from here.
+pub(crate) async fn pane_of(context: &Context, team: &Team, name: &str) -> Result<(Arc<dyn Panes>, PaneId), Failure> {
+    let member = team.member(name).await?;
+    let place = team.started().await?.remove(&member.name).and_then(|started| started.pane);
+    let mode = place.as_ref().and_then(|place| TeammateMode::of(&place.host));
+    let (Some(place), Some(mode)) = (place, mode) else {
+        return Err(Failure::new(FailureKind::Conflict, format!("{} lives in no pane of ours", member.name)));
+    };
+    let socket = place.host.socket.map(PathBuf::from).or_else(|| tmux_socket(context));
+    match panes(context, &mode, socket)? {
+        Some(panes) => Ok((panes, PaneId(place.id))),
+        None => Err(Failure::internal(format!("{} has a pane and no panes are to be had", member.name))),
+    }
+}
+
+impl TeammateMode {
+    /// The mode in which panes are made there; none for a kind that we do not know.
+    fn of(host: &PaneHost) -> Option<Self> {
+        match host.backend.as_str() {
+            "tmux" => Some(Self::Tmux),
+            "iterm2" => Some(Self::ITerm2),
+            "pane" if !host.command.is_empty() => Some(Self::Program(host.command.clone())),
+            _ => None,
+        }
+    }
+}
+
+/// What `auto` means here: panes where the user can see them, and nowhere else.
+fn here(context: &Context) -> TeammateMode {
+    if !context.has_terminal() {
+        return TeammateMode::InProcess;
+    }
+    if context.variable("TMUX").is_some() {
+        return TeammateMode::Tmux;
+    }
+    if context.variable("TERM_PROGRAM") == Some("iTerm.app") && context.is_on_path("it2") {
+        return TeammateMode::ITerm2;
+    }
+    TeammateMode::InProcess
+}
+
+fn panes(context: &Context, mode: &TeammateMode, socket: Option<PathBuf>) -> Result<Option<Arc<dyn Panes>>, Failure> {
+    match mode {
+        TeammateMode::Auto | TeammateMode::InProcess => Ok(None),
+        TeammateMode::Tmux => Ok(Some(Arc::new(tmux(context, socket)?))),
+        TeammateMode::ITerm2 => Ok(Some(Arc::new(iterm2(context)?))),
+        TeammateMode::Program(argv) => {
+            // It is recorded, and found from other folders too.
+            let found = |(at, word): (usize, &String)| match at {
+                0 if word.contains('/') => context.cwd.join(word).to_string_lossy().into_owned(),
+                _ => word.clone(),
+            };
+            Ok(Some(Arc::new(PaneProgram::new(argv.iter().enumerate().map(found).collect()))))
+        }
+    }
+}
+
+fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {
+    if !context.is_on_path("tmux") {
+        return Err(Failure::usage("tmux is not on the PATH").hint("--teammate-mode in-process needs no terminal"));
+    }
+    // A pane beside ours is a pane of the server we are in.
+    let is_ours = socket == tmux_socket(context);
+    Ok(Tmux::new(TmuxOptions {
+        program: PathBuf::from("tmux"),
+        socket,
+        config: None,
+        beside: context.variable("TMUX_PANE").filter(|_| is_ours).map(|pane| PaneId(pane.to_owned())),
+        session: TMUX_SESSION.to_owned(),
+        launcher: pane_exec::command()?,
+        temporary: context.temporary(),
+    }))
+}
+
+fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
+    if !context.is_on_path("it2") {
+        return Err(Failure::usage("it2, the helper of iTerm2, is not on the PATH")
+            .hint("--teammate-mode in-process needs no terminal"));
+    }
+    Ok(ITerm2::new(ITerm2Options {
+        program: PathBuf::from("it2"),
+        beside: context.variable("ITERM_SESSION_ID").map(str::to_owned),
+        launcher: pane_exec::command()?,
+        temporary: context.temporary(),
+    }))
+}
+
+/// The server we are in: `$TMUX` is its socket, its process and our session.
+fn tmux_socket(context: &Context) -> Option<PathBuf> {
+    let socket = context.variable("TMUX")?.rsplitn(3, ',').nth(2)?;
+    Some(PathBuf::from(socket))
+}
+
+fn mode_of(settings: &Settings) -> Result<Option<TeammateMode>, Failure> {
+    let (name, value) = match (settings.pitcrew("teammateMode"), settings.merged().get("teammateMode")) {
+        (Some(value), _) => ("pitcrew.teammateMode", value),
+        (None, Some(value)) => ("teammateMode", value),
+        (None, None) => return Ok(None),
+    };
+    let mode = value.as_str().ok_or_else(|| "a text".to_owned()).and_then(str::parse);
+    mode.map(Some).map_err(|known| Failure::usage(format!("`{name}` in the settings is {known}, not {value}")))
+}
+
+fn program_of(settings: &Settings) -> Result<Program, Failure> {
+    let Some(value) = settings.pitcrew("teammateProgram") else { return Ok(Program::default()) };
+    value.as_str().and_then(Program::named).ok_or_else(|| {
+        Failure::usage(format!("`pitcrew.teammateProgram` in the settings is \"pitcrew\" or \"claude\", not {value}"))
+    })
+}
+
+fn deadline_of(settings: &Settings) -> Result<Duration, Failure> {
+    let Some(value) = settings.pitcrew("promptDeadlineSeconds") else { return Ok(PROMPT_DEADLINE) };
+    value.as_u64().filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| {
+        Failure::usage(format!("`pitcrew.promptDeadlineSeconds` in the settings is a number of seconds, not {value}"))
+    })
+}
+
+fn launcher(context: &Context, settings: &Settings) -> Launcher {
+    let exe = context.exe.display().to_string();
+    let root = context.root.display().to_string();
+    let claude = settings.pitcrew("claude").and_then(Value::as_str).unwrap_or("claude").to_owned();
+    let passed_on = passed_on(context, settings);
+    Arc::new(move |placement: &Placement| {
+        let mut env = passed_on.clone();
+        env.push(("CLAUDE_CONFIG_DIR".to_owned(), root.clone()));
+        let argv = match placement.program {
+            Program::Pitcrew => {
+                let ours = [exe.clone(), "agent".to_owned()].into_iter().chain(recorded(placement));
+                ours.chain(more(placement)).collect()
+            }
+            Program::Claude => {
+                env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
+                env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
+                std::iter::once(claude.clone()).chain(recorded(placement)).collect()
+            }
+        };
+        Launch { argv, env }
+    })
+}
+
+/// The variables that a process in a pane does not have from its terminal: what models are reached by, first of all.
+fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
+    let env = settings.env();
+    let is_passed_on = |name: &str| {
+        PASSED_ON.iter().any(|prefix| name.starts_with(prefix)) || PROXIES.contains(&name.to_uppercase().as_str())
+    };
+    let own = context.environment.iter().filter(|(name, _)| is_passed_on(name));
+    let mut passed: Vec<(String, String)> = own.map(|(name, value)| (name.clone(), value.clone())).collect();
+    // What reaches a provider is known where models are opened; the settings' own variables win there.
+    let looked_up = std::cell::RefCell::new(Vec::new());
+    let _endpoints = Endpoints::from_lookup(|name| {
+        let value = env.get(name).or_else(|| context.environment.get(name)).cloned();
+        looked_up.borrow_mut().extend(value.clone().map(|value| (name.to_owned(), value)));
+        value
+    });
+    for (name, value) in looked_up.into_inner() {
+        passed.retain(|(known, _)| *known != name);
+        passed.push((name, value));
+    }
+    passed.retain(|(name, _)| !matches!(name.as_str(), "CLAUDE_CODE_ENTRYPOINT" | "CLAUDE_CODE_SSE_PORT"));
+    passed
+}
+
+/// The recorded flags in the recorded order.
+fn recorded(placement: &Placement) -> Vec<String> {
+    let mut flags = Vec::new();
+    let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
+    say("--agent-id", &placement.agent_id);
+    say("--agent-name", placement.name.as_str());
+    say("--team-name", placement.team.as_str());
+    if let Some(color) = &placement.color {
+        say("--agent-color", color);
+    }
+    say("--parent-session-id", &placement.session_id);
+    if placement.plan_mode_required {
+        flags.push("--plan-mode-required".to_owned());
+    }
+    let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
+    if let Some(agent_type) = &placement.agent_type {
+        say("--agent-type", agent_type);
+    }
+    if !matches!(placement.mode, PermissionMode::Default | PermissionMode::Plan) {
+        say("--permission-mode", placement.mode.as_str());
+    }
+    if let Some(model) = &placement.model {
+        say("--model", &model_for(placement.program, model));
+    }
+    flags
+}
+
+/// What only ours is told.
+fn more(placement: &Placement) -> Vec<String> {
+    let key = placement.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);
+    let turns = placement.max_turns.map(|turns| ["--max-turns".to_owned(), turns.to_string()]);
+    let settings = placement.settings.as_ref().map(|file| ["--settings".to_owned(), file.display().to_string()]);
+    key.into_iter().chain(turns).chain(settings).flatten().collect()
+}
+
+/// The reference client knows its provider's models by their bare names.
+fn model_for(program: Program, model: &str) -> String {
+    match (program, model.parse()) {
+        (Program::Claude, Ok(ModelSpec::Anthropic(name))) => name,
+        (Program::Claude | Program::Pitcrew, _) => model.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_protocol::{AgentName, TeamName};
+
+    use super::*;
+
+    fn placement(program: Program) -> Placement {
+        Placement {
+            program,
+            agent_id: "bob@backend".to_owned(),
+            name: AgentName::new("bob").unwrap(),
+            team: TeamName::new("backend").unwrap(),
+            color: Some("blue".to_owned()),
+            session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
+            plan_mode_required: true,
+            agent_type: Some("general-purpose".to_owned()),
+            mode: PermissionMode::AcceptEdits,
+            model: Some("anthropic/claude-opus-4-6".to_owned()),
+            verify_key: None,
+            cwd: PathBuf::from("/"),
+            max_turns: Some(7),
+            settings: Some(PathBuf::from("/r/settings.json")),
+        }
+    }
+
+    #[test]
+    fn the_reference_client_is_called_with_its_own_flags_in_their_order() {
+        let placement = placement(Program::Claude);
+        insta::assert_snapshot!(recorded(&placement).join(" "), @"--agent-id bob@backend --agent-name bob --team-name backend --agent-color blue --parent-session-id 806a459e-20e5-4ee3-bf49-40e5333a7d9e --plan-mode-required --agent-type general-purpose --permission-mode acceptEdits --model claude-opus-4-6");
+    }
+
+    #[test]
+    fn ours_is_told_its_limits_and_settings_too() {
+        let placement = placement(Program::Pitcrew);
+        assert!(recorded(&placement).ends_with(&["anthropic/claude-opus-4-6".to_owned()]));
+        assert_eq!(more(&placement), ["--max-turns", "7", "--settings", "/r/settings.json"]);
+    }
+
+    #[test]
+    fn modes_are_what_they_are_called() {
+        let mode = |text: &str| text.parse::<TeammateMode>();
+        assert_eq!(mode("tmux"), Ok(TeammateMode::Tmux));
+        let argv = ["wezterm.sh", "--new"].map(str::to_owned).to_vec();
+        assert_eq!(mode("pane:wezterm.sh --new"), Ok(TeammateMode::Program(argv)));
+        for wrong in ["", "pane:", "pane: ", "TMUX", "screen"] {
+            assert!(mode(wrong).is_err(), "{wrong}");
+        }
+    }
+}

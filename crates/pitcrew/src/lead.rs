@@ -1,0 +1,42 @@
+//! Asking the process that leads a team for what only it can sign.
+
+use pitcrew_protocol::ApiError;
+use pitcrew_runtime::door::{Knock, KnockError, knock};
+use pitcrew_store::LeaseName;
+use pitcrew_team::Team;
+use serde_json::Value;
+
+use crate::failure::{Failure, FailureKind};
+
+/// Asks the lead of the team; `None` when no process of ours leads it, so that the caller acts for itself.
+///
+/// # Errors
+/// What the lead refused, or that it does not answer.
+pub(crate) async fn ask(team: &Team, request: &Knock) -> Result<Option<Value>, Failure> {
+    let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
+    let Some(holder) = holder.filter(|holder| holder.verify_key.is_some()) else { return Ok(None) };
+    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
+    match knock(&folder, request).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(KnockError::Refused(error)) => Err(error.into()),
+        Err(error @ (KnockError::Closed { .. } | KnockError::Silent { .. })) => {
+            let hint = format!(
+                "process {} leads team {} and must be asked; is it just starting, or ending?",
+                holder.pid,
+                team.name()
+            );
+            Err(Failure::new(FailureKind::Failed, error).hint(hint))
+        }
+    }
+}
+
+/// The failure of an act that was tried without the lead.
+pub(crate) fn without(team: &Team, error: ApiError) -> Failure {
+    let needs_lead = error.details.contains_key("lead_signs");
+    let failure = Failure::from(error);
+    if needs_lead {
+        failure.hint(format!("`pitcrew run --resume {}` starts its lead again", team.name()))
+    } else {
+        failure
+    }
+}

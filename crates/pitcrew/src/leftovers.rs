@@ -1,0 +1,127 @@
+//! What still runs of a team that nobody leads: stopped, and told.
+
+use std::time::Duration;
+
+use pitcrew_runtime::identity::Stopped;
+use pitcrew_runtime::supervision::{
+    LadderEnd, PaneClosed, RecordedPanes, StoppedMember, TaggedPane, stop_members, sweep,
+};
+use pitcrew_team::Team;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::printable;
+
+/// What was started for a team, or left running by its dead processes.
+#[derive(Debug)]
+pub(crate) struct Leftovers<'a> {
+    team: &'a Team,
+    panes: RecordedPanes,
+}
+
+/// One thing that was stopped, as answers show it.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StoppedView {
+    /// The member it ran; absent for what dead processes left running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pane: Option<String>,
+    /// `gone`, `stopped` or `still_running`.
+    outcome: &'static str,
+    /// Why the pane is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pane_left: Option<String>,
+    #[serde(skip)]
+    pub(crate) is_gone: bool,
+}
+
+impl<'a> Leftovers<'a> {
+    /// Those of `team`.
+    pub(crate) fn of(context: &Context, team: &'a Team) -> Self {
+        Self { team, panes: RecordedPanes::below(&context.root).with_programs() }
+    }
+
+    /// Stops all of them: TERM, `term`, KILL, and their panes; and what panes there are beside.
+    ///
+    /// # Errors
+    /// When the team's records cannot be read or written.
+    pub(crate) async fn stop(&self, term: Duration) -> Result<Vec<StoppedView>, Failure> {
+        // What one record does not tell, since it cannot be read, another may.
+        let members = stop_members(self.team, &self.panes, term).await;
+        let swept = sweep(self.team, term).await;
+        // Those that a lead died over before it could record them.
+        let mut panes = Vec::new();
+        let found = self.panes.of_team(self.team).await;
+        for pane in found.iter().flatten() {
+            panes.push(StoppedView::of_pane(pane, pane.close().await));
+        }
+        found?;
+        let mut stopped: Vec<StoppedView> = members?.iter().map(StoppedView::of).collect();
+        stopped.extend(swept?.into_iter().map(|(process, outcome)| StoppedView {
+            name: None,
+            pid: Some(process.pid),
+            pane: None,
+            outcome: word(outcome),
+            pane_left: None,
+            is_gone: outcome != Stopped::StillRunning,
+        }));
+        stopped.extend(panes);
+        Ok(stopped)
+    }
+}
+
+impl StoppedView {
+    fn of_pane(pane: &TaggedPane, closed: PaneClosed) -> Self {
+        let pane_left = match closed {
+            PaneClosed::Closed => None,
+            PaneClosed::Left { reason } => Some(reason),
+        };
+        Self {
+            name: pane.tag.agent.as_ref().map(ToString::to_string),
+            pid: None,
+            pane: Some(pane.place.to_string()),
+            outcome: word(if pane_left.is_none() { Stopped::Ended } else { Stopped::StillRunning }),
+            is_gone: pane_left.is_none(),
+            pane_left,
+        }
+    }
+
+    fn of(member: &StoppedMember) -> Self {
+        let outcome = match member.end {
+            LadderEnd::ByItself => Stopped::WasGone,
+            LadderEnd::Stopped => Stopped::Ended,
+            LadderEnd::Stuck => Stopped::StillRunning,
+        };
+        Self {
+            name: Some(member.name.to_string()),
+            pid: member.started.process.map(|process| process.pid),
+            pane: member.started.pane.as_ref().map(ToString::to_string),
+            outcome: word(outcome),
+            pane_left: member.pane_left.clone(),
+            is_gone: member.is_gone(),
+        }
+    }
+
+    /// One line for people.
+    pub(crate) fn line(&self) -> String {
+        let who = match (&self.name, self.pid) {
+            (Some(name), _) => name.clone(),
+            (None, Some(pid)) => format!("what process {pid} left running"),
+            (None, None) => self.pane.clone().unwrap_or_default(),
+        };
+        let left = self.pane_left.as_ref().map(|reason| format!("; its pane is left: {reason}")).unwrap_or_default();
+        printable(&format!("{who}: {}{left}", self.outcome.replace('_', " "))).into_owned()
+    }
+}
+
+fn word(stopped: Stopped) -> &'static str {
+    match stopped {
+        Stopped::WasGone => "gone",
+        Stopped::Ended => "stopped",
+        Stopped::StillRunning => "still_running",
+    }
+}

@@ -1,0 +1,190 @@
+//! The line that is being typed, and what keys make of it. Pure.
+
+use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+
+/// The longest line, in characters; a message may be no longer by default.
+const MOST_CHARS: usize = 10_000;
+
+/// A line that is being typed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    text: Vec<char>,
+    /// Where the next character goes, as an index into the text.
+    at: usize,
+}
+
+/// What a key, or a paste, came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Typed {
+    /// The line is as it was, or changed, and is not done.
+    Editing,
+    /// A line is done.
+    Line(String),
+    /// The turn is to be cut off.
+    Interrupt,
+    /// The agent is to end.
+    End,
+    /// The terminal has another size.
+    Resized,
+}
+
+impl Entry {
+    /// Takes in what happened at the terminal.
+    pub(crate) fn take(&mut self, event: Event) -> Typed {
+        match event {
+            Event::Key(key) if key.kind != KeyEventKind::Release => self.key(key),
+            Event::Paste(text) => {
+                text.chars().map(|c| if c.is_control() { ' ' } else { c }).for_each(|c| self.insert(c));
+                Typed::Editing
+            }
+            Event::Resize(..) => Typed::Resized,
+            Event::Key(_) | Event::Mouse(_) | Event::FocusGained | Event::FocusLost => Typed::Editing,
+        }
+    }
+
+    /// The text, and how much of it stands before the cursor.
+    pub(crate) fn parts(&self) -> (String, String) {
+        let (before, after) = self.text.split_at(self.at.min(self.text.len()));
+        (before.iter().collect(), after.iter().collect())
+    }
+
+    fn key(&mut self, key: KeyEvent) -> Typed {
+        if key.modifiers.contains(KeyModifiers::CONTROL) {
+            return self.control(key.code);
+        }
+        match key.code {
+            KeyCode::Char(c) => self.insert(c),
+            KeyCode::Backspace if self.at > 0 => {
+                self.at -= 1;
+                self.text.remove(self.at);
+            }
+            KeyCode::Delete if self.at < self.text.len() => {
+                self.text.remove(self.at);
+            }
+            KeyCode::Left => self.at = self.at.saturating_sub(1),
+            KeyCode::Right => self.at = (self.at + 1).min(self.text.len()),
+            KeyCode::Home => self.at = 0,
+            KeyCode::End => self.at = self.text.len(),
+            KeyCode::Esc => return Typed::Interrupt,
+            KeyCode::Enter => return self.done(),
+            // Keys of the terminal that a line has no use for; the enum is crossterm's.
+            _ => {}
+        }
+        Typed::Editing
+    }
+
+    fn control(&mut self, code: KeyCode) -> Typed {
+        match code {
+            KeyCode::Char('c') => return Typed::End,
+            KeyCode::Char('a') => self.at = 0,
+            KeyCode::Char('e') => self.at = self.text.len(),
+            KeyCode::Char('u') => {
+                self.text.drain(..self.at);
+                self.at = 0;
+            }
+            KeyCode::Char('k') => self.text.truncate(self.at),
+            KeyCode::Char('w') => self.cut_word(),
+            // Keys of the terminal that a line has no use for; the enum is crossterm's.
+            _ => {}
+        }
+        Typed::Editing
+    }
+
+    fn cut_word(&mut self) {
+        let before = self.text.get(..self.at).unwrap_or_default();
+        let word_ends = before.iter().rposition(|c| !c.is_whitespace()).map_or(0, |at| at + 1);
+        let word = before.get(..word_ends).unwrap_or_default();
+        let starts = word.iter().rposition(|c| c.is_whitespace()).map_or(0, |at| at + 1);
+        self.text.drain(starts..self.at);
+        self.at = starts;
+    }
+
+    fn insert(&mut self, c: char) {
+        if self.text.len() < MOST_CHARS {
+            self.text.insert(self.at, c);
+            self.at += 1;
+        }
+    }
+
+    fn done(&mut self) -> Typed {
+        self.at = 0;
+        let line: String = std::mem::take(&mut self.text).into_iter().collect();
+        if line.trim().is_empty() { Typed::Editing } else { Typed::Line(line) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn press(entry: &mut Entry, code: KeyCode) -> Typed {
+        entry.take(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)))
+    }
+
+    fn hold(entry: &mut Entry, c: char) -> Typed {
+        entry.take(Event::Key(KeyEvent::new(KeyCode::Char(c), KeyModifiers::CONTROL)))
+    }
+
+    fn typed(text: &str) -> Entry {
+        let mut entry = Entry::default();
+        text.chars().for_each(|c| assert_eq!(press(&mut entry, KeyCode::Char(c)), Typed::Editing));
+        entry
+    }
+
+    #[track_caller]
+    fn check(entry: &Entry, before: &str, after: &str) {
+        assert_eq!(entry.parts(), (before.to_owned(), after.to_owned()));
+    }
+
+    #[test]
+    fn a_line_is_edited_where_the_cursor_stands() {
+        let mut entry = typed("löok at x");
+        for code in [KeyCode::Home, KeyCode::Right, KeyCode::Right] {
+            press(&mut entry, code);
+        }
+        press(&mut entry, KeyCode::Backspace);
+        press(&mut entry, KeyCode::Char('o'));
+        check(&entry, "lo", "ok at x");
+        press(&mut entry, KeyCode::Delete);
+        check(&entry, "lo", "k at x");
+    }
+
+    #[test]
+    fn words_and_halves_of_the_line_are_cut() {
+        let mut entry = typed("look at this  ");
+        hold(&mut entry, 'w');
+        check(&entry, "look at ", "");
+        press(&mut entry, KeyCode::Left);
+        hold(&mut entry, 'k');
+        check(&entry, "look at", "");
+        hold(&mut entry, 'u');
+        check(&entry, "", "");
+        hold(&mut entry, 'w');
+        check(&entry, "", "");
+    }
+
+    #[test]
+    fn enter_hands_the_line_over_and_an_empty_one_is_none() {
+        let mut entry = typed("hi");
+        assert_eq!(press(&mut entry, KeyCode::Enter), Typed::Line("hi".to_owned()));
+        assert_eq!(press(&mut entry, KeyCode::Enter), Typed::Editing);
+        check(&entry, "", "");
+    }
+
+    #[test]
+    fn what_is_pasted_stays_one_line_and_no_line_grows_for_ever() {
+        let mut entry = Entry::default();
+        entry.take(Event::Paste("a\nb\u{1b}c".to_owned()));
+        check(&entry, "a b c", "");
+        entry.take(Event::Paste("x".repeat(2 * MOST_CHARS)));
+        assert_eq!(entry.parts().0.chars().count(), MOST_CHARS);
+    }
+
+    #[test]
+    fn escape_interrupts_and_control_c_ends() {
+        let mut entry = typed("draft");
+        assert_eq!(press(&mut entry, KeyCode::Esc), Typed::Interrupt);
+        assert_eq!(hold(&mut entry, 'c'), Typed::End);
+        check(&entry, "draft", "");
+    }
+}

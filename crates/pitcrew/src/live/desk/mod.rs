@@ -1,0 +1,12 @@
+//! One agent on a terminal of its own: what it does scrolls by, and a foot below shows how it stands and takes what is
+//! typed.
+//!
+//! [`sheet`] turns events into lines and the foot, [`entry`] is the line being typed; both are pure. [`terminal`] draws, and
+//! [`mod@watch`] is the loop in which events, keys, signals and questions meet.
+
+mod entry;
+mod sheet;
+mod terminal;
+mod watch;
+
+pub(crate) use watch::watch;

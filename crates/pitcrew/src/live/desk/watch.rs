@@ -1,0 +1,179 @@
+//! The loop of the view: events of the agent, keys, signals, questions and changes of the team meet here.
+
+use crossterm::event::{Event as Key, EventStream};
+use futures_util::StreamExt as _;
+use pitcrew_protocol::{AgentName, SendMessageInput};
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::run::RunHandle;
+use pitcrew_store::{Change, Watch};
+use pitcrew_team::{Actor, MessageView, Team};
+
+use super::super::asking::{Heard, Questions};
+use super::super::signals::{EndSignal, Signals};
+use super::super::tally::Tally;
+use super::super::watch::Watched;
+use super::entry::{Entry, Typed};
+use super::sheet::Sheet;
+use super::terminal::Terminal;
+use crate::failure::Failure;
+use crate::output::{FAINT, printable};
+
+/// Everything that can wake the loop.
+enum Wake {
+    Event(Box<RunEvent>),
+    Over,
+    Signal(EndSignal),
+    Heard(Heard),
+    Key(Key),
+    Changed(Change),
+}
+
+/// The view, and what it works on.
+struct Desk {
+    team: Team,
+    agent: AgentName,
+    sheet: Sheet,
+    entry: Entry,
+    terminal: Terminal,
+    questions: Questions,
+    /// Messages that wait in the inbox.
+    unread: usize,
+    signal: Option<EndSignal>,
+}
+
+/// Shows one agent until it ends. What is typed is sent to it as the user's message, or answers its question; Esc cuts its
+/// turn off; the first Ctrl-C lets it end in order, the second at once.
+///
+/// # Errors
+/// When the terminal cannot be read key by key, or is gone.
+pub(crate) async fn watch(
+    mut handle: RunHandle,
+    team: Team,
+    agent: AgentName,
+    mut signals: Signals,
+    questions: Option<Questions>,
+) -> Result<Watched, Failure> {
+    let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
+    let sheet = Sheet::new(agent.clone(), team.name().to_string());
+    let questions = questions.unwrap_or_else(|| Questions::typed_elsewhere().1);
+    let terminal = Terminal::enter().map_err(Failure::internal)?;
+    let mut keys = EventStream::new();
+    let mut tally = Tally::new();
+    let entry = Entry::default();
+    let mut desk = Desk { team, agent, sheet, entry, terminal, questions, unread: 0, signal: None };
+    desk.look().await;
+    desk.draw(&[])?;
+    loop {
+        let wake = tokio::select! {
+            event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
+            signal = signals.next() => Wake::Signal(signal),
+            heard = desk.questions.next() => Wake::Heard(heard),
+            Some(Ok(key)) = keys.next() => Wake::Key(key),
+            change = next(&mut changes) => Wake::Changed(change),
+        };
+        let lines = match wake {
+            Wake::Over => break,
+            Wake::Event(event) => {
+                tally.add(&event);
+                desk.happened(&event).await
+            }
+            Wake::Signal(signal) => desk.end(&handle, signal),
+            Wake::Heard(heard) => desk.heard(heard),
+            Wake::Key(key) => desk.pressed(&handle, key).await,
+            Wake::Changed(change) => {
+                if desk.shows(&change) {
+                    desk.look().await;
+                }
+                Vec::new()
+            }
+        };
+        desk.draw(&lines)?;
+    }
+    let signal = desk.signal;
+    drop(desk);
+    Ok(Watched { outcome: handle.outcome().await, signal, tally })
+}
+
+/// The next change of the team; none any more once it is gone.
+async fn next(changes: &mut Watch) -> Change {
+    match changes.next().await {
+        Some(change) => change,
+        None => std::future::pending().await,
+    }
+}
+
+impl Desk {
+    fn draw(&mut self, lines: &[String]) -> Result<(), Failure> {
+        let foot = self.sheet.foot(self.unread);
+        self.terminal.draw(lines, &foot, &self.entry.parts()).map_err(Failure::internal)
+    }
+
+    async fn happened(&mut self, event: &RunEvent) -> Vec<String> {
+        let mut lines = self.sheet.apply(event);
+        if let RunEvent::MailDelivered { ids, .. } = event {
+            let mail = self.team.mail(&self.agent).await.unwrap_or_default();
+            let delivered = mail.into_iter().filter(|mail| ids.contains(&mail.id)).map(MessageView::from);
+            lines.extend(delivered.flat_map(|message| self.sheet.mail(&message)));
+        }
+        lines
+    }
+
+    /// Whether something that is shown changed.
+    fn shows(&self, change: &Change) -> bool {
+        match change {
+            Change::Inbox(inbox) => *inbox == self.agent.inbox_file(),
+            Change::Tasks | Change::Unsure => true,
+            Change::Config | Change::Journal | Change::Lease(_) | Change::Gone => false,
+        }
+    }
+
+    /// Looks at the team's files: how much mail waits, and what the agent works on. What cannot be read now is read with
+    /// the next change.
+    async fn look(&mut self) {
+        if let Ok(unread) = self.team.unread(&self.agent).await {
+            self.unread = unread.len();
+        }
+        if let Ok(tasks) = self.team.tasks().await {
+            self.sheet.tasks(&tasks);
+        }
+    }
+
+    fn heard(&mut self, heard: Heard) -> Vec<String> {
+        // What it says is new is less than what stands: a second question waits behind the first.
+        let _new = self.questions.take(heard);
+        self.sheet.ask(self.questions.current());
+        Vec::new()
+    }
+
+    async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Vec<String> {
+        match self.entry.take(key) {
+            Typed::Editing | Typed::Resized => Vec::new(),
+            Typed::Interrupt => {
+                handle.interrupt();
+                Vec::new()
+            }
+            Typed::End => self.end(handle, EndSignal::Interrupt),
+            Typed::Line(line) if self.questions.current().is_some() => self.heard(Heard::Typed(line)),
+            Typed::Line(line) => self.send(line).await,
+        }
+    }
+
+    /// Sends what the user typed. It is shown when it enters the conversation.
+    async fn send(&self, content: String) -> Vec<String> {
+        let recipient = self.agent.to_string();
+        let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };
+        match self.team.send(&Actor::User, message, None).await {
+            Ok(_receipt) => Vec::new(),
+            Err(error) => vec![format!("{FAINT}- not sent ({error}): {}{FAINT:#}", printable(&content))],
+        }
+    }
+
+    fn end(&mut self, handle: &RunHandle, signal: EndSignal) -> Vec<String> {
+        if self.signal.replace(signal).is_some() {
+            handle.stopper().kill();
+            return Vec::new();
+        }
+        handle.stopper().stop();
+        vec![format!("{FAINT}- ending; once more ends it at once{FAINT:#}")]
+    }
+}

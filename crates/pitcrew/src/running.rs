@@ -1,0 +1,121 @@
+//! Who runs a team now, as far as it can be known: a process of ours by its lease, a session's lead by what its client
+//! wrote about its process. A team of the named dialect that another client leads says nothing about that.
+
+use pitcrew_protocol::{LEAD_NAME, LeadProcess, TeamConfig};
+use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_store::LeaseName;
+use pitcrew_team::{SpawnRecord, Team};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::printable;
+
+/// Who runs a team.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub(crate) enum Running {
+    /// A process of ours.
+    ByPitcrew { pid: u32 },
+    /// The session whose lead has this process.
+    BySession { pid: u32 },
+    /// Nobody: the process of the session's lead is gone.
+    Stale { pid: u32 },
+    /// A session on another machine, or in another process namespace; whether it lives cannot be seen from here.
+    Elsewhere { pid: u32, pid_space: String },
+    /// Nobody.
+    No,
+    /// Another client leads it, and does not say.
+    Unknown,
+}
+
+impl Running {
+    /// Looks for who runs the team.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn of(team: &Team, config: &TeamConfig) -> Result<Self, Failure> {
+        let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
+        if let Some(holder) = holder {
+            return Ok(Self::ByPitcrew { pid: holder.pid });
+        }
+        if let Some(process) = &config.lead_process {
+            return Ok(Self::of_session(process));
+        }
+        let is_ours = config.member(LEAD_NAME).is_some_and(|lead| SpawnRecord::of(lead).is_some());
+        Ok(if is_ours { Self::No } else { Self::Unknown })
+    }
+
+    /// Looks for the process of a session's lead: its number, and its start where that is known.
+    fn of_session(process: &LeadProcess) -> Self {
+        let pid = process.pid;
+        match (&process.pid_space, own_pid_space()) {
+            (Some(theirs), Some(ours)) if *theirs != ours => {
+                return Self::Elsewhere { pid, pid_space: theirs.clone() };
+            }
+            (Some(_) | None, _) => {}
+        }
+        let started = process.proc_start.as_deref().and_then(|start| start.parse::<u64>().ok());
+        let is_it = |there: ProcessIdentity| started.is_none_or(|started| started == there.start_ticks);
+        if ProcessIdentity::of(pid).is_some_and(is_it) { Self::BySession { pid } } else { Self::Stale { pid } }
+    }
+
+    /// The state in a table's cell.
+    pub(crate) fn short(&self) -> String {
+        match self {
+            Self::ByPitcrew { pid } => format!("process {pid}"),
+            Self::BySession { pid } => format!("session, process {pid}"),
+            Self::Stale { .. } => "stale".to_owned(),
+            Self::Elsewhere { .. } => "elsewhere".to_owned(),
+            Self::No => "-".to_owned(),
+            Self::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    /// The state in words.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::ByPitcrew { pid } => format!("run by process {pid}"),
+            Self::BySession { pid } => format!("led by a running session, process {pid}"),
+            Self::Stale { pid } => format!("stale: its session, process {pid}, is gone"),
+            Self::Elsewhere { pid, pid_space } => format!("led by process {pid} elsewhere ({})", printable(pid_space)),
+            Self::No => "not running".to_owned(),
+            Self::Unknown => "led by another client, which does not say whether it runs".to_owned(),
+        }
+    }
+}
+
+/// Where process ids of ours mean something, as clients of the session dialect write it; unknown but on Linux.
+fn own_pid_space() -> Option<String> {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
+    let namespace = std::fs::read_link("/proc/self/ns/pid").ok()?;
+    Some(format!("{}#{}", machine.trim_end(), namespace.to_str()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lead(pid: u32, pid_space: Option<String>, start: &str) -> LeadProcess {
+        let space = pid_space.map_or(String::new(), |space| format!(r#","pidSpace":"{space}""#));
+        pitcrew_protocol::from_text(&format!(r#"{{"pid":{pid}{space},"procStart":"{start}"}}"#)).unwrap()
+    }
+
+    #[test]
+    fn a_session_lives_as_long_as_the_very_process_that_leads_it() {
+        let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
+        let (start, earlier) = (start_ticks.to_string(), (start_ticks - 1).to_string());
+        assert_eq!(Running::of_session(&lead(pid, own_pid_space(), &start)), Running::BySession { pid });
+        assert_eq!(Running::of_session(&lead(pid, None, &start)), Running::BySession { pid });
+        assert_eq!(Running::of_session(&lead(pid, own_pid_space(), &earlier)), Running::Stale { pid });
+        assert_eq!(Running::of_session(&lead(0, own_pid_space(), "1")), Running::Stale { pid: 0 });
+    }
+
+    #[test]
+    fn a_number_of_another_machine_or_namespace_is_not_looked_for_here() {
+        let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
+        for space in ["vm#pid:[1]", "another-machine#pid:[4026531836]"] {
+            let seen = Running::of_session(&lead(pid, Some(space.to_owned()), &start_ticks.to_string()));
+            assert_eq!(seen, Running::Elsewhere { pid, pid_space: space.to_owned() });
+        }
+    }
+}
