@@ -33,7 +33,8 @@ fn count(journal: &[Value], event: &str) -> usize {
 fn injected(team: &Path, agent: &str) -> Vec<String> {
     let transcript = std::fs::read_to_string(team.join(format!("pitcrew/transcripts/{agent}.ndjson"))).unwrap();
     let lines = transcript.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let mail: Vec<Value> = lines.filter(|line| line["kind"] == "mail").collect();
+    // A goodbye is told with the end it is of.
+    let mail: Vec<Value> = lines.filter(|line| line["kind"] == "mail" || line["kind"] == "parted").collect();
     let ids = mail.iter().flat_map(|line| line["ids"].as_array().unwrap());
     ids.map(|id| id.as_str().unwrap().to_owned()).collect()
 }
@@ -86,6 +87,10 @@ fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
     let ran = Room::ok(&room, &["demo"]);
     assert!(ran.stdout.starts_with("The model turns were scripted: no language model was called."), "{}", ran.stdout);
     assert!(ran.stdout.contains("after        8 of 8 tests pass"), "{}", ran.stdout);
+    assert!(
+        ran.stderr.contains("team-lead says: slug, wrap and stats are mended, and the whole suite passes."),
+        "{ran:?}"
+    );
     assert_eq!(std::fs::read_dir(room.temporary()).unwrap().count(), 0);
 }
 

@@ -18,18 +18,21 @@ fn the_help_shows_commands_examples_and_exit_codes() {
 
     Commands:
       run          Run a team on the repository you stand in
+      join         Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
+      agent        Run one teammate in this terminal, as a pane does
       demo         Watch a team mend a small crate: the models are scripted, everything else is real
-      team         Make, list, show and delete teams
+      team         Make, list, show and delete teams, and take one over
       task         Make, list, show, change and claim tasks
-      member       List and remove members, and change a member's permission mode
+      member       List and remove members, change a member's permission mode, hide and show its pane
       send         Write to a member of a team; it arrives while the member works
       broadcast    Write to every member of a team; at most once in 5 seconds
       inbox        Show a member's inbox without taking anything out of it
       message      Tell what became of a message: persisted, injected, acknowledged or dead, with the
                    times
-      shutdown     Ask the process that runs a team to shut it down, and wait for its end
-      doctor       Look for what crashes left behind: stale locks, torn files, dead members, their
-                   unread mail and worktrees
+      shutdown     Shut a team down: ask the process that runs it, and wait for its end
+      doctor       Look for what crashes left behind: stale locks, torn files, processes, panes, dead
+                   members, their mail and worktrees
+      pane         Speak the pane protocol for a terminal, or check a program that does
       completions  Print completions for a shell
       man          Print the manual page, or write one a command into a folder
       help         Print this message or the help of the given subcommand(s)

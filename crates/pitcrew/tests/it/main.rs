@@ -15,3 +15,4 @@ mod room;
 mod run;
 mod tasks;
 mod teams;
+mod terminal;

@@ -182,6 +182,14 @@ async fn serve(State(served): State<Arc<AtomicUsize>>, uri: Uri, headers: Header
     Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
 }
 
+/// Serves the model; says where, and which task does it. Its calls are counted.
+pub(crate) async fn model_server(served: &Arc<AtomicUsize>) -> (String, tokio::task::JoinHandle<()>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = Router::new().fallback(serve).with_state(Arc::clone(served));
+    (url, tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }))
+}
+
 fn git(room: &Room, args: &[&str]) -> String {
     let output = Command::new("git").args(args).current_dir(room.work()).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {output:?}");
@@ -191,10 +199,7 @@ fn git(room: &Room, args: &[&str]) -> String {
 /// Runs the job with the model, and gives the result event.
 async fn check(model: &'static str) -> Value {
     let served = Arc::new(AtomicUsize::new(0));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}", listener.local_addr().unwrap());
-    let router = Router::new().fallback(serve).with_state(Arc::clone(&served));
-    let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    let (url, server) = model_server(&served).await;
     let ran = tokio::task::spawn_blocking(move || {
         let room = Room::new();
         git(&room, &["init", "-q"]);

@@ -48,15 +48,15 @@ fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
         &["inbox", "worker"],
     ]), @r#"
     $ pitcrew team list
-    TEAM   MEMBERS  MADE        ABOUT
-    probe  2        2026-11-20  probe team
+    TEAM   MEMBERS  RUN BY   MADE        ABOUT
+    probe  2        unknown  [date]  probe team
     $ pitcrew team show
-    probe  not running, [root]/teams/probe/config.json
+    probe  led by another client, which does not say whether it runs, [root]/teams/probe/config.json
     probe team
 
-    MEMBER     TYPE             MODEL                       MODE  RUNS IN     WORKTREE
-    team-lead  architect        claude-sonnet-4-5-20250929  -     -           -
-    worker     general-purpose  claude-opus-4-6             -     in-process  -
+    MEMBER     TYPE             MODEL                       MODE  RUNS IN     STATE    WORKTREE
+    team-lead  architect        claude-sonnet-4-5-20250929  -     -           unknown  -
+    worker     general-purpose  claude-opus-4-6             -     in-process  unknown  -
 
     TASK  STATUS     OWNER   SUBJECT  WAITS FOR
     #1    completed  worker  Do A
@@ -85,6 +85,10 @@ fn a_team_of_the_named_dialect_is_listed_shown_and_read() {
 #[test]
 fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
     let room = recorded("claude-2.1.329/session-team");
+    // Whether its lead lives could be told on the machine it was recorded on; on another it cannot.
+    let config = room.root().join("teams/session-6132882e/config.json");
+    let elsewhere = std::fs::read_to_string(&config).unwrap().replace("vm#pid:[4026531836]", "vm#pid:[1]");
+    std::fs::write(config, elsewhere).unwrap();
     insta::assert_snapshot!(room.transcript(&[
         &["team", "list"],
         &["team", "show"],
@@ -92,14 +96,14 @@ fn a_team_of_the_session_dialect_is_listed_shown_and_read() {
         &["inbox", "worker"],
     ]), @r#"
     $ pitcrew team list
-    TEAM              MEMBERS  MADE        ABOUT
-    session-6132882e  2        2026-11-20
+    TEAM              MEMBERS  RUN BY     MADE        ABOUT
+    session-6132882e  2        elsewhere  [date]
     $ pitcrew team show
-    session-6132882e  not running, [root]/teams/session-6132882e/config.json
+    session-6132882e  led by process 9522 elsewhere (vm#pid:[1]), [root]/teams/session-6132882e/config.json
 
-    MEMBER     TYPE             MODEL            MODE  RUNS IN     WORKTREE
-    team-lead  team-lead        -                -     in-process  -
-    worker     general-purpose  claude-opus-5-5  -     tmux        -
+    MEMBER     TYPE             MODEL            MODE  RUNS IN     STATE                 WORKTREE
+    team-lead  team-lead        -                -     in-process  unknown, claude 9522  -
+    worker     general-purpose  claude-opus-5-5  -     tmux %1     unknown               -
 
     TASK  STATUS   OWNER  SUBJECT  WAITS FOR
     #1    pending  -      Do A

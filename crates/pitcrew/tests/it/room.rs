@@ -23,6 +23,16 @@ pub(crate) struct Ran {
     pub(crate) stderr: String,
 }
 
+/// With `PITCREW_KEEP` in the environment the room of a test that fails stays, to be looked at.
+impl Drop for Room {
+    fn drop(&mut self) {
+        if std::thread::panicking() && std::env::var_os("PITCREW_KEEP").is_some() {
+            self.dir.disable_cleanup(true);
+            eprintln!("kept: {}", self.dir.path().display());
+        }
+    }
+}
+
 impl Room {
     /// An empty root.
     pub(crate) fn new() -> Self {
@@ -114,11 +124,12 @@ impl Room {
 
     /// The text with everything that changes from run to run replaced by a name.
     pub(crate) fn redacted(&self, text: &str) -> String {
-        static CHANGING: LazyLock<[(Regex, &str); 5]> = LazyLock::new(|| {
+        static CHANGING: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
             [
                 (Regex::new(r"torn-[0-9a-f]{32}").unwrap(), "torn-[uuid]"),
                 (Regex::new(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?").unwrap(), "[uuid]"),
                 (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
+                (Regex::new(r"\b\d{4}-\d\d-\d\d\b").unwrap(), "[date]"),
                 (Regex::new(r"\b1[789]\d{11}\b").unwrap(), "[ms]"),
                 (Regex::new(r"try again in \d+(\.\d+)? s").unwrap(), "try again in [n] s"),
             ]

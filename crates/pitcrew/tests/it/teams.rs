@@ -21,14 +21,14 @@ fn a_team_is_made_listed_shown_and_deleted() {
     $ pitcrew team create backend --description "fix the build"
     made team backend in [root]/teams/backend/config.json
     $ pitcrew team list
-    TEAM     MEMBERS  MADE        ABOUT
-    backend  1        2026-11-20  fix the build
+    TEAM     MEMBERS  RUN BY  MADE        ABOUT
+    backend  1        -       [date]  fix the build
     $ pitcrew team show
     backend  not running, [root]/teams/backend/config.json
     fix the build
 
-    MEMBER     TYPE       MODEL    MODE  RUNS IN  WORKTREE
-    team-lead  team-lead  inherit  -     -        -
+    MEMBER     TYPE       MODEL    MODE  RUNS IN  STATE         WORKTREE
+    team-lead  team-lead  inherit  -     -        does not run  -
 
     no tasks
     $ pitcrew team delete backend
@@ -68,6 +68,7 @@ fn a_team_with_teammates_is_not_deleted() {
     $ pitcrew team delete crew
     error: Cannot cleanup team with 2 active member(s): ann, bob. Use requestShutdown to gracefully terminate teammates first.
     hint: `pitcrew shutdown` ends a running team; `pitcrew member remove NAME` removes one that is dead
+    hint: `pitcrew team delete NAME --force` deletes it after a crash
     [exit 4]
     "#);
 }
@@ -116,8 +117,8 @@ fn a_team_with_a_broken_config_is_listed_with_the_reason() {
     std::fs::write(room.root().join("teams/torn/config.json"), "{\"name\": \"to").unwrap();
     assert_snapshot!(room.transcript(&[&["team", "list"]]), @r#"
     $ pitcrew team list
-    TEAM   MEMBERS  MADE        ABOUT
-    sound  1        2026-11-20
-    torn   0        -           [root]/teams/torn/config.json is no…
+    TEAM   MEMBERS  RUN BY  MADE        ABOUT
+    sound  1        -       [date]
+    torn   0        -       -           [root]/teams/torn/config.json is no…
     "#);
 }

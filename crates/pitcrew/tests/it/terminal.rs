@@ -1,0 +1,184 @@
+//! A real tmux server of a test's own, and what runs in it: its panes, the processes of teammates, the team's files.
+//!
+//! Its sockets are in the test's folder, and it ends with the test.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::room::{Ran, Room};
+
+/// How long anything may take before a test gives up.
+const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A room with a tmux server of its own, in which the user has a pane.
+pub(crate) struct Terminal {
+    pub(crate) room: Room,
+    /// The pane of the user.
+    pub(crate) theirs: String,
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _either = self.tmux_command(&["kill-server"]).output();
+    }
+}
+
+impl Terminal {
+    /// A server that reads `rc`; none, said aloud, where tmux is not installed.
+    pub(crate) fn with_rc(rc: &str) -> Option<Self> {
+        if Command::new("tmux").arg("-V").output().is_err() {
+            eprintln!("skipped: tmux is not installed");
+            return None;
+        }
+        let mut terminal = Self { room: Room::new(), theirs: String::new() };
+        fs::write(terminal.room.work().parent().unwrap().join(".tmux.conf"), rc).unwrap();
+        let args =
+            ["new-session", "-d", "-P", "-F", "#{pane_id}", "-s", "mine", "-x", "200", "-y", "50", "sleep", "1000"];
+        terminal.theirs = terminal.tmux(&args);
+        Some(terminal)
+    }
+
+    pub(crate) fn new() -> Option<Self> {
+        Self::with_rc("")
+    }
+
+    pub(crate) fn tmux_command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new("tmux");
+        command.args(args).env_remove("TMUX").env("TMUX_TMPDIR", self.room.temporary());
+        command.env("HOME", self.room.work().parent().unwrap());
+        command
+    }
+
+    pub(crate) fn tmux(&self, args: &[&str]) -> String {
+        let output = self.tmux_command(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+    }
+
+    /// All panes of the server: `id tag`.
+    pub(crate) fn panes(&self) -> Vec<String> {
+        let panes = self.tmux(&["list-panes", "-a", "-F", "#{pane_id} #{@pitcrew}"]);
+        panes.lines().map(|line| line.trim_end().to_owned()).collect()
+    }
+
+    /// pitcrew, as it is called outside of tmux.
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.room.command(args);
+        command.env("TMUX_TMPDIR", self.room.temporary());
+        command
+    }
+
+    /// Starts the team `work` on a script, its teammates in panes.
+    pub(crate) fn start(&self, script: &str, more: &[&str]) -> Child {
+        self.start_in("tmux", script, more)
+    }
+
+    /// Starts the team `work` on a script, its teammates where `mode` says.
+    pub(crate) fn start_in(&self, mode: &str, script: &str, more: &[&str]) -> Child {
+        let model = self.room.script(script);
+        let args = ["run", "go", "--team", "work", "--model", &model, "--teammate-mode", mode, "--yes"];
+        let args: Vec<&str> = args.iter().chain(more).copied().collect();
+        self.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    pub(crate) fn resume(&self) -> Child {
+        let args = ["run", "--resume", "work", "--yes"];
+        self.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    pub(crate) fn team(&self) -> PathBuf {
+        self.room.root().join("teams/work")
+    }
+
+    pub(crate) fn config(&self) -> Option<Value> {
+        serde_json::from_str(&fs::read_to_string(self.team().join("config.json")).ok()?).ok()
+    }
+
+    pub(crate) fn journal(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.team().join("pitcrew/journal.ndjson")).unwrap_or_default();
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    }
+
+    /// What is recorded as started and not stopped.
+    pub(crate) fn started(&self) -> Value {
+        let text = fs::read_to_string(self.team().join("pitcrew/started.json")).unwrap_or_else(|_| "{}".to_owned());
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// The processes of teammates in this room, by `/proc`: neither the tmux that is told to start one, nor what one is just
+    /// about to start.
+    pub(crate) fn teammates(&self) -> Vec<u32> {
+        let root = self.room.root().display().to_string();
+        let is_ours = |pid: &u32| {
+            let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+            let has = |bytes: Vec<u8>, text: &str| String::from_utf8_lossy(&bytes).split('\0').any(|part| part == text);
+            let is_binary = read("cmdline").starts_with(env!("CARGO_BIN_EXE_pitcrew").as_bytes());
+            is_binary && has(read("cmdline"), "agent") && has(read("environ"), &format!("CLAUDE_CONFIG_DIR={root}"))
+        };
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let found: Vec<u32> =
+            all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect();
+        found.iter().copied().filter(|pid| !parent_of(*pid).is_some_and(|parent| found.contains(&parent))).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(found) = look() {
+                return found;
+            }
+            assert!(started.elapsed() < PATIENCE, "{what}: {:?} {:?}", self.panes(), self.journal().last());
+            std::thread::yield_now();
+        }
+    }
+
+    /// The panes, the processes, the records and the config have nobody any more but the lead, and the user's own pane.
+    #[track_caller]
+    pub(crate) fn check_nobody_is_left(&self) {
+        assert_eq!(self.panes(), std::slice::from_ref(&self.theirs), "panes");
+        assert_eq!(self.teammates(), Vec::<u32>::new(), "processes");
+        if let Some(config) = self.config() {
+            let names: Vec<&str> =
+                config["members"].as_array().unwrap().iter().map(|m| m["name"].as_str().unwrap()).collect();
+            assert_eq!(names, ["team-lead"], "members: {:#?}", self.journal());
+            assert_eq!(self.started(), serde_json::json!({}), "records");
+        }
+    }
+
+    pub(crate) fn state_of(&self, member: &str, state: &str) -> Option<i64> {
+        let entries = self.journal();
+        let entry = entries
+            .iter()
+            .find(|entry| entry["event"] == "member_changed" && entry["member"] == member && entry["state"] == state);
+        entry.and_then(|entry| entry["at_ms"].as_i64())
+    }
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
+}
+
+pub(crate) fn kill(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
+pub(crate) fn ended(child: Child) -> Ran {
+    Ran::of(child.wait_with_output().unwrap())
+}
+
+/// Waits for a shutdown request and agrees.
+pub(crate) const GOODBYE: &str = r#"
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
