@@ -1,0 +1,304 @@
+//! Runs whose teammates live in the panes of a real tmux server: after each, the panes, the processes and the config agree.
+//!
+//! What becomes of crashes at any moment is `crashes`'.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::room::Ran;
+use crate::terminal::{GOODBYE, Terminal, ended, kill};
+
+/// A lead and so many teammates, each of which makes a file and says so.
+fn crowd(count: usize) -> String {
+    let names: Vec<String> = (1..=count).map(|n| format!("mate{n}")).collect();
+    let each = |line: &dyn Fn(&String) -> String| names.iter().map(line).collect::<String>();
+    let spawns = each(&|name| {
+        format!(
+            "        - {{name: Task, input: {{name: {name}, description: Make a file, prompt: Make {name}.txt}}}}\n"
+        )
+    });
+    let asks = each(&|name| {
+        format!("        - {{name: SendMessage, input: {{type: shutdown_request, recipient: {name}}}}}\n")
+    });
+    let mates = each(&|name| {
+        format!(
+            "  {name}:\n    - tools: [{{name: Write, input: {{file_path: {name}.txt, content: done}}}}]\n    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: my part is done, summary: done}}}}]{GOODBYE}"
+        )
+    });
+    format!(
+        "agents:\n  team-lead:\n    - tools:\n{spawns}    - wait_for: {{contains: my part is done, from: message, times: {count}}}\n    - tools:\n{asks}    - wait_for: {{contains: teammate_terminated, from: message, times: {count}}}\n    - text: All files are there.\n{mates}"
+    )
+}
+
+#[test]
+fn eight_teammates_work_in_panes_and_leave_nothing_behind() {
+    let Some(terminal) = Terminal::new() else { return };
+    let ran = ended(terminal.start(&crowd(8), &["--permission-mode", "acceptEdits"]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(ran.stdout.trim(), "All files are there.", "{ran:?}");
+    for n in 1..=8 {
+        assert_eq!(fs::read_to_string(terminal.room.work().join(format!("mate{n}.txt"))).unwrap(), "done");
+    }
+    terminal.check_nobody_is_left();
+}
+
+/// A teammate that begins its task and is at it for very long.
+const BUSY: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: TaskCreate, input: {subject: Do, description: Do it}}]
+    - tools: [{name: Task, input: {name: bob, description: Do it, prompt: Do task 1.}}]
+    - wait_for: {contains: teammate_terminated, from: message}
+    - text: I lost bob.
+  bob:
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress}}]
+    - tools: [{name: Bash, input: {command: sleep 4242}}]
+"#;
+
+/// The processes that run this command.
+fn running(command: &str) -> usize {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+    lines.filter(|line| String::from_utf8_lossy(line).trim_end_matches('\0').replace('\0', " ") == command).count()
+}
+
+#[test]
+fn a_teammate_that_is_killed_is_noticed_within_a_second_and_nothing_of_it_is_left() {
+    let Some(terminal) = Terminal::new() else { return };
+    let run = terminal.start(BUSY, &["--permission-mode", "acceptEdits"]);
+    terminal.until("bob works", || (running("sleep 4242") > 0).then_some(()));
+    let bob = terminal.teammates();
+    assert_eq!(bob.len(), 1);
+    let at_ms = jiff::Timestamp::now().as_millisecond();
+    kill(bob[0], Signal::KILL);
+    let ran = ended(run);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "I lost bob."), "{ran:?}");
+    let took_ms = terminal.state_of("bob", "failed").unwrap() - at_ms;
+    assert!(took_ms < 1_000, "noticed after {took_ms} ms");
+    terminal.check_nobody_is_left();
+    assert_eq!(running("sleep 4242"), 0, "what bob had started still runs");
+    let task = terminal.room.json(&["task", "get", "1", "--team", "work"]);
+    assert_eq!((task["status"].as_str(), task["owner"].as_str()), (Some("pending"), None), "{task}");
+}
+
+/// A teammate whose one command waits for a file.
+fn patient() -> String {
+    format!(
+        r#"
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Wait, prompt: Wait for the word.}}}}]
+    - wait_for: {{contains: my part is done, from: message}}
+    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: bob}}}}]
+    - wait_for: {{contains: teammate_terminated, from: message}}
+    - text: All is done.
+  bob:
+    - tools: [{{name: Bash, input: {{command: "touch waiting; for i in $(seq 600); do test -e word && break; sleep 0.05; done"}}}}]
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: my part is done, summary: done}}}}]{GOODBYE}
+"#
+    )
+}
+
+/// Starts the patient team, and kills its lead once its teammate waits.
+fn without_its_lead() -> Option<(Terminal, u32)> {
+    without_its_lead_in("tmux")
+}
+
+fn without_its_lead_in(mode: &str) -> Option<(Terminal, u32)> {
+    let terminal = Terminal::new()?;
+    let mut run = terminal.start_in(mode, &patient(), &[]);
+    terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
+    let bob = terminal.teammates();
+    assert_eq!(bob.len(), 1);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    Some((terminal, bob[0]))
+}
+
+/// The processes that bob was said to have, in order.
+fn lives_of_bob(terminal: &Terminal) -> Vec<u64> {
+    let entries = terminal.journal();
+    let started = entries.iter().filter(|entry| entry["event"] == "started" && entry["member"] == "bob");
+    let mut pids: Vec<u64> = started.map(|entry| entry["pid"].as_u64().unwrap()).collect();
+    pids.dedup();
+    pids
+}
+
+fn check_goes_on(terminal: &Terminal) {
+    let run = terminal.resume();
+    let lead = u64::from(run.id());
+    terminal.until("bob is the new lead's", || (terminal.started()["bob"]["owner"]["pid"] == lead).then_some(()));
+    fs::write(terminal.room.work().join("word"), "").unwrap();
+    let ran = ended(run);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "All is done."), "{ran:?}");
+    terminal.check_nobody_is_left();
+}
+
+#[test]
+fn a_teammate_outlives_its_lead_and_the_next_one_goes_on_with_it() {
+    let Some((terminal, bob)) = without_its_lead() else { return };
+    assert_eq!(terminal.panes().len(), 2, "bob's pane went with its lead");
+    assert_eq!(terminal.teammates(), [bob]);
+    check_goes_on(&terminal);
+    assert_eq!(lives_of_bob(&terminal), [u64::from(bob)], "bob was started twice");
+}
+
+#[test]
+fn a_teammate_that_died_with_its_lead_is_started_again_and_goes_on() {
+    let Some((terminal, bob)) = without_its_lead() else { return };
+    kill(bob, Signal::KILL);
+    terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
+    check_goes_on(&terminal);
+    assert_eq!(lives_of_bob(&terminal).len(), 2, "bob was not started again");
+    let entries = terminal.journal();
+    let taken = entries.iter().filter(|entry| entry["event"] == "message_injected" && entry["to"] == "bob");
+    let mut ids: Vec<&str> = taken.map(|entry| entry["id"].as_str().unwrap()).collect();
+    let count = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), count, "bob was told something twice");
+}
+
+#[test]
+fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
+    let Some(terminal) = Terminal::new() else { return };
+    let run = terminal.start(&patient(), &[]);
+    terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
+    let ours = |command: &[&str]| Ran::of(terminal.command(command).output().unwrap());
+    assert_eq!(ours(&["member", "hide", "bob"]).code, 0);
+    let pane = terminal.started()["bob"]["pane"]["id"].clone();
+    assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], serde_json::json!([pane]));
+    assert_eq!(ours(&["member", "show", "bob"]).code, 0);
+    assert_eq!(terminal.config().unwrap()["hiddenPaneIds"], Value::Null);
+    assert_eq!(ours(&["member", "hide", "team-lead"]).code, 4);
+    // The second signal does not wait for bob, who is busy.
+    for signal in [Signal::INT, Signal::TERM] {
+        kill(run.id(), signal);
+    }
+    assert!([130, 143].contains(&ended(run).code));
+    assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
+    assert_eq!(terminal.teammates(), Vec::<u32>::new());
+}
+
+#[test]
+fn a_pane_that_its_lead_died_over_before_it_was_recorded_is_found_and_closed() {
+    let Some((terminal, _bob)) = without_its_lead() else { return };
+    fs::write(terminal.team().join("pitcrew/started.json"), "{}").unwrap();
+    let told = Ran::of(terminal.command(&["doctor"]).output().unwrap());
+    assert!(told.stdout.contains("orphaned pane in team work: pane tmux:%1 of bob is no member's"), "{told:?}");
+    let deleted = Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
+    terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
+}
+
+/// The mode that asks for panes by the pane protocol.
+fn by_program() -> String {
+    format!("pane:{} pane serve tmux", env!("CARGO_BIN_EXE_pitcrew"))
+}
+
+#[test]
+fn what_a_pane_program_shows_is_hidden_and_shown_by_name_and_a_resumed_run_goes_on_there() {
+    let Some((terminal, bob)) = without_its_lead_in(&by_program()) else { return };
+    for command in ["hide", "show"] {
+        let ran = Ran::of(terminal.command(&["member", command, "bob"]).output().unwrap());
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+    check_goes_on(&terminal);
+    assert_eq!(lives_of_bob(&terminal), [u64::from(bob)], "bob was started twice");
+}
+
+#[test]
+fn what_a_pane_program_shows_goes_with_its_team() {
+    let Some((terminal, _bob)) = without_its_lead_in(&by_program()) else { return };
+    let deleted = Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
+    assert_eq!(deleted.code, 0, "{deleted:?}");
+    assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
+    terminal.until("bob is gone", || terminal.teammates().is_empty().then_some(()));
+}
+
+#[test]
+fn a_users_own_slow_configuration_is_no_hindrance() {
+    let rc = "run-shell 'sleep 1'\nset -g base-index 3\nset -g pane-base-index 2\nset -g prefix C-a\nset -g default-command 'exit 1'\n";
+    let Some(terminal) = Terminal::with_rc(rc) else { return };
+    let ran = ended(terminal.start(&crowd(2), &["--permission-mode", "acceptEdits"]));
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "All files are there."), "{ran:?}");
+    terminal.check_nobody_is_left();
+}
+
+#[test]
+fn the_demo_runs_in_panes_and_cleans_up() {
+    let Some(terminal) = Terminal::new() else { return };
+    let mut demo = terminal.command(&["--json", "demo", "--dir", "demo", "--teammate-mode", "tmux"]);
+    let ran = Ran::of(demo.output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let shown: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
+    assert_eq!((shown["tasks_completed"].as_u64(), shown["plans"].as_u64()), (Some(4), Some(1)), "{shown:#}");
+    assert_eq!((shown["permissions_asked"].as_u64(), shown["permissions_refused"].as_u64()), (Some(1), Some(0)));
+    terminal.check_nobody_is_left();
+    assert!(!terminal.room.work().join("demo/root/teams/demo").exists(), "the team is still there");
+}
+
+/// A teammate that never comes to an end.
+const ENDLESS: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: Look, prompt: Look again and again.}}]
+    - wait_for: {contains: what never comes}
+  bob:
+    - repeat: {at_most: 1000, turns: [{tools: [{name: TaskList}]}]}
+"#;
+
+#[test]
+fn a_run_ends_when_a_teammate_in_a_pane_has_used_its_turns_and_goes_on_with_more() {
+    let Some(terminal) = Terminal::new() else { return };
+    let check = |run: Child, told: &str| {
+        let ran = ended(run);
+        assert_eq!(ran.code, 7, "{ran:?}");
+        assert!(ran.stderr.contains(told), "{ran:?}");
+        assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
+        assert_eq!((terminal.teammates(), terminal.started()), (Vec::new(), serde_json::json!({})));
+        let config = terminal.config().unwrap();
+        let names = config["members"].as_array().unwrap().iter().map(|member| member["name"].clone());
+        assert_eq!(names.collect::<Vec<_>>(), ["team-lead", "bob"], "it can be resumed");
+    };
+    check(terminal.start(ENDLESS, &["--max-turns", "8"]), "bob has used all of its 8 turns");
+    let args = ["run", "--resume", "work", "--yes", "--max-turns", "12", "--teammate-mode", "tmux"];
+    let again = terminal.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    check(again, "bob has used all of its 12 turns");
+}
+
+#[test]
+fn it_is_told_who_runs_where() {
+    let Some(terminal) = Terminal::new() else { return };
+    let mut run = terminal.start(&patient(), &[]);
+    terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
+    let bob = terminal.teammates()[0];
+    let shown = || terminal.room.json(&["team", "show", "work"])["runs"].clone();
+    let shows = |name: &str, program: &str, pid: Option<u32>, state: &str| {
+        let its = shown().as_array().unwrap().iter().find(|member| member["name"] == name).unwrap().clone();
+        let expected = serde_json::json!({"program": program, "pid": pid, "state": state});
+        let is_so = ["program", "pid", "state"].iter().all(|field| its[field] == expected[field]);
+        is_so.then_some(its)
+    };
+    let its = terminal.until("bob is at work", || shows("bob", "pitcrew", Some(bob), "running"));
+    let pane = terminal.started()["bob"]["pane"].clone();
+    assert_eq!(its["pane"], pane);
+    assert!(shows("team-lead", "pitcrew", Some(run.id()), "running").is_some(), "{:#}", shown());
+    let text = terminal.room.ok(&["team", "show", "work"]).stdout;
+    let line = text.lines().find(|line| line.starts_with("bob")).unwrap();
+    assert!(line.contains(&format!("tmux {}  runs, pitcrew {bob}", pane["id"].as_str().unwrap())), "{text}");
+    assert_eq!(terminal.room.json(&["team", "list"])["teams"][0]["runs"], shown());
+    assert!(terminal.room.ok(&["team", "list"]).stdout.contains("2 (2 running)"));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    assert!(shows("team-lead", "pitcrew", None, "not_running").is_some(), "{:#}", shown());
+    assert!(shows("bob", "pitcrew", Some(bob), "running").is_some(), "{:#}", shown());
+    kill(bob, Signal::KILL);
+    terminal.until("bob is gone", || shows("bob", "pitcrew", Some(bob), "gone"));
+    assert!(terminal.room.ok(&["team", "list"]).stdout.contains("  2        "), "nobody runs");
+}
