@@ -2,8 +2,10 @@
 
 #![cfg(test)]
 
+mod agent;
 mod bad_input;
 mod demo;
+mod desk;
 mod doctor;
 mod help;
 mod lock_oracle;

@@ -1,0 +1,271 @@
+//! `pitcrew agent` and `pitcrew join`: members in processes of their own, killed, stopped, parked and shut down.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::room::Room;
+
+/// Members that do a thing that takes its time, and shut down when they are asked to.
+const MEMBERS: &str = r#"
+agents:
+  bob: &member
+    - tools: [{name: Bash, input: {command: echo one >> counted}}]
+    - delay_ms: 400
+      tools: [{name: Bash, input: {command: echo two >> counted}}]
+    - text: I counted to two.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+  guest: *member
+"#;
+
+/// The mode in which nobody is asked.
+pub(crate) const FREE: &str = "bypassPermissions";
+
+/// Longer than any of these members takes to say what is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A member that runs, with what it logs. It is killed when the test is over.
+pub(crate) struct Running {
+    child: Child,
+    log: Receiver<String>,
+}
+
+impl Running {
+    pub(crate) fn start(room: &Room, args: &[&str]) -> Self {
+        let mut command = room.command(args);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+        let (sender, log) = std::sync::mpsc::channel();
+        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, log }
+    }
+
+    /// `bob`, whom a lead has placed.
+    fn bob(room: &Room) -> Self {
+        Self::start(room, &["agent", "--team-name", "crew", "--agent-name", "bob", "--permission-mode", FREE])
+    }
+
+    pub(crate) fn until(&mut self, said: &str) {
+        let mut before = String::new();
+        while let Ok(line) = self.log.recv_timeout(PATIENCE) {
+            if line.contains(said) {
+                return;
+            }
+            before += &format!("{line}\n");
+        }
+        panic!("it did not say {said:?}:\n{before}");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end: the exit code, or none after a signal, and the rest of the log.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+        let mut rest = Vec::new();
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end:\n{}", rest.join("\n")),
+            }
+        }
+        (self.child.wait().unwrap().code(), rest.join("\n"))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended in most tests.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// The team `crew` with bob in a pane, who is told to count.
+fn crew_with_bob() -> Room {
+    let room = Room::with_crew();
+    let model = room.script(MEMBERS);
+    change_bob(&room, &[("tmuxPaneId", json!("%7")), ("backendType", json!("tmux")), ("model", json!(model))]);
+    change_bob(&room, &[("cwd", json!(room.work()))]);
+    room.ok(&["send", "bob", "Count to two."]);
+    room
+}
+
+fn change_bob(room: &Room, fields: &[(&str, Value)]) {
+    let mut config = room.json_file("teams/crew/config.json");
+    let bob = config["members"].as_array_mut().unwrap().iter_mut().find(|member| member["name"] == "bob").unwrap();
+    for (field, value) in fields {
+        bob[field] = value.clone();
+    }
+    std::fs::write(room.root().join("teams/crew/config.json"), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+}
+
+/// A field of a member in the config; null for one that is not there.
+fn member(room: &Room, name: &str) -> Value {
+    let config = room.json_file("teams/crew/config.json");
+    let members = config["members"].as_array().unwrap().clone();
+    members.into_iter().find(|member| member["name"] == name).unwrap_or_default()
+}
+
+fn counted(room: &Room) -> String {
+    std::fs::read_to_string(room.work().join("counted")).unwrap_or_default()
+}
+
+/// Asks a member to shut down as another client's lead does: by a frame in its inbox.
+fn dismiss(room: &Room, name: &str) {
+    let file = room.root().join(format!("teams/crew/inboxes/{name}.json"));
+    let mut inbox: Vec<Value> = match std::fs::read_to_string(&file) {
+        Ok(text) => serde_json::from_str(&text).unwrap(),
+        Err(_) => Vec::new(),
+    };
+    let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1@{name}"), "from": "team-lead"});
+    let time = "2026-01-01T00:00:00.000Z";
+    inbox.push(json!({"from": "team-lead", "text": request.to_string(), "timestamp": time, "read": false}));
+    std::fs::write(file, serde_json::to_string_pretty(&inbox).unwrap()).unwrap();
+}
+
+#[test]
+fn a_member_that_agrees_to_shut_down_ends_its_process_with_0() {
+    let room = crew_with_bob();
+    let mut bob = Running::bob(&room);
+    bob.until("bob is idle");
+    assert_eq!(counted(&room), "one\ntwo\n");
+    dismiss(&room, "bob");
+    let (code, log) = bob.ended();
+    assert_eq!(code, Some(0), "{log}");
+    let inbox = room.json_file("teams/crew/inboxes/team-lead.json");
+    let frames: Vec<&str> = inbox.as_array().unwrap().iter().map(|mail| mail["text"].as_str().unwrap()).collect();
+    let goodbye: Value = serde_json::from_str(frames.last().unwrap()).unwrap();
+    assert_eq!(
+        (&goodbye["type"], &goodbye["paneId"], &goodbye["backendType"]),
+        (&json!("shutdown_approved"), &json!("%7"), &json!("tmux"))
+    );
+    assert_eq!(member(&room, "bob")["name"], "bob", "its lead takes it out");
+}
+
+#[test]
+fn a_member_that_was_killed_goes_on_from_its_transcript() {
+    let room = crew_with_bob();
+    let mut bob = Running::bob(&room);
+    bob.until("bob Bash(echo one");
+    while counted(&room) != "one\n" {
+        std::thread::yield_now();
+    }
+    bob.signal(Signal::KILL);
+    assert_eq!(bob.ended().0, None);
+    let mut again = Running::bob(&room);
+    again.until("bob is idle");
+    assert!(counted(&room).ends_with("two\n"), "{}", counted(&room));
+    let transcript = std::fs::read_to_string(room.root().join("teams/crew/pitcrew/transcripts/bob.ndjson")).unwrap();
+    assert_eq!(transcript.matches("Count to two.").count(), 1, "{transcript}");
+    again.signal(Signal::TERM);
+    again.ended();
+}
+
+#[test]
+fn a_member_that_is_terminated_ends_in_order_and_stays_in_the_team() {
+    let room = crew_with_bob();
+    let mut bob = Running::bob(&room);
+    bob.until("bob Bash(echo one");
+    bob.signal(Signal::TERM);
+    let (code, log) = bob.ended();
+    assert_eq!(code, Some(143), "{log}");
+    assert!(log.contains("pitcrew agent --team-name crew --agent-name bob"), "{log}");
+    assert_eq!(member(&room, "bob")["isActive"], false);
+    let mut again = Running::bob(&room);
+    again.until("bob is idle");
+    again.signal(Signal::TERM);
+    again.ended();
+}
+
+#[test]
+fn a_second_process_of_a_member_is_refused() {
+    let room = crew_with_bob();
+    let mut bob = Running::bob(&room);
+    bob.until("bob is idle");
+    let second = room.run(&["--json", "agent", "--agent-id", "bob@crew"]);
+    assert_eq!(second.code, 4, "{second:?}");
+    assert!(second.stdout.contains(&format!("run by process {}", bob.child.id())), "{second:?}");
+    bob.signal(Signal::TERM);
+    bob.ended();
+}
+
+#[test]
+fn only_a_member_that_is_there_and_is_no_lead_can_be_run() {
+    let room = crew_with_bob();
+    for (args, code) in [
+        (&["agent", "--team-name", "crew", "--agent-name", "nobody"][..], 3),
+        (&["agent", "--team-name", "nowhere", "--agent-name", "bob"], 3),
+        (&["agent", "--team-name", "crew", "--agent-name", "team-lead", "--model", "haiku"], 2),
+        (&["agent", "--agent-id", "bob"], 2),
+        (&["agent", "--agent-id", "bob@crew", "--agent-name", "ann"], 2),
+        (&["agent", "--team-name", "crew"], 2),
+        (&["join", "crew", "--as", "bob", "--model", "haiku"], 4),
+        (&["join", "crew", "--as", "team-lead", "--model", "haiku"], 2),
+        (&["join", "nowhere", "--as", "guest", "--model", "haiku"], 3),
+    ] {
+        let ran = room.run(args);
+        assert_eq!(ran.code, code, "{args:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_guest_works_and_leaves_the_team_when_its_lead_asks_it_to() {
+    let room = crew_with_bob();
+    let model = room.script(MEMBERS);
+    let mut guest =
+        Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
+    guest.until("guest is idle");
+    assert_eq!(counted(&room), "one\ntwo\n");
+    while member(&room, "guest")["isActive"] != false {
+        std::thread::yield_now();
+    }
+    dismiss(&room, "guest");
+    let (code, log) = guest.ended();
+    assert_eq!(code, Some(0), "{log}");
+    assert_eq!(member(&room, "guest"), Value::Null);
+}
+
+#[test]
+fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
+    let room = crew_with_bob();
+    // What our lead notes on whom it spawns.
+    change_bob(
+        &room,
+        &[("pitcrew", json!({"call": "toolu_1"})), ("backendType", json!("pane")), ("tmuxPaneId", json!("7"))],
+    );
+    let lead = |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
+    let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 50, tools: [{{name: TaskList}}]}}]}}}}]\n"));
+    let mut first = lead(&model);
+    first.until("team-lead TaskList");
+    let mut bob = Running::bob(&room);
+    bob.until("bob is idle");
+    first.signal(Signal::KILL);
+    assert_eq!(first.ended().0, None);
+    bob.until("bob is parked");
+    room.ok(&["send", "bob", "Are you there?"]);
+    let _second = lead(&model);
+    bob.until("bob is idle");
+    bob.until("bob reads mail from operator");
+}
+
+#[test]
+fn the_stream_and_the_result_are_the_members_own() {
+    let room = crew_with_bob();
+    let stream = ["--permission-mode", FREE, "--output-format", "stream-json", "--max-turns", "2"];
+    let ran = room.run(&[&["agent", "--agent-id", "bob@crew"], &stream[..]].concat());
+    assert_eq!(ran.code, 7, "{ran:?}");
+    let lines: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["system", "assistant", "user", "assistant", "user", "result"]);
+    assert_eq!(lines.last().unwrap()["num_turns"], 2);
+}
