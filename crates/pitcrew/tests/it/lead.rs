@@ -1,0 +1,67 @@
+//! Commands that only the process that leads a team can sign, given from other processes.
+
+use std::io::{BufRead as _, BufReader};
+
+use crate::room::Room;
+
+fn bob(room: &Room) -> serde_json::Value {
+    let config = room.json_file("teams/work/config.json");
+    config["members"].as_array().unwrap().iter().find(|member| member["name"] == "bob").unwrap().clone()
+}
+
+#[test]
+fn a_running_lead_is_asked_to_change_a_mode_and_to_shut_one_member_down() {
+    let room = Room::new();
+    let mut running = room.start_waiting();
+    assert_eq!(room.run(&["member", "mode", "bop", "plan"]).code, 3);
+    assert_eq!(room.ok(&["member", "mode", "bob", "acceptEdits"]).stdout, "bob is in mode acceptEdits now\n");
+    let member = bob(&room);
+    assert_eq!(member["mode"], "acceptEdits");
+    assert!(member["pitcrew"]["modeSig"]["sig"].is_string(), "{member}");
+    let asked = room.json(&["shutdown", "work", "--member", "bob"]);
+    assert_eq!((&asked["success"], &asked["target"]), (&true.into(), &"bob".into()), "{asked}");
+    let mut log = BufReader::new(running.stderr.take().unwrap()).lines();
+    assert!(log.any(|line| line.unwrap().contains("bob is completed")));
+    running.kill().unwrap();
+    running.wait().unwrap();
+}
+
+#[test]
+fn without_its_lead_a_signed_team_is_told_what_to_do_and_nothing_is_left_half_done() {
+    let room = Room::new();
+    room.killed_run();
+    let before = bob(&room);
+    for args in [&["member", "mode", "bob", "acceptEdits"][..], &["shutdown", "work", "--member", "bob"]] {
+        let refused = room.run(args);
+        assert_eq!(refused.code, 5, "{refused:?}");
+        assert!(refused.stderr.contains("only the process that leads it can give one"), "{refused:?}");
+        assert!(refused.stderr.contains("pitcrew run --resume work"), "{refused:?}");
+    }
+    assert_eq!(bob(&room), before);
+    room.ok(&["member", "mode", "bob", "plan"]);
+}
+
+#[test]
+fn a_tool_of_an_agent_is_turned_away_at_the_door() {
+    let room = Room::new();
+    let pitcrew = env!("CARGO_BIN_EXE_pitcrew");
+    let script = format!(
+        "
+agents:
+  team-lead:
+    - tools:
+        - name: Bash
+          input: {{command: '{pitcrew} member mode team-lead acceptEdits > tagged 2>&1'}}
+        - name: Bash
+          input: {{command: 'env -u PITCREW_JOB {pitcrew} member mode team-lead acceptEdits > bare 2>&1'}}
+    - text: I tried.
+"
+    );
+    let model = room.script(&script);
+    let ran = room.ok(&["run", "try it", "--team", "work", "--model", &model, "--yes"]);
+    for file in ["tagged", "bare"] {
+        let said = std::fs::read_to_string(room.work().join(file)).unwrap();
+        assert!(said.contains("was started by a tool of an agent"), "{file}: {said} {ran:?}");
+    }
+    assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
+}
