@@ -4,6 +4,7 @@
 
 mod agent;
 mod bad_input;
+mod crashes;
 mod demo;
 mod desk;
 mod doctor;
