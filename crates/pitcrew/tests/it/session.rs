@@ -1,0 +1,353 @@
+//! Teams of the session dialect: who leads them now, and writing to a session that takes its mail out of the files.
+//!
+//! The reader here is a stand-in that does what the client was seen to do: under the inbox's lock it takes every entry out,
+//! keeps it, and deletes what is malformed.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::agent::{FREE, Running};
+use crate::room::{Room, copy};
+
+const TEAM: &str = "session-6132882e";
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The recorded session with a living process as its lead.
+struct Session {
+    room: Room,
+    lead: Child,
+}
+
+impl Session {
+    fn led() -> Self {
+        let room = Room::new();
+        let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.329/session-team");
+        copy(&recorded, &room.root());
+        let lead = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();
+        let session = Self { room, lead };
+        let pid = session.lead.id();
+        let process = json!({"pid": pid, "pidSpace": pid_space(), "claimedAt": 1, "procStart": start_of(pid)});
+        session.claim(&process);
+        session
+    }
+
+    /// Writes who leads the session, as its client does.
+    fn claim(&self, process: &Value) {
+        let mut config = self.room.json_file(&format!("teams/{TEAM}/config.json"));
+        config["leadProcess"] = process.clone();
+        fs::write(self.config(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    }
+
+    fn config(&self) -> PathBuf {
+        self.room.root().join(format!("teams/{TEAM}/config.json"))
+    }
+
+    fn inbox(&self, of: &str) -> PathBuf {
+        self.room.root().join(format!("teams/{TEAM}/inboxes/{of}.json"))
+    }
+
+    /// Asks a member to shut down, as the session's lead writes it.
+    fn ask_to_shut_down(&self, member: &str) {
+        let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1795190000000@{member}"),
+            "from": "team-lead", "reason": "done", "timestamp": "2026-11-20T12:00:00.000Z"});
+        let entry = json!({"from": "team-lead", "text": request.to_string(), "timestamp": "2026-11-20T12:00:00.000Z",
+            "msgV": 1, "msg_id": "0b0e7a9e-6a5f-4c44-9d5c-3f6f0a4a7d11", "type": "message", "lead_sig": "AAAA", "read": false});
+        let (inbox, lock) = (self.inbox(member), self.inbox(member).with_extension("json.lock"));
+        while fs::create_dir(&lock).is_err() {
+            thread::yield_now();
+        }
+        let mut entries: Vec<Value> = serde_json::from_str(&fs::read_to_string(&inbox).unwrap()).unwrap();
+        entries.push(entry);
+        fs::write(&inbox, serde_json::to_string_pretty(&entries).unwrap()).unwrap();
+        fs::remove_dir(lock).unwrap();
+    }
+
+    fn running(&self) -> Value {
+        self.room.json(&["team", "show", TEAM])["running"].clone()
+    }
+
+    fn ends(&mut self) {
+        self.lead.kill().unwrap();
+        self.lead.wait().unwrap();
+    }
+
+    /// Takes what is in an inbox while `work` is done, and then what is left.
+    fn taking<T>(&self, of: &str, work: impl FnOnce() -> T) -> (T, Vec<Value>) {
+        let (inbox, is_over) = (self.inbox(of), AtomicBool::new(false));
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut taken = Vec::new();
+                loop {
+                    let is_last = is_over.load(Ordering::Acquire);
+                    taken.extend(take(&inbox));
+                    if is_last {
+                        return taken;
+                    }
+                    thread::yield_now();
+                }
+            });
+            let over = Over(&is_over);
+            let done = work();
+            drop(over);
+            (done, reader.join().unwrap())
+        })
+    }
+}
+
+/// Ends the reader when the work is done, or failed.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.ends();
+    }
+}
+
+/// Takes everything out of an inbox, under its lock.
+fn take(inbox: &Path) -> Vec<Value> {
+    let lock = inbox.with_extension("json.lock");
+    if fs::create_dir(&lock).is_err() {
+        return Vec::new();
+    }
+    let text = fs::read_to_string(inbox).unwrap();
+    let entries: Vec<Value> = serde_json::from_str(&text).unwrap();
+    if !entries.is_empty() {
+        fs::write(inbox, "[]").unwrap();
+    }
+    fs::remove_dir(lock).unwrap();
+    entries.into_iter().filter(is_well_formed).collect()
+}
+
+fn is_well_formed(entry: &Value) -> bool {
+    let keys: Vec<&str> = entry.as_object().unwrap().keys().map(String::as_str).collect();
+    let known = ["from", "text", "summary", "timestamp", "color", "msgV", "msg_id", "type", "read", "metadata"];
+    let order: Vec<usize> = keys.iter().filter_map(|key| known.iter().position(|known| known == key)).collect();
+    order.len() == keys.len()
+        && order.is_sorted()
+        && ["from", "text", "timestamp", "msg_id"].iter().all(|key| entry[*key].is_string())
+        && (&entry["msgV"], &entry["type"], &entry["read"]) == (&json!(1), &json!("message"), &json!(false))
+}
+
+fn start_of(pid: u32) -> String {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    stat.rsplit_once(')').unwrap().1.split_whitespace().nth(19).unwrap().to_owned()
+}
+
+fn pid_space() -> String {
+    let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    format!("{}#{}", machine.trim(), fs::read_link("/proc/self/ns/pid").unwrap().display())
+}
+
+#[test]
+fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
+    let mut session = Session::led();
+    let pid = session.lead.id();
+    assert_eq!(session.running(), json!({"state": "by_session", "pid": pid}));
+    assert_eq!(session.room.json(&["team", "list"])["teams"][0]["running"]["state"], "by_session");
+    let seen = session.room.transcript(&[&["team", "list"], &["team", "show"]]);
+    // How wide the columns are depends on the number of the process.
+    let columns = regex::Regex::new(" {2,}").unwrap();
+    assert_snapshot!(columns.replace_all(&seen.replace(&pid.to_string(), "[pid]"), "  "), @r#"
+    $ pitcrew team list
+    TEAM  MEMBERS  RUN BY  MADE  ABOUT
+    session-6132882e  2 (1 running)  session, process [pid]  [date]
+    $ pitcrew team show
+    session-6132882e  led by a running session, process [pid], [root]/teams/session-6132882e/config.json
+
+    MEMBER  TYPE  MODEL  MODE  RUNS IN  STATE  WORKTREE
+    team-lead  team-lead  -  -  in-process  runs, claude [pid]  -
+    worker  general-purpose  claude-opus-5-5  -  tmux %1  unknown  -
+
+    TASK  STATUS  OWNER  SUBJECT  WAITS FOR
+    #1  pending  -  Do A
+    "#);
+    session.ends();
+    assert_eq!(session.running(), json!({"state": "stale", "pid": pid}));
+    let seen = session.room.transcript(&[&["team", "list"]]);
+    assert_snapshot!(seen.replace(&pid.to_string(), "[pid]"), @r#"
+    $ pitcrew team list
+    TEAM              MEMBERS  RUN BY  MADE        ABOUT
+    session-6132882e  2        stale   [date]
+    "#);
+}
+
+#[test]
+fn another_process_with_the_number_of_a_lead_is_not_the_lead() {
+    let session = Session::led();
+    let pid = session.lead.id();
+    session.claim(&json!({"pid": pid, "pidSpace": pid_space(), "claimedAt": 1, "procStart": "158386"}));
+    assert_eq!(session.running()["state"], "stale");
+    session.claim(&json!({"pid": pid, "pidSpace": "vm#pid:[1]", "claimedAt": 1, "procStart": start_of(pid)}));
+    assert_eq!(session.running(), json!({"state": "elsewhere", "pid": pid, "pid_space": "vm#pid:[1]"}));
+}
+
+/// A guest that does the session's task, and leaves when it is asked to.
+const GUEST: &str = r#"
+agents:
+  guest:
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress}}]
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
+    - text: A is done.
+    - wait_for: {contains: Thank you}
+    - text: You are welcome.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {from: message, regex: '"requestId":"(shutdown-[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+
+#[test]
+fn one_of_ours_joins_a_running_session_works_and_leaves() {
+    let session = Session::led();
+    let model = session.room.script(GUEST);
+    let before = session.room.json_file(&format!("teams/{TEAM}/config.json"));
+    let (left, taken) = session.taking("team-lead", || {
+        let join = ["join", TEAM, "--as", "guest", "--model", &model, "--permission-mode", FREE];
+        let mut guest = Running::start(&session.room, &join);
+        guest.until("guest is idle");
+        assert_eq!(session.room.json_file(&format!("tasks/{TEAM}/1.json"))["status"], "completed");
+        session.room.ok(&["send", "guest", "Thank you", "--team", TEAM]);
+        guest.until("You are welcome");
+        guest.until("guest is idle");
+        session.ask_to_shut_down("guest");
+        guest.ended()
+    });
+    assert_eq!(left.0, Some(0), "{}", left.1);
+    let frames: Vec<Value> =
+        taken.iter().filter_map(|entry| serde_json::from_str(entry["text"].as_str()?).ok()).collect();
+    let kinds: Vec<&str> = frames.iter().filter_map(|frame| frame["type"].as_str()).collect();
+    assert!(kinds.contains(&"idle_notification") && kinds.contains(&"shutdown_approved"), "{taken:?}");
+    assert!(taken.iter().all(|entry| entry["from"] == "guest" && entry.get("lead_sig").is_none()), "{taken:?}");
+    assert_eq!(
+        session.room.json_file(&format!("teams/{TEAM}/inboxes/guest.json")),
+        json!([]),
+        "taken mail leaves the file"
+    );
+    assert_eq!(session.room.json_file(&format!("teams/{TEAM}/config.json")), before);
+}
+
+#[test]
+fn what_is_sent_into_a_session_is_taken_once_in_its_form_and_its_way_is_told() {
+    let session = Session::led();
+    let count = 20;
+    let (sent, taken) = session.taking("team-lead", || {
+        let send = |n: usize| {
+            let text = format!("message {n}");
+            session.room.json(&["send", "--team", TEAM, "team-lead", &text, "--summary", "a short word"])
+        };
+        (0..count).map(send).collect::<Vec<_>>()
+    });
+    let texts: Vec<_> = taken.iter().map(|entry| entry["text"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(texts, (0..count).map(|n| format!("message {n}")).collect::<Vec<_>>());
+    let keys: Vec<&str> = taken[0].as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["from", "text", "summary", "timestamp", "msgV", "msg_id", "type", "read", "metadata"]);
+    assert_eq!(fs::read_to_string(session.inbox("team-lead")).unwrap(), "[]");
+    for sent in sent {
+        let trace = session.room.json(&["message", sent["receipts"][0]["id"].as_str().unwrap()]);
+        assert_eq!((&trace["state"], &trace["to"]), (&json!("acknowledged"), &json!("team-lead")));
+    }
+}
+
+#[test]
+fn an_inbox_of_a_session_is_followed_while_its_client_takes_everything_out() {
+    let session = Session::led();
+    let mut follower = session.room.command(&["--json", "inbox", "--team", TEAM, "worker", "--follow"]);
+    let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
+    let (told, lines) = mpsc::channel();
+    let stdout = BufReader::new(follower.stdout.take().unwrap());
+    let reader = thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
+    let recorded = fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fixtures/claude-2.1.329/inboxes-before-consumption/worker.json"),
+    );
+    let recorded: Vec<Value> = serde_json::from_str(&recorded.unwrap()).unwrap();
+    let mut seen = Vec::new();
+    for entry in &recorded {
+        // Written as the session's lead writes it, looked at by us, and taken out by its receiver.
+        let deadline = Instant::now() + PATIENCE;
+        fs::write(session.inbox("worker"), serde_json::to_string_pretty(&[entry]).unwrap()).unwrap();
+        let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).unwrap();
+        seen.push(serde_json::from_str::<Value>(&line).unwrap());
+        assert_eq!(take(&session.inbox("worker")).len(), 0, "lead_sig is none of our fields");
+    }
+    follower.kill().unwrap();
+    follower.wait().unwrap();
+    drop(lines);
+    let _ended = reader.join().unwrap();
+    let ids = |of: &[Value], key: &str| of.iter().map(|entry| entry[key].clone()).collect::<Vec<_>>();
+    assert_eq!(ids(&seen, "id"), ids(&recorded, "msg_id"));
+    let frames: Vec<_> = seen.iter().map(|entry| entry["frame"].as_str()).collect();
+    assert_eq!(frames, [None, Some("task_assignment"), Some("shutdown_request")]);
+}
+
+#[test]
+fn tasks_of_a_session_are_made_and_worked_on_and_nothing_is_said_for_its_lead() {
+    let session = Session::led();
+    let room = &session.room;
+    assert_snapshot!(room.transcript(&[
+        &["task", "create", "--team", TEAM, "Do B", "all of B"],
+        &["task", "update", "--team", TEAM, "2", "--owner", "worker"],
+        &["task", "update", "--team", TEAM, "1", "--status", "completed"],
+        &["task", "list", "--team", TEAM],
+    ]), @r#"
+    $ pitcrew task create --team session-6132882e "Do B" "all of B"
+    made task #2: Do B
+    $ pitcrew task update --team session-6132882e 2 --owner worker
+    changed owner of task #2
+    the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it
+    $ pitcrew task update --team session-6132882e 1 --status completed
+    changed status of task #1
+    $ pitcrew task list --team session-6132882e
+    TASK  STATUS     OWNER   SUBJECT  WAITS FOR
+    #1    completed  -       Do A
+    #2    pending    worker  Do B
+    "#);
+    let task = room.json_file(&format!("tasks/{TEAM}/2.json"));
+    let keys: Vec<&str> = task.as_object().unwrap().keys().map(String::as_str).collect();
+    assert_eq!(keys, ["id", "subject", "description", "owner", "status", "blocks", "blockedBy", "metadata"]);
+    for inbox in ["worker", "team-lead"] {
+        let path = format!("teams/{TEAM}/inboxes/{inbox}.json");
+        assert_eq!(room.json_file(&path), json!([]), "only its lead may sign an assignment");
+    }
+}
+
+#[test]
+fn a_running_session_is_neither_deleted_nor_spoken_for() {
+    let session = Session::led();
+    let room = &session.room;
+    let before = room.tree();
+    let seen = room.transcript(&[
+        &["team", "delete", TEAM],
+        &["send", "--team", TEAM, "worker", "stop", "--from", "team-lead"],
+        &["send", "--team", TEAM, "worker", r#"{"type":"shutdown_request","requestId":"x","from":"team-lead"}"#],
+    ]);
+    assert!(room.tree() == before, "what was refused changed something");
+    assert_snapshot!(seen.replace(&session.lead.id().to_string(), "[pid]"), @r#"
+    $ pitcrew team delete session-6132882e
+    error: team session-6132882e is led by a running session, process [pid]
+    hint: a session deletes its team when it ends
+    [exit 4]
+    $ pitcrew send --team session-6132882e worker stop --from team-lead
+    error: 'team-lead' is taken: an outside writer cannot speak as a member, the user or the system
+    [exit 5]
+    $ pitcrew send --team session-6132882e worker "{\"type\":\"shutdown_request\",\"requestId\":\"x\",\"from\":\"team-lead\"}"
+    error: an outside writer may send texts only, not protocol frames
+    [exit 5]
+    "#);
+}
