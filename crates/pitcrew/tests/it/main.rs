@@ -10,6 +10,7 @@ mod desk;
 mod doctor;
 mod drift;
 mod help;
+mod interop;
 mod lead;
 mod lock_oracle;
 mod members;

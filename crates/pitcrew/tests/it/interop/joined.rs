@@ -1,0 +1,150 @@
+//! The client leads, and a teammate of ours joins it.
+
+use serde_json::{Value, json};
+
+use super::script::{Script, calls, once_told, says, sends};
+use super::stage::{Pane, Stage};
+
+const JOIN: [&str; 7] = ["pitcrew", "join", "probe", "--as", "joiner", "--append-system-prompt", "ROLE:joiner"];
+
+/// A lead that makes a team with two tasks, and gives the first to whoever says that it joined.
+fn lead(turns: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let mut all = vec![
+        calls("TeamCreate", json!({"team_name": "probe", "description": "joined by ours"})),
+        calls("TaskCreate", json!({"subject": "Do A", "description": "all of A"})),
+        calls("TaskCreate", json!({"subject": "Do B", "description": "all of B"})),
+        says("the team is made"),
+        once_told("I have joined", calls("TaskUpdate", json!({"taskId": "1", "owner": "joiner"}))),
+        says("given"),
+    ];
+    all.extend(turns);
+    all
+}
+
+fn asks_to_shut_down(when: &str) -> Value {
+    let request = json!({"type": "shutdown_request", "recipient": "joiner", "content": "all is done"});
+    once_told(when, calls("SendMessage", request))
+}
+
+fn answers_shutdown(approve: bool, content: &str) -> Value {
+    let answer =
+        json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": approve, "content": content});
+    once_told("shutdown_request", calls("SendMessage", answer))
+}
+
+/// The client leads, and ours has joined.
+fn begun(stage: &Stage) -> (Pane, Pane) {
+    let lead = stage.client_leads();
+    stage.shown(&lead, "the team is made");
+    let joiner = stage.pane(&JOIN);
+    stage.until("joiner in the config", || stage.member("joiner"));
+    (lead, joiner)
+}
+
+#[test]
+fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
+    let script = Script::default()
+        .role(
+            "lead",
+            lead([
+                once_told("A is done", sends("joiner", "well done", "praise")),
+                says("praised"),
+                asks_to_shut_down("B is done"),
+                says("asked"),
+                once_told("delete it", calls("TeamDelete", json!({}))),
+                says("the team is deleted"),
+            ]),
+        )
+        .role(
+            "joiner",
+            [
+                sends("team-lead", "I have joined", "joined"),
+                once_told("task_assignment", calls("TaskUpdate", json!({"taskId": "1", "status": "in_progress"}))),
+                calls("Bash", json!({"command": "echo mine > made.txt", "description": "make a file"})),
+                calls("Bash", json!({"command": "echo mine > denied.txt", "description": "make another"})),
+                calls("TaskUpdate", json!({"taskId": "1", "status": "completed"})),
+                sends("team-lead", "A is done", "A is done now"),
+                once_told("well done", calls("TaskUpdate", json!({"taskId": "2", "status": "in_progress"}))),
+                calls("TaskUpdate", json!({"taskId": "2", "status": "completed"})),
+                sends("team-lead", "B is done", "B is done now"),
+                answers_shutdown(true, ""),
+                says("gone"),
+            ],
+        );
+    let Some(stage) = Stage::set(&script) else { return };
+    let (lead, joiner) = begun(&stage);
+
+    // It is a member as the client writes one, and what it says first is in the lead's conversation.
+    let member = stage.member("joiner").unwrap();
+    assert_eq!((&member["agentId"], &member["color"]), (&json!("joiner@probe"), &json!("blue")));
+    stage.told("lead", "<teammate-message teammate_id=\"joiner\" color=\"blue\" summary=\"joined\">\nI have joined");
+
+    // What it asks stands on its lead's screen, and counts as answered there.
+    stage.shown(&lead, "Bash command · @joiner");
+    let responses = || stage.frames("joiner", "permission_response");
+    let first = stage.answer(&lead, "echo mine > made.txt", "Enter", || responses().first().cloned());
+    let second = stage.answer(&lead, "echo mine > denied.txt", "Escape", || responses().get(1).cloned());
+    let asked = [1, 2].map(|nth| stage.frame("team-lead", "permission_request", nth));
+    let answered = [first, second];
+    for (asked, answered) in asked.iter().zip(&answered) {
+        assert_eq!((&asked["agent_id"], &asked["request_id"]), (&json!("joiner"), &answered["request_id"]));
+    }
+    assert_eq!(answered.map(|answer| answer["subtype"].clone()), [json!("success"), json!("error")]);
+    stage.told("joiner", "Permission denied");
+    let file = |name: &str| std::fs::read_to_string(stage.work().join(name)).ok();
+    assert_eq!((file("made.txt").as_deref(), file("denied.txt")), (Some("mine\n"), None));
+
+    // What it was given and what it took are done, and reported.
+    stage.told("lead", "B is done");
+    for id in ["1", "2"] {
+        let task = stage.task(id).unwrap();
+        assert_eq!((&task["owner"], &task["status"]), (&json!("joiner"), &json!("completed")), "{task}");
+    }
+    assert!(stage.frames("team-lead", "idle_notification").iter().any(|frame| frame["from"] == "joiner"));
+
+    // It answers the shutdown request, is gone from the screen and the team, and the lead can delete that.
+    let approved = stage.frame("team-lead", "shutdown_approved", 1);
+    assert_eq!(approved["requestId"], stage.frame("joiner", "shutdown_request", 1)["requestId"]);
+    stage.until("joiner gone", || (stage.is_gone("joiner") && !stage.panes().contains(&joiner)).then_some(()));
+    stage.told("lead", "shutdown_approved");
+    stage.enter(&lead, "delete it");
+    stage.shown(&lead, "the team is deleted");
+    assert_eq!(stage.config(), None);
+}
+
+#[test]
+fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place() {
+    let script = Script::default()
+        .role(
+            "lead",
+            lead([asks_to_shut_down("busy with A"), says("asked"), once_told("still busy", says("stay then"))]),
+        )
+        .role(
+            "joiner",
+            [
+                sends("team-lead", "I have joined", "joined"),
+                once_told("task_assignment", calls("TaskUpdate", json!({"taskId": "1", "status": "in_progress"}))),
+                sends("team-lead", "busy with A", "busy"),
+                answers_shutdown(false, "still busy"),
+                once_told("go on", sends("team-lead", "I go on", "going on")),
+                says("went on"),
+            ],
+        );
+    let Some(stage) = Stage::set(&script) else { return };
+    let (lead, joiner) = begun(&stage);
+    let rejected = stage.frame("team-lead", "shutdown_rejected", 1);
+    assert_eq!((&rejected["from"], &rejected["reason"]), (&json!("joiner"), &json!("still busy")));
+    stage.shown(&lead, "stay then");
+    assert!(stage.panes().contains(&joiner) && stage.member("joiner").is_some());
+
+    // Killed, it is started again under its name, goes on in its conversation, and keeps its task.
+    stage.kill(&joiner);
+    let again = stage.pane(&JOIN);
+    let sent = stage.pitcrew(&["send", "joiner", "go on"]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    stage.told("lead", "I go on");
+    let asked = stage.requests("joiner");
+    assert!(asked.last().unwrap().remembers("busy with A"), "it began anew");
+    assert_eq!(stage.task("1").unwrap()["owner"], "joiner");
+    assert!(stage.panes().contains(&again));
+}

@@ -1,0 +1,363 @@
+//! The sealed place in which a scenario plays: a tmux server, the client and our own binary on its PATH, the model server;
+//! and how to look at all of it from outside.
+
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::script::Script;
+use crate::room::Ran;
+
+/// The team every scenario is about.
+pub(crate) const TEAM: &str = "probe";
+
+/// How long anything may take that a scenario waits for; the client alone needs 3 s to start on an idle machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often a condition is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(25);
+
+/// How long a key may be without effect before it is pressed again.
+const PRESS_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// What `sealed.sh` ends with where there are no namespaces.
+const NO_NAMESPACES: i32 = 3;
+
+/// What must be there, with the argument it answers to.
+const NEEDED: [(&str, &str); 6] =
+    [("node", "--version"), ("npm", "--version"), ("python3", "-V"), ("tmux", "-V"), ("ip", "-V"), ("unshare", "-V")];
+
+/// A sealed place. All that runs in it ends when this is dropped: it is in one process namespace.
+pub(crate) struct Stage {
+    sealed: Child,
+    dir: tempfile::TempDir,
+    _turn: File,
+}
+
+/// A pane of the stage's tmux server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Pane(pub(crate) String);
+
+/// One request that a model got.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    body: Value,
+}
+
+impl Stage {
+    /// Sets the stage; `None`, said loudly, where something that is needed is missing.
+    pub(crate) fn set(script: &Script) -> Option<Self> {
+        let missing = NEEDED.iter().find(|(command, answers)| !answers_to(command, answers));
+        if let Some((command, _)) = missing {
+            return skipped(&format!("{command} is missing"));
+        }
+        let turn = File::create(Path::new(env!("CARGO_TARGET_TMPDIR")).join("interop.turn")).unwrap();
+        turn.lock().unwrap();
+        let installed = Command::new(harness("install.sh")).output().unwrap();
+        if !installed.status.success() {
+            return skipped(&format!("the client cannot be installed: {}", String::from_utf8_lossy(&installed.stderr)));
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let script_file = dir.path().join("script.json");
+        fs::write(&script_file, script.to_json()).unwrap();
+        let out = dir.path().join("out");
+        let mut sealed = Command::new(harness("sealed.sh"));
+        sealed.arg(&script_file).arg(&out).args(["tmux", "-f", "/dev/null", "-S"]).arg(out.join("tmux")).arg("-D");
+        let sealed = sealed.env("EXTRA_PATH", our_folder()).stdin(Stdio::null()).spawn().unwrap();
+        let mut stage = Self { sealed, dir, _turn: turn };
+        let begun = Instant::now();
+        while !stage.out().join("tmux").exists() {
+            if let Some(ended) = stage.sealed.try_wait().unwrap() {
+                assert_eq!(ended.code(), Some(NO_NAMESPACES), "the stage cannot be set");
+                return skipped("there are no namespaces");
+            }
+            assert!(begun.elapsed() < PATIENCE, "the stage is not set after {PATIENCE:?}");
+            thread::sleep(LOOK_EVERY);
+        }
+        Some(stage)
+    }
+
+    fn out(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    /// The root, ours and the client's.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.out().join("home/.claude")
+    }
+
+    /// The folder everything starts in.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.out().join("work")
+    }
+
+    /// Starts a command in a window of its own; when it ends, the pane is gone.
+    pub(crate) fn pane(&self, argv: &[&str]) -> Pane {
+        let work = self.work();
+        let is_first = !self.tmux(&["has-session", "-t", "main"]).status.success();
+        let place: &[&str] = if is_first {
+            &["new-session", "-s", "main", "-x", "240", "-y", "60"]
+        } else {
+            &["new-window", "-t", "main:"]
+        };
+        let mut command = place.to_vec();
+        command.extend(["-d", "-P", "-F", "#{pane_id}", "-c", work.to_str().unwrap(), "--"]);
+        command.extend(argv);
+        // tmux takes a single word for a shell's.
+        if argv.len() == 1 {
+            command.push("");
+            let at = command.len() - 2;
+            command.splice(at.., ["env", argv[0]]);
+        }
+        let started = self.tmux(&command);
+        assert!(started.status.success(), "{argv:?}: {started:?}");
+        Pane(String::from_utf8(started.stdout).unwrap().trim().to_owned())
+    }
+
+    /// Kills what runs in a pane, and the pane with it.
+    pub(crate) fn kill(&self, pane: &Pane) {
+        let pid = self.tmux(&["display-message", "-p", "-t", &pane.0, "#{pane_pid}"]);
+        let pid = String::from_utf8(pid.stdout).unwrap();
+        let killed = self.tmux(&["run-shell", &format!("kill -9 {}", pid.trim())]);
+        assert!(killed.status.success(), "{killed:?}");
+        self.until("the killed pane gone", || (!self.panes().contains(pane)).then_some(()));
+    }
+
+    /// All panes there are.
+    pub(crate) fn panes(&self) -> Vec<Pane> {
+        let listed = self.tmux(&["list-panes", "-a", "-F", "#{pane_id}"]);
+        String::from_utf8(listed.stdout).unwrap().lines().map(|id| Pane(id.to_owned())).collect()
+    }
+
+    /// What a pane shows; nothing when it is gone.
+    pub(crate) fn screen(&self, pane: &Pane) -> String {
+        String::from_utf8(self.tmux(&["capture-pane", "-p", "-t", &pane.0]).stdout).unwrap()
+    }
+
+    /// Whether a pane shows `text`.
+    pub(crate) fn shows(&self, pane: &Pane, text: &str) -> bool {
+        self.screen(pane).contains(text)
+    }
+
+    /// Presses a key.
+    pub(crate) fn press(&self, pane: &Pane, key: &str) {
+        assert!(self.tmux(&["send-keys", "-t", &pane.0, key]).status.success(), "{pane:?} is gone");
+    }
+
+    /// Answers a question that a pane shows, by a key. The client passes over keys for a moment after it has put a question,
+    /// so the key is pressed again while the question stands there and nothing is `done`.
+    pub(crate) fn answer<T>(&self, pane: &Pane, question: &str, key: &str, done: impl Fn() -> Option<T>) -> T {
+        self.shown(pane, question);
+        let pressed = Cell::new(None::<Instant>);
+        self.until(&format!("what comes of {key} to {question:?}"), || {
+            let answered = done();
+            let is_due = pressed.get().is_none_or(|at| at.elapsed() > PRESS_AGAIN_AFTER);
+            if answered.is_none() && is_due && self.shows(pane, question) {
+                self.press(pane, key);
+                pressed.set(Some(Instant::now()));
+            }
+            answered
+        })
+    }
+
+    /// Types a line into a prompt, and Enter once it stands there.
+    pub(crate) fn enter(&self, pane: &Pane, line: &str) {
+        assert!(self.tmux(&["send-keys", "-l", "-t", &pane.0, line]).status.success(), "{pane:?} is gone");
+        self.until(&format!("{line:?} in the prompt"), || self.shows(pane, line).then_some(()));
+        self.press(pane, "Enter");
+    }
+
+    /// Starts the client as lead, and tells it to begin.
+    pub(crate) fn client_leads(&self) -> Pane {
+        let lead = self.pane(&["claude", "--teammate-mode", "tmux"]);
+        self.until("the client's prompt", || self.shows(&lead, "? for shortcuts").then_some(()));
+        self.enter(&lead, "ROLE:lead begin");
+        lead
+    }
+
+    /// Runs our binary inside, to its end.
+    pub(crate) fn pitcrew(&self, args: &[&str]) -> Ran {
+        let file = |kind| self.dir.path().join(format!("ran.{kind}"));
+        let words = args.iter().map(|arg| quoted(arg)).collect::<Vec<_>>().join(" ");
+        let [work, out, err] = [self.work(), file("out"), file("err")].map(|path| quoted(path.to_str().unwrap()));
+        let code = file("code");
+        let line = format!(
+            "cd {work} && pitcrew {words} >{out} 2>{err} </dev/null; echo $? >{}",
+            quoted(code.to_str().unwrap())
+        );
+        let script = file("sh");
+        fs::write(&script, line).unwrap();
+        let ran = self.tmux(&["run-shell", &format!("sh {}", quoted(script.to_str().unwrap()))]);
+        assert!(ran.status.success(), "{args:?}: {ran:?}");
+        let read = |path: PathBuf| fs::read_to_string(path).unwrap();
+        Ran { code: read(code).trim().parse().unwrap(), stdout: read(file("out")), stderr: read(file("err")) }
+    }
+
+    /// The team's config, when it can be read just now: the client writes it in place.
+    pub(crate) fn config(&self) -> Option<Value> {
+        json_in(&self.root().join("teams").join(TEAM).join("config.json"))
+    }
+
+    /// A member as the config has it.
+    pub(crate) fn member(&self, name: &str) -> Option<Value> {
+        self.config()?["members"].as_array()?.iter().find(|member| member["name"] == name).cloned()
+    }
+
+    /// Whether the config can be read and has no such member.
+    pub(crate) fn is_gone(&self, name: &str) -> bool {
+        self.config().is_some() && self.member(name).is_none()
+    }
+
+    /// The messages of an inbox.
+    pub(crate) fn inbox(&self, name: &str) -> Vec<Value> {
+        let path = self.root().join("teams").join(TEAM).join("inboxes").join(format!("{name}.json"));
+        json_in(&path).and_then(|messages| messages.as_array().cloned()).unwrap_or_default()
+    }
+
+    /// The frames of one kind in an inbox.
+    pub(crate) fn frames(&self, inbox: &str, kind: &str) -> Vec<Value> {
+        let texts = self.inbox(inbox).into_iter().filter_map(|message| message["text"].as_str().map(str::to_owned));
+        let frames = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok());
+        frames.filter(|frame| frame["type"] == kind).collect()
+    }
+
+    /// Waits for the `nth` frame of a kind in an inbox, from 1.
+    pub(crate) fn frame(&self, inbox: &str, kind: &str, nth: usize) -> Value {
+        self.until(&format!("{kind} {nth} in the inbox of {inbox}"), || self.frames(inbox, kind).get(nth - 1).cloned())
+    }
+
+    /// A task.
+    pub(crate) fn task(&self, id: &str) -> Option<Value> {
+        json_in(&self.root().join("tasks").join(TEAM).join(format!("{id}.json")))
+    }
+
+    /// What the model of a role was asked, in order, but for titles and suggestions.
+    pub(crate) fn requests(&self, role: &str) -> Vec<Request> {
+        let lines = fs::read_to_string(self.out().join("requests.ndjson")).unwrap_or_default();
+        let logged = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        let asked = logged.filter(|logged| logged["role"] == role && logged["request"]["tools"].is_array());
+        asked.map(|mut logged| Request { body: logged["request"].take() }).collect()
+    }
+
+    /// Whether the model of a role was ever told `text`.
+    pub(crate) fn was_told(&self, role: &str, text: &str) -> bool {
+        self.requests(role).iter().any(|request| request.says(text))
+    }
+
+    /// Waits until the model of a role is told `text`.
+    pub(crate) fn told(&self, role: &str, text: &str) {
+        self.until(&format!("{text:?} told to {role}"), || self.was_told(role, text).then_some(()));
+    }
+
+    /// Waits until a pane shows `text`.
+    pub(crate) fn shown(&self, pane: &Pane, text: &str) {
+        self.until(&format!("{text:?} on the screen of {pane:?}"), || self.shows(pane, text).then_some(()));
+    }
+
+    /// Waits for something. When it does not come, the test fails with all that can be seen.
+    pub(crate) fn until<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
+        let begun = Instant::now();
+        loop {
+            if let Some(seen) = look() {
+                return seen;
+            }
+            assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}\n{}", self.scene());
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// All that can be seen: every screen, and the team's files.
+    fn scene(&self) -> String {
+        let mut scene = String::new();
+        for pane in self.panes() {
+            let screen = self.screen(&pane);
+            let lines = screen.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+            scene += &format!("== screen of {}\n{}\n", pane.0, lines.join("\n"));
+        }
+        let below = |folder: &str| self.root().join(folder).join(TEAM);
+        for folder in [below("teams"), below("teams").join("inboxes"), below("tasks")] {
+            // What is being changed may be gone again.
+            for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
+                if let Ok(text) = fs::read_to_string(&path) {
+                    scene += &format!("== {}\n{text}\n", path.display());
+                }
+            }
+        }
+        scene
+    }
+
+    /// Asks the stage's tmux server; what it starts finds the sealed PATH, not ours.
+    fn tmux(&self, args: &[&str]) -> Output {
+        let system = std::env::var_os("PATH").unwrap_or_default();
+        let mut folders = vec![self.out().join("bin"), our_folder()];
+        folders.extend(std::env::split_paths(&system));
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-u").arg("-S").arg(self.out().join("tmux")).args(args);
+        tmux.env("PATH", std::env::join_paths(folders).unwrap()).env_remove("TMUX").stdin(Stdio::null());
+        tmux.output().unwrap()
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // The namespace, and with it everything inside, ends with this process.
+        self.sealed.kill().unwrap();
+        self.sealed.wait().unwrap();
+    }
+}
+
+impl Request {
+    /// Whether `text` is anywhere in what was said to the model since its last answer.
+    pub(crate) fn says(&self, text: &str) -> bool {
+        let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let news = messages.iter().rev().take_while(|message| message["role"] != "assistant");
+        news.into_iter().any(|message| has_text(&message["content"], text))
+    }
+
+    /// Whether `text` is anywhere in the conversation.
+    pub(crate) fn remembers(&self, text: &str) -> bool {
+        has_text(&self.body["messages"], text)
+    }
+}
+
+fn has_text(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(string) => string.contains(text),
+        Value::Array(values) => values.iter().any(|value| has_text(value, text)),
+        Value::Object(fields) => fields.values().any(|value| has_text(value, text)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+/// Says that a test is passed over; in CI that is a failure.
+fn skipped<T>(why: &str) -> Option<T> {
+    assert!(std::env::var_os("CI").is_none(), "in CI the reference client must run: {why}");
+    eprintln!("skipped: without the reference client, for {why}");
+    None
+}
+
+fn answers_to(command: &str, argument: &str) -> bool {
+    Command::new(command).arg(argument).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
+
+fn harness(script: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../interop").join(script)
+}
+
+fn our_folder() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_pitcrew")).parent().unwrap().to_owned()
+}
+
+fn json_in(path: &Path) -> Option<Value> {
+    serde_json::from_slice(&fs::read(path).ok()?).ok()
+}
+
+/// A word for sh.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
