@@ -16,6 +16,7 @@ use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
@@ -30,9 +31,12 @@ const TAG_VARIABLE: &str = "PITCREW_JOB";
 /// The variable that names the process that started a job, as `pid.start_ticks`.
 const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";
 
-/// How long the pipes are still read after the command itself ended. What it wrote is in the pipe by
+/// How long the pipes are still waited for after the command itself ended. What it wrote is in the pipe by
 /// then; only a grandchild that kept the pipe open can make this last.
 const DRAIN_GRACE: Duration = Duration::from_millis(250);
+
+/// How much of what then stands in a pipe is read: as much as a pipe can hold, and not all that a grandchild writes meanwhile.
+const PIPE_MOST: usize = 1 << 20;
 
 /// How many ancestors of a process are looked at.
 const DESCENT_MOST: usize = 128;
@@ -168,6 +172,8 @@ impl Job {
                 stop_reading = Some(Instant::now() + DRAIN_GRACE);
             }
         }
+        stdout.rest(|bytes| sink(Stream::Stdout, bytes));
+        stderr.rest(|bytes| sink(Stream::Stderr, bytes));
         let ending = ending.ok_or_else(|| io::Error::other("the command never ended"))?;
         let left_behind = self.group.after_leader().await;
         Ok(Ended { ending, left_behind })
@@ -195,6 +201,16 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
 
     fn is_open(&self) -> bool {
         self.reader.is_some()
+    }
+
+    /// Reads what stands in the pipe now. Where we come to read it late, the time to wait for it is over, and it is there.
+    fn rest(&mut self, mut sink: impl FnMut(&[u8])) {
+        let mut room = PIPE_MOST;
+        while room > 0 {
+            let Some(Some(bytes)) = tokio::task::coop::unconstrained(self.next()).now_or_never() else { return };
+            room = room.saturating_sub(bytes.len());
+            sink(bytes);
+        }
     }
 
     /// The next piece, none when the pipe has just closed; never ready once it is closed.
@@ -469,4 +485,27 @@ fn carries(pid: u32, mark: &str) -> bool {
 /// The environment a process was started with; empty when it is gone or another user's.
 fn environment(pid: u32) -> Vec<u8> {
     fs::read(format!("/proc/{pid}/environ")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A command that is answered late: whoever takes its output is held up, each time for longer than the pipes are waited
+    /// for.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn what_a_command_wrote_is_read_however_late_it_is_read() {
+        const WRITTEN: usize = 60_000;
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("head -c {WRITTEN} /dev/zero; head -c {WRITTEN} /dev/zero >&2")]);
+        let job = Job::spawn(&mut command).unwrap();
+        let mut read = 0;
+        let late = |_: Stream, bytes: &[u8]| {
+            read += bytes.len();
+            std::thread::sleep(DRAIN_GRACE + STOP_TICK);
+        };
+        let ended = job.run(None, Duration::ZERO, &CancellationToken::new(), late).await.unwrap();
+        assert_eq!(ended.ending.exit_code(), Some(0));
+        assert_eq!(read, 2 * WRITTEN);
+    }
 }
