@@ -44,8 +44,9 @@ const DESCENT_MOST: usize = 128;
 /// How often stopping looks whether everything is gone.
 const STOP_TICK: Duration = Duration::from_millis(10);
 
-/// How often what is left is killed again, as it may fork while it is being killed.
-const KILL_ROUNDS: usize = 20;
+/// How long what is left is killed again, as it may fork while it is being killed; and a busy machine lets nobody die at
+/// once.
+const KILL_TIME: Duration = Duration::from_secs(5);
 
 /// Bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
@@ -319,10 +320,11 @@ impl ProcessGroup {
             tokio::time::sleep(STOP_TICK).await;
             left.retain(ProcessIdentity::is_alive);
         }
-        for _ in 0..KILL_ROUNDS {
+        let end_of_killing = Instant::now() + KILL_TIME;
+        loop {
             self.claim.signal_group(Signal::KILL);
             left = self.owned().await;
-            if left.is_empty() {
+            if left.is_empty() || Instant::now() > end_of_killing {
                 break;
             }
             signal_all(&left, Signal::KILL);
