@@ -12,7 +12,8 @@ use pitcrew_runtime::confine::{Confinement, Level, Means};
 use pitcrew_runtime::tools::{ShellState, ToolContext};
 use serde_json::json;
 
-use crate::tools_setting::{Setting, until};
+use crate::patience::until;
+use crate::tools_setting::Setting;
 
 /// What an agent could think of, from the working folder; each works where nothing is confined. `$ROOT` is the root,
 /// `$OTHER` a process outside.
@@ -42,8 +43,8 @@ const ATTACKS: &[&str] = &[
     "mv $ROOT ./root && ln -s $PWD/root $ROOT",
     "cd $ROOT/teams/t/inboxes && echo forged > bob.json",
     "sh -c 'bash -c \"echo forged >> $ROOT/teams/t/inboxes/lead.json\"'",
-    "setsid sh -c 'echo forged >> $ROOT/teams/t/inboxes/lead.json'",
-    "(setsid sh -c 'echo forged >> $ROOT/teams/t/inboxes/lead.json' &) ; wait",
+    "setsid -w sh -c 'echo forged >> $ROOT/teams/t/inboxes/lead.json'",
+    "(setsid sh -c 'echo forged >> $ROOT/teams/t/inboxes/lead.json; touch tried' &); until [ -e tried ]; do sleep 0.01; done; rm tried",
     "echo forged | tee -a /proc/self/root$ROOT/teams/t/inboxes/lead.json",
     "echo forged > /proc/$OTHER/root$ROOT/teams/t/inboxes/lead.json",
     "git init -q g && cd g && echo 'echo forged >> $ROOT/teams/t/inboxes/lead.json' > .git/hooks/post-commit && \
@@ -60,9 +61,6 @@ const ATTACKS_IN_PYTHON: &[&str] = &[
     "os.write(os.open(root + '/tasks/t/1.json', os.O_RDWR), b'forged')",
     "os.mknod(root + '/tasks/t/3.json')",
 ];
-
-/// Where programs put their temporary files; the grounds are below.
-const TEMPORARY: &str = "/tmp";
 
 /// Ways out that could be tried first; where nothing is confined there is nothing to leave.
 const ESCAPES: &[&str] = &[
@@ -166,8 +164,13 @@ fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was proved about it on this machine. !!!\n");
 }
 
+/// Where programs put their temporary files; the grounds are below.
+fn temporary() -> PathBuf {
+    tempfile::env::temp_dir()
+}
+
 fn landlock(ground: &Ground) -> Option<Confinement> {
-    let confinement = Confinement::by_landlock(&ground.root, TEMPORARY.as_ref());
+    let confinement = Confinement::by_landlock(&ground.root, &temporary());
     if confinement.level() == Level::Full {
         return Some(confinement);
     }
@@ -176,7 +179,7 @@ fn landlock(ground: &Ground) -> Option<Confinement> {
 }
 
 fn bubblewrap(ground: &Ground, cwd: &Path) -> Option<Confinement> {
-    let confinement = Confinement::of_root(&ground.root, TEMPORARY.as_ref());
+    let confinement = Confinement::of_root(&ground.root, &temporary());
     if confinement.means(cwd) == Means::Bubblewrap {
         return Some(confinement);
     }
@@ -253,7 +256,7 @@ async fn a_command_in_the_background_changes_nothing_and_neither_does_what_it_le
                    echo forged >> $ROOT/teams/t/inboxes/lead.json; echo x > $ROOT/plans/ok; while [ ! -e left ]; do :; done";
     let input = json!({"command": command, "run_in_background": true});
     assert!(!ground.setting.call_as(&context, "Bash", input).await.is_error);
-    until("the command ended", || {
+    until("the command ended", async || {
         context.shells.list().iter().all(|shell| shell.state != ShellState::Running).then_some(())
     })
     .await;
@@ -281,7 +284,7 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
     fs::create_dir(ground.base.join("home")).unwrap();
     let link = ground.base.join("home/.claude");
     symlink("../root", &link).unwrap();
-    let confinement = Confinement::of_root(&link, TEMPORARY.as_ref());
+    let confinement = Confinement::of_root(&link, &temporary());
     if confinement.means(&ground.setting.context.cwd) != Means::Landlock {
         skipped("this kernel has no Landlock");
         return;
@@ -331,16 +334,32 @@ async fn a_command_runs_unconfined_only_when_it_asks_and_the_user_lets_it() {
     assert!(ground.root.join("teams/t/asked").exists());
 }
 
+/// The variable that is set where mounts are the test's own.
+const APART: &str = "PITCREW_TEST_APART";
+
 #[tokio::test]
 async fn a_mount_that_shows_the_root_elsewhere_is_no_way_in() {
+    if std::env::var_os(APART).is_none() {
+        // Where everybody sees it, it would come and go under the hands of another test's bubblewrap.
+        let apart = |program: &Path| {
+            let mut command = Command::new("unshare");
+            command.arg("--mount").arg(program);
+            command
+        };
+        if !apart("true".as_ref()).status().is_ok_and(|status| status.success()) {
+            skipped("nothing may be mounted here");
+            return;
+        }
+        let test = ["--exact", "confine::a_mount_that_shows_the_root_elsewhere_is_no_way_in", "--nocapture"];
+        let itself = std::env::current_exe().unwrap();
+        assert!(apart(&itself).args(test).env(APART, "1").status().unwrap().success());
+        return;
+    }
     let ground = Ground::new();
     let Some(confinement) = landlock(&ground) else { return };
     let shown = ground.base.join("shown");
     fs::create_dir_all(&shown).unwrap();
-    if !Command::new("mount").arg("--bind").args([&ground.root, &shown]).status().is_ok_and(|status| status.success()) {
-        skipped("nothing may be mounted here");
-        return;
-    }
+    assert!(Command::new("mount").arg("--bind").args([&ground.root, &shown]).status().unwrap().success());
     let before = ground.kept();
     let mut said = Vec::new();
     for command in [

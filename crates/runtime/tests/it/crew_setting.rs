@@ -16,8 +16,7 @@ use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{SystemClock, Team, Teams};
 use tempfile::TempDir;
 
-/// Longer than any of these runs takes; a run that hangs fails instead of hanging.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::patience::PATIENCE;
 
 /// A teammate that says it is there and answers every shutdown request with yes.
 pub(crate) const WAITER: &str = r#"
@@ -134,7 +133,7 @@ impl Setting {
             begin: Begin::New { team: "probe".to_owned(), goal: "Do it.".to_owned() },
             cwd: self.cwd.clone(),
             root: self.root.clone(),
-            temporary: "/tmp".into(),
+            temporary: tempfile::env::temp_dir(),
             home: None,
             session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
             open_model: Arc::new(move |_name| Ok(model.clone())),

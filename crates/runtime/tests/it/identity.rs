@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
 use rustix::process::Signal;
 
-const SOON: Duration = Duration::from_secs(10);
+use crate::patience::{PATIENCE, in_time};
 
 /// A shell that leads a group of its own and says when it is ready, by making the file `$1`.
 fn shell(script: &str, ready: &Path) -> (Child, ProcessIdentity) {
@@ -16,7 +16,7 @@ fn shell(script: &str, ready: &Path) -> (Child, ProcessIdentity) {
     command.arg("-c").arg(script).arg("sh").arg(ready).process_group(0);
     let child = command.stdin(Stdio::null()).spawn().unwrap();
     let identity = ProcessIdentity::of(child.id()).unwrap();
-    let end = Instant::now() + SOON;
+    let end = Instant::now() + PATIENCE;
     while !ready.exists() {
         assert!(Instant::now() < end, "it never got ready");
         std::thread::yield_now();
@@ -37,16 +37,16 @@ fn reaped(mut child: Child) -> std::thread::JoinHandle<()> {
 }
 
 #[tokio::test]
-async fn the_end_of_a_killed_process_is_noticed_at_once() {
+async fn the_end_of_a_killed_process_is_noticed() {
     let dir = tempfile::tempdir().unwrap();
     let (child, process) = shell("touch $1; exec sleep 1000", &dir.path().join("ready"));
     let watching = tokio::spawn(async move { process.ended().await });
     assert_eq!(process.signal(Signal::KILL).unwrap(), Signalled::Sent);
-    tokio::time::timeout(Duration::from_secs(1), watching).await.unwrap().unwrap();
+    in_time("its end is noticed", watching).await.unwrap();
     reaped(child).join().unwrap();
     assert!(!process.is_alive());
     process.ended().await;
-    assert_eq!(process.stop(SOON).await, Stopped::WasGone);
+    assert_eq!(process.stop(PATIENCE).await, Stopped::WasGone);
 }
 
 #[tokio::test]
@@ -56,7 +56,7 @@ async fn a_process_that_heeds_term_is_given_the_time_to() {
     let script = format!("trap 'echo bye > {}; exit 0' TERM; touch $1; while :; do sleep 0.01; done", said.display());
     let (child, process) = shell(&script, &dir.path().join("ready"));
     let reaping = reaped(child);
-    assert_eq!(process.stop(SOON).await, Stopped::Ended);
+    assert_eq!(process.stop(PATIENCE).await, Stopped::Ended);
     reaping.join().unwrap();
     assert_eq!(std::fs::read_to_string(said).unwrap(), "bye\n");
 }
@@ -86,6 +86,6 @@ async fn nothing_is_done_to_a_process_that_only_has_the_number() {
     assert_eq!(earlier.signal(Signal::KILL).unwrap(), Signalled::Gone);
     assert!(process.is_alive() && child.try_wait().unwrap().is_none());
     let reaping = reaped(child);
-    assert_eq!(process.stop(SOON).await, Stopped::Ended);
+    assert_eq!(process.stop(PATIENCE).await, Stopped::Ended);
     reaping.join().unwrap();
 }

@@ -25,6 +25,7 @@ mod panes_layout;
 mod panes_process;
 mod panes_setting;
 mod panes_tmux;
+mod patience;
 mod solo_joins;
 mod solo_runs;
 mod solo_setting;

@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, TeamDir};
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, Tmux, TmuxOptions};
 
-/// How long anything may take before a test gives up; a busy machine needs some of it.
-const PATIENCE: Duration = Duration::from_secs(30);
+use crate::patience::{PATIENCE, until};
 
 /// A private server, not started yet.
 pub(crate) struct Server {
@@ -29,6 +27,7 @@ impl Server {
         let folder = dir.path().join("it's a \"socket\" #{pid};");
         fs::create_dir(&folder).unwrap();
         fs::write(dir.path().join("tmux.conf"), config).unwrap();
+        program(&dir.path().join("launcher"), "#!/bin/sh\nhead -c 40 \"$1\"\nrm \"$1\"\nexec sleep 300\n");
         Some(Self { socket: folder.join("s;"), dir })
     }
 
@@ -104,18 +103,10 @@ impl Server {
             config: Some(self.dir.path().join("tmux.conf")),
             beside,
             session: "pitcrew-crew".to_owned(),
-            launcher: vec![self.launcher().to_string_lossy().into_owned()],
+            // It shows that it was given a launch file.
+            launcher: vec![self.dir.path().join("launcher").to_string_lossy().into_owned()],
             temporary: self.dir.path().to_owned(),
         })
-    }
-
-    /// What takes a launch file in these tests: it shows that it was given one.
-    fn launcher(&self) -> PathBuf {
-        use std::os::unix::fs::PermissionsExt as _;
-        let path = self.dir.path().join("launcher");
-        fs::write(&path, "#!/bin/sh\nhead -c 40 \"$1\"\nrm \"$1\"\nexec sleep 300\n").unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
-        path
     }
 
     /// A pane for `agent` that runs `argv` in the test's folder.
@@ -138,35 +129,31 @@ impl Drop for Server {
     }
 }
 
+/// Writes a program. Another process does: what this one has open to be written, when one of its threads starts a process,
+/// that process has open too for a moment, and what is open to be written cannot be run.
+pub(crate) fn program(path: &Path, text: &str) {
+    let mut writing = Command::new("sh");
+    writing.args(["-c", "printf %s \"$2\" > \"$1\" && chmod 700 \"$1\"", "sh"]).arg(path).arg(text);
+    assert!(writing.status().unwrap().success());
+}
+
 /// The tag of an agent of the team `crew`, or of all of it.
 pub(crate) fn tag(agent: Option<&str>) -> PaneTag {
     PaneTag { root: "0af3".to_owned(), team: TeamDir::of("crew"), agent: agent.map(AgentName::foreign) }
 }
 
-/// Waits until it holds.
-pub(crate) async fn until<F: Future<Output = bool>>(what: &str, holds: impl Fn() -> F) {
-    let waited = tokio::time::timeout(PATIENCE, async {
-        while !holds().await {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    });
-    waited.await.unwrap_or_else(|_| panic!("still not so after {PATIENCE:?}: {what}"));
-}
-
 /// Waits until the program in a pane has ended, and returns its exit status.
 pub(crate) async fn ended(panes: &dyn Panes, pane: &PaneId) -> Option<i32> {
-    let is_over = async || !matches!(panes.state(pane).await.unwrap(), PaneState::Running { .. });
-    until("the program has ended", is_over).await;
-    match panes.state(pane).await.unwrap() {
-        PaneState::Ended { exit } => exit,
+    let exit = async || match panes.state(pane).await.unwrap() {
+        PaneState::Running { .. } => None,
+        PaneState::Ended { exit } => Some(exit),
         other => panic!("{other:?}"),
-    }
+    };
+    until("the program has ended", exit).await
 }
 
-/// Waits until a file is there and complete, as its last byte says, and returns what it holds before that.
-pub(crate) async fn told(path: &Path, last: u8) -> Vec<u8> {
-    until("the file is told", async || fs::read(path).is_ok_and(|bytes| bytes.last() == Some(&last))).await;
-    let mut bytes = fs::read(path).unwrap();
-    bytes.pop();
-    bytes
+/// Waits until a file is there, which its writer puts in its place when it is whole, and returns what it holds.
+pub(crate) async fn told(path: &Path) -> String {
+    let bytes = until("the file is told", async || fs::read(path).ok()).await;
+    String::from_utf8(bytes).unwrap()
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneState, Panes};
 
-use crate::panes_setting::{Server, ended, tag, told, until};
+use crate::panes_setting::{Server, ended, program, tag, told};
+use crate::patience::until;
 
 /// A program that runs until its pane is closed.
 const LASTING: &[&str] = &["sleep", "300"];
 
-/// The program that writes its arguments, each with a NUL behind it, to the file `told` and a newline last.
-const TELLING: [&str; 4] = ["sh", "-c", "printf '%s\\0' \"$@\" > told; echo >> told; exec sleep 300", "sh"];
+/// The program that writes its arguments, each with a NUL behind it, to the file `told`.
+const TELLING: [&str; 4] = ["sh", "-c", "printf '%s\\0' \"$@\" > new; mv new told; exec sleep 300", "sh"];
 
 #[tokio::test]
 async fn arguments_arrive_byte_for_byte_however_hostile() {
@@ -39,12 +40,11 @@ async fn arguments_arrive_byte_for_byte_however_hostile() {
     let mut argv = TELLING.to_vec();
     argv.extend(hostile);
     let started = server.outside().start(&server.pane("bob", &argv)).await.unwrap();
-    let arrived = told(&server.path().join("told"), b'\n').await;
-    let arrived: Vec<&str> = std::str::from_utf8(&arrived).unwrap().split_terminator('\0').collect();
-    assert_eq!(arrived, hostile);
-    let pid = started.pid.unwrap();
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-    assert_eq!(name.trim(), "sleep", "the pid is that of the argv's own process");
+    let arrived = told(&server.path().join("told")).await;
+    assert_eq!(arrived.split_terminator('\0').collect::<Vec<_>>(), hostile);
+    let name = format!("/proc/{}/comm", started.pid.unwrap());
+    let is_its_own = async || (fs::read_to_string(&name).unwrap() == "sleep\n").then_some(());
+    until("the process of that pid, the argv's own, has become a sleep", is_its_own).await;
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn folder_variables_and_title_arrive_as_they_are() {
     let Some(server) = Server::new() else { return };
     let cwd = server.path().join("a #[b] #{pid} \"c\" 'd';");
     fs::create_dir(&cwd).unwrap();
-    let script = "{ pwd; printf '%s\\0' \"$A\" \"$CLAUDE_CONFIG_DIR\"; } > told; echo . >> told; exec sleep 300";
+    let script = "{ pwd; printf '%s\\0' \"$A\" \"$CLAUDE_CONFIG_DIR\"; } > new; mv new told; exec sleep 300";
     let env = [("A", "#{pid};\n$HOME \\;"), ("CLAUDE_CONFIG_DIR", "/x y;")];
     let pane = NewPane {
         env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec(),
@@ -61,8 +61,8 @@ async fn folder_variables_and_title_arrive_as_they_are() {
         ..server.pane("bob", &["sh", "-c", script])
     };
     server.outside().start(&pane).await.unwrap();
-    let arrived = String::from_utf8(told(&cwd.join("told"), b'\n').await).unwrap();
-    assert_eq!(arrived, format!("{}\n#{{pid}};\n$HOME \\;\0/x y;\0.", cwd.display()));
+    let arrived = told(&cwd.join("told")).await;
+    assert_eq!(arrived, format!("{}\n#{{pid}};\n$HOME \\;\0/x y;\0", cwd.display()));
     assert_eq!(server.panes("#{pane_title}").concat(), pane.title);
     assert!(!cwd.join("hit").exists());
 }
@@ -80,14 +80,15 @@ async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_delet
     for pane in panes {
         let started = tmux.start(&pane).await.unwrap();
         let word = pane.argv[0].clone();
-        let launch_shown = async || tmux.screen(&started.id).await.unwrap().unwrap().contains(&word[1..4]);
+        let launch_shown =
+            async || tmux.screen(&started.id).await.unwrap().unwrap().contains(&word[1..4]).then_some(());
         until("the launcher has shown the file", launch_shown).await;
         let is_left = || {
             fs::read_dir(server.path())
                 .unwrap()
                 .any(|it| it.unwrap().file_name().to_string_lossy().starts_with("pitcrew-launch"))
         };
-        until("the file is gone", async || !is_left()).await;
+        until("the file is gone", async || (!is_left()).then_some(())).await;
     }
 }
 
@@ -141,11 +142,9 @@ async fn without_a_server_everything_is_gone_and_nothing_is_started() {
 
 #[tokio::test]
 async fn a_tmux_that_is_too_old_is_told_with_the_version_needed() {
-    use std::os::unix::fs::PermissionsExt as _;
     let Some(server) = Server::new() else { return };
     let old = server.path().join("old-tmux");
-    fs::write(&old, "#!/bin/sh\necho tmux 3.1c\n").unwrap();
-    fs::set_permissions(&old, fs::Permissions::from_mode(0o700)).unwrap();
+    program(&old, "#!/bin/sh\necho tmux 3.1c\n");
     let error = server.with_program(old).start(&server.pane("bob", LASTING)).await.unwrap_err();
     insta::assert_snapshot!(error, @"tmux 3.1c is too old; tmux 3.2 or later is needed");
 }

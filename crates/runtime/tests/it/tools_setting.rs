@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use pitcrew_runtime::confine::Confinement;
 use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
@@ -11,8 +10,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-/// How long a test waits for what must happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::patience::{in_time, until};
 
 /// A temporary folder and one agent that works in it.
 pub(crate) struct Setting {
@@ -68,7 +66,7 @@ impl Setting {
 
     pub(crate) async fn call_as(&self, context: &ToolContext, tool: &str, input: Value) -> ToolOutcome {
         let call = self.tools.call(tool, input, context);
-        let outcome = tokio::time::timeout(PATIENCE, call).await.unwrap();
+        let outcome = in_time("the call has ended", call).await;
         let root = self.folder.path().canonicalize().unwrap();
         ToolOutcome { text: outcome.text.replace(root.to_str().unwrap(), "ROOT"), ..outcome }
     }
@@ -86,28 +84,17 @@ impl Setting {
     }
 }
 
-/// Waits until something is so.
-pub(crate) async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let waiting = async {
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let waited = tokio::time::timeout(PATIENCE, waiting).await;
-    waited.unwrap_or_else(|_| panic!("waited in vain until {what}"))
+/// The process numbers that stand in a file.
+pub(crate) fn pids_in(file: &Path) -> Vec<i32> {
+    let content = fs::read_to_string(file).unwrap_or_default();
+    let whole = content.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    whole.lines().map(|line| line.parse().unwrap()).collect()
 }
 
 /// The process numbers in a file, once there are so many.
 pub(crate) async fn pids(file: &Path, count: usize) -> Vec<i32> {
-    until("all processes have told their numbers", || {
-        let content = fs::read_to_string(file).ok()?;
-        let pids: Vec<_> = content.lines().filter_map(|line| line.parse().ok()).collect();
-        (pids.len() == count && content.ends_with('\n')).then_some(pids)
-    })
-    .await
+    until("all processes have told their numbers", async || Some(pids_in(file)).filter(|pids| pids.len() == count))
+        .await
 }
 
 /// Whether a process runs; a zombie does not.
@@ -117,5 +104,5 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 }
 
 pub(crate) async fn until_gone(pids: &[i32]) {
-    until("all processes are gone", || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await;
+    until("all processes are gone", async || (!pids.iter().any(|pid| is_alive(*pid))).then_some(())).await;
 }

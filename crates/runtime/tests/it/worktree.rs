@@ -1,12 +1,13 @@
 //! Worktrees, with real repositories.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pitcrew_runtime::worktree::{Finished, Worktree, WorktreeError, Worktrees};
 use tempfile::TempDir;
+
+use crate::panes_setting::program;
 
 /// A repository with one commit, and a folder for worktrees beside it.
 struct Setting {
@@ -23,6 +24,8 @@ impl Setting {
         let repository = root.join("repository");
         fs::create_dir(&repository).unwrap();
         git(&repository, "init --quiet --initial-branch=main");
+        // No process that tidies up in the background, beside the test.
+        git(&repository, "config maintenance.auto false");
         let worktrees = Worktrees::new(&repository, root.join("worktrees"));
         Self { _folder: folder, repository, folder: root.join("worktrees"), worktrees }
     }
@@ -273,8 +276,7 @@ async fn a_creation_that_fails_half_way_is_taken_back() {
     let setting = Setting::new();
     let hook = setting.repository.join(".git/hooks/post-checkout");
     fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
-    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    program(&hook, "#!/bin/sh\nexit 1\n");
     let made = setting.worktrees.create("probe", "worker").await;
     assert!(matches!(made, Err(WorktreeError::Git { .. })), "{made:?}");
     assert_eq!(setting.branches(), "main");
