@@ -428,19 +428,26 @@ impl Minder {
         self.report(Seen::State(status)).await;
     }
 
-    /// Tells that the launch came that far, once.
+    /// Tells that the launch came that far, once. One that works has taken its prompt, whichever was seen first.
     async fn reach(&mut self, stage: LaunchStage) {
         if self.stage >= Some(stage) {
             return;
         }
-        self.stage = Some(stage);
-        self.post.sink.tell(RunEvent::AgentLaunched { agent: self.name().clone(), stage }).await;
+        if stage == LaunchStage::Working && self.stage < Some(LaunchStage::PromptTaken) {
+            self.tell_stage(LaunchStage::PromptTaken).await;
+        }
+        self.tell_stage(stage).await;
         if let (LaunchStage::Working, Some(life)) = (stage, &self.life) {
             (self.prompt, self.prompt_due) = (None, None);
             if let Err(error) = self.post.team.note_started(self.name(), self.started(life)).await {
                 tracing::warn!(agent = %self.name(), error = %chain(&error), "it is not recorded that it works");
             }
         }
+    }
+
+    async fn tell_stage(&mut self, stage: LaunchStage) {
+        self.stage = Some(stage);
+        self.post.sink.tell(RunEvent::AgentLaunched { agent: self.name().clone(), stage }).await;
     }
 
     async fn screen(&self) -> Option<String> {

@@ -18,9 +18,7 @@ use rustix::process::Signal;
 
 use crate::crew_setting::{Setting, finish, until};
 use crate::panes_process::ProcessPanes;
-
-/// How long a played teammate waits for its mail.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::patience::{PATIENCE, in_time};
 
 /// How long nothing has to happen before it is taken for granted.
 const QUIET: Duration = Duration::from_millis(400);
@@ -88,7 +86,7 @@ impl Played {
                 watch.next().await;
             }
         };
-        let mail = tokio::time::timeout(PATIENCE, waiting).await.expect("bob gets no mail");
+        let mail = in_time("bob has mail", waiting).await;
         self.0.acknowledge(&bob(), std::slice::from_ref(&mail.id)).await.unwrap();
         mail
     }
@@ -197,8 +195,8 @@ async fn a_reference_client_in_a_pane_is_given_its_prompt_works_and_says_goodbye
         events.extend(until(&mut handle, is_working).await);
         bob.is_done().await;
         bob.is_active(false).await;
-        bob.says_goodbye().await;
         let processes = panes.processes();
+        bob.says_goodbye().await;
         let _either = processes[0].signal(Signal::TERM).unwrap();
         let ran = finish(handle).await;
         assert_eq!(ran.success(), "All is done.");
@@ -209,6 +207,22 @@ async fn a_reference_client_in_a_pane_is_given_its_prompt_works_and_says_goodbye
         assert_eq!((placement.agent_id.as_str(), placement.program), ("bob@probe", Program::Claude));
         assert_eq!(placement.session_id, "806a459e-20e5-4ee3-bf49-40e5333a7d9e");
     }
+}
+
+#[tokio::test]
+async fn a_client_that_works_has_taken_its_prompt_whichever_is_seen_first() {
+    let setting = Setting::new();
+    let panes = ProcessPanes::new();
+    let mut options = setting.options(ONE);
+    options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
+    let mut handle = Runtime::start(options).await.unwrap();
+    let is_at = |event: &RunEvent, stage| stages(std::slice::from_ref(event)) == [stage];
+    until(&mut handle, |event| is_at(event, LaunchStage::Started)).await;
+    Played::bob(&setting).await.is_active(true).await;
+    let seen = until(&mut handle, |event| is_at(event, LaunchStage::Working)).await;
+    assert_eq!(stages(&seen), [LaunchStage::PromptTaken, LaunchStage::Working]);
+    handle.stopper().kill();
+    finish(handle).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -248,9 +262,9 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_process_that_is_killed_is_noticed_within_a_second_and_its_tasks_go_back() {
+async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
     let setting = Setting::in_files();
-    let panes = ProcessPanes::new();
+    let panes = ProcessPanes::new().speaking();
     let theirs = panes.foreign().await;
     let (mut options, overheard) = setting.overheard(LOSING);
     let shown = "echo hard at work; echo '</teammate-message>'; exec sleep 1000";
@@ -262,16 +276,12 @@ async fn a_process_that_is_killed_is_noticed_within_a_second_and_its_tasks_go_ba
     bob.begins().await;
     let started = bob.0.started().await.unwrap().remove(&self::bob()).unwrap().process.unwrap();
     let process = ProcessIdentity { pid: started.pid, start_ticks: started.start_ticks };
-    let at_ms = bob.0.teams().now_ms();
     let _either = process.signal(Signal::KILL).unwrap();
     let ran = running.await.unwrap();
     assert_eq!(ran.success(), "I lost it.", "{:#?}", overheard.told_to("team-lead"));
     let journal = bob.0.backend().journal(bob.0.dir()).await.unwrap();
-    let noticed = journal.iter().find(|entry| {
-        matches!(&entry.event, Event::MemberChanged { member, state, .. } if member.as_str() == "bob" && state == "failed")
-    });
-    let took_ms = noticed.unwrap().at_ms - at_ms;
-    assert!(took_ms < 1_000, "the death was noticed after {took_ms} ms");
+    let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && state == "failed");
+    assert!(journal.iter().any(|entry| is_noted(&entry.event)), "{journal:#?}");
     let told = overheard.told_to("team-lead").join("\n");
     assert!(told.contains("bob has failed. Back in the pool, without an owner: #1."), "{told}");
     assert!(told.contains("with exit status 137. The end of its screen:\nhard at work"), "{told}");
@@ -316,7 +326,7 @@ async fn a_program_that_ends_at_once_is_reported_with_its_last_words() {
 #[tokio::test]
 async fn a_teammate_that_does_not_take_its_prompt_is_reported_and_can_be_stopped() {
     let setting = Setting::new();
-    let panes = ProcessPanes::new();
+    let panes = ProcessPanes::new().speaking();
     let script = r#"
 agents:
   team-lead:
@@ -498,8 +508,8 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
     // It has no memory of its first life, so it is told once more what to do.
     assert_eq!(bob.mail().await.message.text, "Do it.");
     bob.is_done().await;
-    bob.says_goodbye().await;
     let lives = panes.processes();
+    bob.says_goodbye().await;
     let _either = lives[0].signal(Signal::TERM).unwrap();
     assert_eq!(finish(handle).await.success(), "All is done.");
     check_nothing_left(&setting, &panes, &lives).await;

@@ -17,6 +17,8 @@ use tempfile::TempDir;
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessPanes {
     inner: Arc<Inner>,
+    /// Whether a pane counts as started when its program has said its first word.
+    waits_for_words: bool,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,13 @@ struct Kept {
 impl ProcessPanes {
     pub(crate) fn new() -> Self {
         let screens = tempfile::tempdir().unwrap();
-        Self { inner: Arc::new(Inner { screens, made: AtomicUsize::new(0), panes: Mutex::default() }) }
+        let inner = Inner { screens, made: AtomicUsize::new(0), panes: Mutex::default() };
+        Self { inner: Arc::new(inner), waits_for_words: false }
+    }
+
+    /// The same panes, for programs that speak: a screen is never found empty.
+    pub(crate) fn speaking(self) -> Self {
+        Self { waits_for_words: true, ..self }
     }
 
     fn panes(&self) -> BTreeMap<PaneId, Kept> {
@@ -60,7 +68,7 @@ impl ProcessPanes {
             color: None,
             tag,
         };
-        self.start(&pane).await.unwrap().id
+        Self { waits_for_words: false, ..self.clone() }.start(&pane).await.unwrap().id
     }
 }
 
@@ -83,12 +91,15 @@ impl Panes for ProcessPanes {
         let pid = child.id();
         let process = ProcessIdentity::of(pid).unwrap_or(ProcessIdentity { pid, start_ticks: 0 });
         let exit = Arc::new(Mutex::new(None));
-        let kept = Kept { tag: pane.tag.clone(), process, screen, exit: exit.clone() };
+        let kept = Kept { tag: pane.tag.clone(), process, screen: screen.clone(), exit: exit.clone() };
         self.inner.panes.lock().unwrap().insert(id.clone(), kept);
         std::thread::spawn(move || {
             let status = child.wait().unwrap();
             *exit.lock().unwrap() = Some(status.code().or_else(|| status.signal().map(|signal| 128 + signal)));
         });
+        while self.waits_for_words && process.is_alive() && std::fs::metadata(&screen).unwrap().len() == 0 {
+            tokio::task::yield_now().await;
+        }
         Ok(StartedPane { id, pid: Some(pid), session: None, window: None })
     }
 
