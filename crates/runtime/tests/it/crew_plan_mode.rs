@@ -15,6 +15,10 @@ const VANDAL: &str = r#"
     - tools: [{name: Bash, input: {command: git commit -qam vandalised}}]
 "#;
 
+/// A repository in which git does nothing in the background: it would leave traces among the files that are compared.
+const MAKE: &str = "git init -q && git config user.name probe && git config user.email probe@example.org \
+                    && git config maintenance.auto false && git add . && git commit -qm base";
+
 /// Tells where the head stands and what every file holds, those of git among them.
 const LOOK: &str = "git rev-parse HEAD; find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
@@ -58,11 +62,7 @@ agents:
 async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
     let setting = Setting::in_files();
     std::fs::write(setting.cwd.join("kept.txt"), "kept").unwrap();
-    in_repository(
-        &setting,
-        "git init -q && git config user.name probe && git config user.email probe@example.org && git add . \
-         && git commit -qm base",
-    );
+    in_repository(&setting, MAKE);
     let before = in_repository(&setting, LOOK);
     let plan = setting.root.join("plans/probe-planner.md");
     std::fs::create_dir(setting.cwd.join("../seen")).unwrap();

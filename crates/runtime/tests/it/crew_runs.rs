@@ -243,7 +243,8 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
     let mut options = setting.options(script);
-    (options.asks, options.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    // Long enough for the polite one, however busy the machine is; the deaf one uses it up.
+    (options.asks, options.shutdown_grace) = (Asks::Allow, Duration::from_secs(5));
     let mut handle = Runtime::start(options).await.unwrap();
     let stopper = handle.stopper();
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "deaf")).await;
@@ -433,7 +434,8 @@ agents:
 }
 
 fn git(folder: &Path, arguments: &[&str]) {
-    let identity = ["-c", "user.name=probe", "-c", "user.email=probe@example.org"];
+    // Without a process that tidies up after each commit, beside the test.
+    let identity = ["-c", "user.name=probe", "-c", "user.email=probe@example.org", "-c", "maintenance.auto=false"];
     let output = Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
