@@ -12,9 +12,13 @@ use super::disk::{failed, is_absent};
 use super::plain::{self, Unopened};
 use crate::{Lease, LeaseHolder, LeaseName, StoreError};
 
-/// Somebody who only looks for the holder holds the file for a moment; so often and so long we wait for that to end.
-const TRIES: usize = 10;
+/// Somebody who only looks for the holder holds the file for a moment; so often and so long we wait for that to end. On a
+/// busy machine a moment can take many times what it should.
+const TRIES: usize = 400;
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// How often the thread of the notices looks whether a lease has ended; all other notices wait meanwhile.
+const ENDING_TRIES: usize = 100;
 
 impl Files {
     pub(crate) fn take_lease(
@@ -80,7 +84,7 @@ impl Files {
 /// Waits for the moment between the closing of a lease's file, which watchers are told of, and the end of its lock.
 pub(crate) fn wait_for_end(path: &std::path::Path) {
     let Ok(file) = plain::open(path) else { return };
-    for _ in 0..TRIES {
+    for _ in 0..ENDING_TRIES {
         match file.try_lock_shared() {
             Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
             Ok(()) | Err(TryLockError::Error(_)) => return,
