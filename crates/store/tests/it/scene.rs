@@ -8,6 +8,9 @@ use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, Task, TaskId, TeamConfig, TeamDir};
 use pitcrew_store::{Appended, Backend as _, Change, FileBackend, FileOptions, TaskTable, Watch};
 
+/// How long a test waits for what must happen: far longer than anything takes on a machine that is slow and busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 pub(crate) struct Scene {
     pub(crate) backend: FileBackend,
     pub(crate) team: TeamDir,
@@ -111,7 +114,7 @@ pub(crate) async fn told(watch: &mut Watch, change: &Change) {
         }
         panic!("the watch ended before {change:?}");
     };
-    tokio::time::timeout(Duration::from_secs(20), wait).await.unwrap();
+    tokio::time::timeout(PATIENCE, wait).await.unwrap();
 }
 
 /// Makes a file or folder look `seconds` older.

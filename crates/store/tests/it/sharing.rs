@@ -15,7 +15,11 @@ async fn senders_that_meet_share_an_fsync() {
     let before = scene.backend.forced_writes();
     let inbox = worker();
     let sends = (0..32).map(|n| scene.backend.append(&scene.team, &inbox, message(&format!("m{n:02}"))));
-    let sent = futures_util::future::join_all(sends).await;
+    let sends = futures_util::future::join_all(sends);
+    // Another client holds the lock until all have come; else a quick disk is done with one before the next comes.
+    let lock = scene.path("teams/probe/inboxes/worker.json.lock");
+    fs::create_dir(&lock).unwrap();
+    let (sent, ()) = tokio::join!(sends, async { fs::remove_dir(&lock).unwrap() });
     assert!(sent.iter().all(Result::is_ok));
     // One by one they would take 64: a file and a folder each.
     let forced = scene.backend.forced_writes() - before;
@@ -28,7 +32,11 @@ async fn senders_that_meet_share_an_fsync() {
 async fn a_sender_that_stops_waiting_takes_nothing_back() {
     let scene = Scene::new().await;
     let inbox = worker();
+    // Another client holds the lock, so that there is something to wait for.
+    let lock = scene.path("teams/probe/inboxes/worker.json.lock");
+    fs::create_dir(&lock).unwrap();
     assert!(scene.backend.append(&scene.team, &inbox, message("left")).now_or_never().is_none());
+    fs::remove_dir(&lock).unwrap();
     scene.send("next").await;
     assert_eq!(scene.ids().await, ["left", "next"]);
 }
