@@ -390,21 +390,17 @@ mod tests {
         }
     }
 
+    /// How long it takes is measured by the benchmark `ready_set` of the store.
     #[test]
-    fn ten_thousand_tasks_are_asked_in_well_under_a_millisecond() {
+    fn of_ten_thousand_tasks_those_are_ready_whose_blockers_are_completed() {
+        let is_completed = |n: u64| n % 3 == 0;
+        let blockers = |n: u64| [n / 2 + 1, n / 3 + 1];
         let tasks: Vec<Task> = (1..=10_000)
-            .map(|n| task(n, if n % 3 == 0 { "completed" } else { "pending" }, &[], &[n / 2 + 1, n / 3 + 1]))
+            .map(|n| task(n, if is_completed(n) { "completed" } else { "pending" }, &[], &blockers(n)))
             .collect();
-        let graph = TaskGraph::of(&tasks);
-        let fastest = (0..50).map(|_| {
-            let start = std::time::Instant::now();
-            assert!(std::hint::black_box(graph.ready()).len() > 1000);
-            start.elapsed()
-        });
-        let fastest = fastest.min().unwrap();
-        assert!(
-            fastest < std::time::Duration::from_millis(1) * if cfg!(debug_assertions) { 10 } else { 1 },
-            "{fastest:?}"
-        );
+        let expected = (1..=10_000).filter(|n| !is_completed(*n) && blockers(*n).into_iter().all(is_completed));
+        let ready: Vec<u64> = TaskGraph::of(&tasks).ready().iter().map(|id| id.number()).collect();
+        assert_eq!(ready, expected.collect::<Vec<_>>());
+        assert!(ready.len() > 500, "{}", ready.len());
     }
 }
