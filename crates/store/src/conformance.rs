@@ -17,9 +17,6 @@ use crate::{
     TaskTable,
 };
 
-/// How long a change may take to be told of.
-const TOLD_WITHIN: Duration = Duration::from_secs(120);
-
 /// One check; its name says what holds.
 #[derive(Clone, Copy, Debug)]
 pub struct Check {
@@ -528,7 +525,7 @@ async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) ->
     let dir = team(&backend).await?;
     let mut watch = backend.watch(&dir).await?;
     let mut next = async |expected: Change| {
-        while let Ok(told) = tokio::time::timeout(TOLD_WITHIN, watch.next()).await {
+        while let Ok(told) = tokio::time::timeout(Duration::from_secs(120), watch.next()).await {
             match told {
                 Some(change) if change == expected || change == Change::Unsure => return Ok(()),
                 Some(_) => {}
