@@ -12,6 +12,7 @@ use serde_json::json;
 use tokio::sync::mpsc;
 
 use crate::crew_setting::{Setting, finish, until};
+use crate::patience::in_time;
 use crate::solo_setting::{
     AGREES, bob, dismiss, idle_notices, lead_lease, lead_mail, start, tell, until_it_is, until_the_config_says,
 };
@@ -171,12 +172,16 @@ async fn asking(setting: &Setting, team: &Team) -> (RunHandle, mpsc::Receiver<pi
     let mut handle = start(options).await;
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
-    loop {
-        if let Some(request) = team.requests().await.unwrap().into_keys().next() {
-            return (handle, asked, request);
+    let request = async {
+        loop {
+            if let Some(request) = team.requests().await.unwrap().into_keys().next() {
+                return request;
+            }
+            changes.next().await.unwrap();
         }
-        changes.next().await.unwrap();
-    }
+    };
+    let request = in_time("the request stands in the ledger", request).await;
+    (handle, asked, request)
 }
 
 /// Reads on until the permission is told as given and the turn is over; agent and loop tell of them side by side.

@@ -14,6 +14,7 @@ use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{Actor, CreateTeam, Mail, OnTaken, SpawnMember, Team};
 
 use crate::crew_setting::{Overheard, Setting, until};
+use crate::patience::in_time;
 
 /// What a member that agrees to shut down does last.
 pub(crate) const AGREES: &str = r#"
@@ -140,7 +141,10 @@ pub(crate) async fn until_it_is(handle: &mut RunHandle, wanted: Status) -> Vec<R
 /// Waits until the config says that a member is in a turn, or is in none.
 pub(crate) async fn until_the_config_says(team: &Team, name: &str, is_active: bool) {
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
-    while team.member(name).await.unwrap().is_active != Some(is_active) {
-        changes.next().await.unwrap();
-    }
+    let says_so = async {
+        while team.member(name).await.unwrap().is_active != Some(is_active) {
+            changes.next().await.unwrap();
+        }
+    };
+    in_time("the config says so", says_so).await;
 }
