@@ -94,8 +94,8 @@ impl Ground {
         fs::write(root.join("teams/t/inboxes/lead.json"), "[]").unwrap();
         fs::write(root.join("teams/t/config.json"), "{}").unwrap();
         fs::write(root.join("tasks/t/1.json"), "{\"id\":\"1\"}").unwrap();
-        setting.context.env =
-            vec![("ROOT".to_owned(), root.display().to_string()), ("OTHER".to_owned(), std::process::id().to_string())];
+        let variables = [("ROOT", root.display().to_string()), ("OTHER", std::process::id().to_string())];
+        setting.context.env.extend(variables.map(|(name, value)| (name.to_owned(), value)));
         setting.write("mine", "forged");
         Self { setting, base, root }
     }

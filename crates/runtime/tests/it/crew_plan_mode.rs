@@ -5,6 +5,7 @@ use std::process::Command;
 use pitcrew_runtime::gate::PermissionMode;
 
 use crate::crew_setting::Setting;
+use crate::git::apart;
 
 /// Tries everything that changes something.
 const VANDAL: &str = r#"
@@ -23,7 +24,7 @@ const MAKE: &str = "git init -q && git config user.name probe && git config user
 const LOOK: &str = "git rev-parse HEAD; find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
 fn in_repository(setting: &Setting, command: &str) -> String {
-    let output = Command::new("sh").args(["-c", command]).current_dir(&setting.cwd).output().unwrap();
+    let output = apart(&mut Command::new("sh")).args(["-c", command]).current_dir(&setting.cwd).output().unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

@@ -15,6 +15,7 @@ use pitcrew_team::Actor;
 use serde_json::json;
 
 use crate::crew_setting::{Setting, WAITER, finish, until};
+use crate::git::apart;
 
 /// A lead with two teammates: one makes a file, tells the other, who checks it with a command that needs a permission.
 const TWO_TEAMMATES: &str = r#"
@@ -436,7 +437,7 @@ agents:
 fn git(folder: &Path, arguments: &[&str]) {
     // Without a process that tidies up after each commit, beside the test.
     let identity = ["-c", "user.name=probe", "-c", "user.email=probe@example.org", "-c", "maintenance.auto=false"];
-    let output = Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
+    let output = apart(&mut Command::new("git")).arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
 }
 

@@ -19,6 +19,7 @@ mod crew_troubles;
 mod gate_guarded;
 mod gate_modes;
 mod gate_rules;
+mod git;
 mod hooks;
 mod identity;
 mod panes_layout;

@@ -83,8 +83,8 @@ async fn long_output_is_cut_in_the_middle() {
 #[tokio::test]
 async fn each_command_starts_afresh_in_the_working_folder() {
     let mut setting = Setting::new();
-    setting.context.env =
-        vec![("GREETING".to_owned(), "hello".to_owned()), ("GIT_DIR".to_owned(), "/elsewhere".to_owned())];
+    let variables = [("GREETING", "hello"), ("GIT_DIR", "/elsewhere")];
+    setting.context.env.extend(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
     setting.done("Bash", json!({"command": "cd / && export GREETING=changed"})).await;
     let text = setting.done("Bash", json!({"command": "pwd; echo $GREETING ${GIT_DIR-unset}"})).await;
     assert_eq!(text, "ROOT/project\nhello unset");

@@ -27,7 +27,8 @@ impl Setting {
         fs::create_dir(&cwd).unwrap();
         let context = ToolContext {
             cwd,
-            env: Vec::new(),
+            // A shell complains of a locale that the environment names and the machine has not.
+            env: vec![("LC_ALL".to_owned(), "C.UTF-8".to_owned())],
             call: "toolu_1".to_owned(),
             cancel: CancellationToken::new(),
             gate: Arc::default(),

@@ -7,6 +7,7 @@ use std::process::Command;
 use pitcrew_runtime::worktree::{Finished, Worktree, WorktreeError, Worktrees};
 use tempfile::TempDir;
 
+use crate::git::apart;
 use crate::panes_setting::program;
 
 /// A repository with one commit, and a folder for worktrees beside it.
@@ -54,7 +55,7 @@ impl Setting {
 }
 
 fn git(folder: &Path, words: &str) -> String {
-    let output = Command::new("git")
+    let output = apart(&mut Command::new("git"))
         .args(["-c", "user.name=Tess", "-c", "user.email=tess@example.org"])
         .args(words.split_whitespace())
         .current_dir(folder)
