@@ -393,7 +393,7 @@ mod tests {
     /// How long it takes is measured by the benchmark `ready_set` of the store.
     #[test]
     fn of_ten_thousand_tasks_those_are_ready_whose_blockers_are_completed() {
-        let is_completed = |n: u64| n % 3 == 0;
+        let is_completed = |n: u64| n.is_multiple_of(3);
         let blockers = |n: u64| [n / 2 + 1, n / 3 + 1];
         let tasks: Vec<Task> = (1..=10_000)
             .map(|n| task(n, if is_completed(n) { "completed" } else { "pending" }, &[], &blockers(n)))

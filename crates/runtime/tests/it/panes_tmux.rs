@@ -96,8 +96,15 @@ async fn a_launch_that_is_long_secret_or_one_word_goes_through_a_file_that_delet
 async fn an_ended_program_leaves_its_status_and_its_last_screen() {
     let Some(server) = Server::with_config("set -g remain-on-exit off\n") else { return };
     let tmux = server.outside();
-    let script = "echo first; seq 100; echo the last words; exit 3";
+    // tmux drops what it has not read when it hears that the program has ended.
+    let script = "echo first; seq 100; echo the last words; until [ -e go ]; do sleep 0.01; done; exit 3";
     let failed = tmux.start(&server.pane("bob", &["sh", "-c", script])).await.unwrap().id;
+    let has_read = async || {
+        let screen = tmux.screen(&failed).await.unwrap().unwrap();
+        screen.ends_with("\nthe last words").then_some(())
+    };
+    until("tmux has read the last words", has_read).await;
+    fs::write(server.path().join("go"), "").unwrap();
     let killed = tmux.start(&server.pane("ann", &["sh", "-c", "kill -9 $$"])).await.unwrap().id;
     let missing = tmux.start(&server.pane("eve", &["/no/such/program", "x"])).await.unwrap().id;
     assert_eq!(ended(&tmux, &failed).await, Some(3));
