@@ -18,7 +18,7 @@ const VANDAL: &str = r#"
 
 /// A repository in which git does nothing in the background: it would leave traces among the files that are compared.
 const MAKE: &str = "git init -q && git config user.name probe && git config user.email probe@example.org \
-                    && git config maintenance.auto false && git add . && git commit -qm base";
+                    && git config maintenance.auto false && git config commit.gpgsign false && git add . && git commit -qm base";
 
 /// Tells where the head stands and what every file holds, those of git among them.
 const LOOK: &str = "git rev-parse HEAD; find . -type f -print0 | sort -z | xargs -0 sha256sum";

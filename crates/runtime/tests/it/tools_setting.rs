@@ -28,7 +28,9 @@ impl Setting {
         let context = ToolContext {
             cwd,
             // A shell complains of a locale that the environment names and the machine has not.
-            env: vec![("LC_ALL".to_owned(), "C.UTF-8".to_owned())],
+            env: [("LC_ALL", "C.UTF-8"), ("GIT_CONFIG_GLOBAL", "/dev/null")]
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .into(),
             call: "toolu_1".to_owned(),
             cancel: CancellationToken::new(),
             gate: Arc::default(),

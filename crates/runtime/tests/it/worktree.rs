@@ -25,8 +25,11 @@ impl Setting {
         let repository = root.join("repository");
         fs::create_dir(&repository).unwrap();
         git(&repository, "init --quiet --initial-branch=main");
-        // No process that tidies up in the background, beside the test.
+        // No process that tidies up in the background, beside the test; and what the user says of all repositories is not
+        // meant for this one.
         git(&repository, "config maintenance.auto false");
+        git(&repository, "config core.autocrlf false");
+        git(&repository, &format!("config core.hooksPath {}", repository.join(".git/hooks").display()));
         let worktrees = Worktrees::new(&repository, root.join("worktrees"));
         Self { _folder: folder, repository, folder: root.join("worktrees"), worktrees }
     }
