@@ -11,6 +11,7 @@ mod doctor;
 mod drift;
 mod help;
 mod interop;
+mod kitty;
 mod lead;
 mod lock_oracle;
 mod members;

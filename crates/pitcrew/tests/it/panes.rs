@@ -83,6 +83,17 @@ fn the_shipped_script_for_gnu_screen_conforms() {
     assert_eq!((&report["failed"], &report["skipped"]), (&0.into(), &1.into()), "{report:#}");
 }
 
+#[test]
+fn the_shipped_scripts_stand_alone_and_share_their_keeper_to_the_letter() {
+    let shared = |script: &'static str| {
+        let (_, rest) = script.split_once("# === the same in every script of this folder").unwrap();
+        rest.split_once("# === the terminal").unwrap().0
+    };
+    let screen = shared(include_str!("../../../../contrib/panes/screen"));
+    assert!(screen.contains("def keep(") && screen.contains("def serve("));
+    assert_eq!(screen, shared(include_str!("../../../../contrib/panes/kitty")));
+}
+
 /// A folder with the stand-in for `it2`, and what makes a command find it.
 fn it2_stand_in(room: &Room) -> (PathBuf, std::ffi::OsString) {
     use std::os::unix::fs::PermissionsExt as _;

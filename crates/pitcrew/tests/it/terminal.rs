@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::room::{Ran, Room};
 
 /// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A room with a tmux server of its own, in which the user has a pane.
 pub(crate) struct Terminal {
@@ -111,20 +111,8 @@ impl Terminal {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// The processes of teammates in this room, by `/proc`: neither the tmux that is told to start one, nor what one is just
-    /// about to start.
     pub(crate) fn teammates(&self) -> Vec<u32> {
-        let root = self.room.root().display().to_string();
-        let is_ours = |pid: &u32| {
-            let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
-            let has = |bytes: Vec<u8>, text: &str| String::from_utf8_lossy(&bytes).split('\0').any(|part| part == text);
-            let is_binary = read("cmdline").starts_with(env!("CARGO_BIN_EXE_pitcrew").as_bytes());
-            is_binary && has(read("cmdline"), "agent") && has(read("environ"), &format!("CLAUDE_CONFIG_DIR={root}"))
-        };
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        let found: Vec<u32> =
-            all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect();
-        found.iter().copied().filter(|pid| !parent_of(*pid).is_some_and(|parent| found.contains(&parent))).collect()
+        teammates(&self.room)
     }
 
     #[track_caller]
@@ -159,6 +147,21 @@ impl Terminal {
             .find(|entry| entry["event"] == "member_changed" && entry["member"] == member && entry["state"] == state);
         entry.and_then(|entry| entry["at_ms"].as_i64())
     }
+}
+
+/// The processes of teammates in a room, by `/proc`: neither the tmux that is told to start one, nor what one is just
+/// about to start.
+pub(crate) fn teammates(room: &Room) -> Vec<u32> {
+    let root = room.root().display().to_string();
+    let is_ours = |pid: &u32| {
+        let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();
+        let has = |bytes: Vec<u8>, text: &str| String::from_utf8_lossy(&bytes).split('\0').any(|part| part == text);
+        let is_binary = read("cmdline").starts_with(env!("CARGO_BIN_EXE_pitcrew").as_bytes());
+        is_binary && has(read("cmdline"), "agent") && has(read("environ"), &format!("CLAUDE_CONFIG_DIR={root}"))
+    };
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let found: Vec<u32> = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(is_ours).collect();
+    found.iter().copied().filter(|pid| !parent_of(*pid).is_some_and(|parent| found.contains(&parent))).collect()
 }
 
 fn parent_of(pid: u32) -> Option<u32> {

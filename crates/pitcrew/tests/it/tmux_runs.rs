@@ -85,7 +85,7 @@ fn a_teammate_that_is_killed_is_noticed_within_a_second_and_nothing_of_it_is_lef
 }
 
 /// A teammate whose one command waits for a file.
-fn patient() -> String {
+pub(crate) fn patient() -> String {
     format!(
         r#"
 agents:
