@@ -163,7 +163,7 @@ impl TeamLoop {
             prompt: input.prompt.clone(),
             plan_mode_required: mode == PermissionMode::Plan,
             cwd: self.quarters.cwd.to_string_lossy().into_owned(),
-            mode: Some(self.mode_after_plan(mode, &definition).as_str().to_owned()),
+            mode: Some(self.mode_after_plan(mode, &definition)?.as_str().to_owned()),
             backend_type: berth.backend,
             program: berth.program,
             max_turns: input.max_turns,
@@ -247,11 +247,16 @@ impl TeamLoop {
     }
 
     /// The mode an agent goes on in when its plan is approved; the record of its spawn holds it.
-    fn mode_after_plan(&self, mode: PermissionMode, definition: &AgentDefinition) -> PermissionMode {
+    fn mode_after_plan(
+        &self,
+        mode: PermissionMode,
+        definition: &AgentDefinition,
+    ) -> Result<PermissionMode, ToolOutcome> {
         if mode != PermissionMode::Plan {
-            return mode;
+            return Ok(mode);
         }
-        definition.permission_mode.filter(|mode| *mode != PermissionMode::Plan).unwrap_or_else(|| self.handed_down())
+        let defined = definition.permission_mode.filter(|mode| *mode != PermissionMode::Plan);
+        defined.map_or_else(|| Ok(self.handed_down()), |mode| self.no_freer(mode))
     }
 
     /// A lead cannot give away more than it was given: everything without asking is the user's to say.

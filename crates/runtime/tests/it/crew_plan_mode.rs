@@ -60,6 +60,25 @@ agents:
 }
 
 #[tokio::test]
+async fn no_approved_plan_lets_an_agent_do_more_than_the_user_let_the_run() {
+    let setting = Setting::in_files();
+    let folder = setting.cwd.join(".claude/agents");
+    std::fs::create_dir_all(&folder).unwrap();
+    let free = "---\nname: free\ndescription: d\npermissionMode: bypassPermissions\n---\n";
+    std::fs::write(folder.join("free.md"), free).unwrap();
+    let script = r"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: d, prompt: p, subagent_type: free, mode: plan}}]
+    - text: Nobody came.
+";
+    let ran = setting.run(setting.options(script)).await;
+    assert_eq!(ran.success(), "Nobody came.", "{:#?}", ran.results());
+    let said = &ran.results_of("team-lead", "Task")[0];
+    assert!(said.contains("Only the user can let an agent bypass permissions"), "{said}");
+}
+
+#[tokio::test]
 async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
     let setting = Setting::in_files();
     std::fs::write(setting.cwd.join("kept.txt"), "kept").unwrap();
