@@ -26,6 +26,9 @@ const LOCK: &str = "pitcrew-worktrees.lock";
 /// How many worktrees of one team and member can be kept beside each other.
 const MOST_KEPT: u32 = 100;
 
+/// The folder below a root that holds the worktrees of its teams.
+pub(crate) const BELOW_ROOT: &str = "pitcrew/worktrees";
+
 /// The longest name of a team or member in a branch.
 const NAME_BYTES: usize = 128;
 
@@ -190,7 +193,7 @@ impl Worktrees {
     /// Where the worktrees of all teams below a root stand: outside every checkout.
     #[must_use]
     pub fn folder_below(root: &Path) -> PathBuf {
-        root.join("pitcrew").join("worktrees")
+        root.join(BELOW_ROOT)
     }
 
     /// Names a repository by a folder of its checkout, and the folder below which worktrees are made.

@@ -9,6 +9,8 @@ use std::path::{Component, Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use crate::worktree::BELOW_ROOT;
+
 /// How many symbolic links one path may go through, as in the kernel.
 const LINK_LIMIT: usize = 40;
 
@@ -248,11 +250,22 @@ impl Target {
         folders.into_iter().any(holds)
     }
 
-    /// Whether the path goes through a folder whose files steer the tools themselves.
+    /// Whether the path goes through a folder whose files steer the tools themselves. The worktrees that stand below the
+    /// root do not.
     pub(crate) fn steers_tools(&self) -> bool {
-        let steering = |name: &OsStr| name == ".git" || name == ".claude";
-        let has = |path: &Path| path.iter().any(steering);
-        has(&self.written) || self.resolved.as_deref().is_some_and(has)
+        self.goes_through(|name, rest| {
+            let is_config = || name.eq_ignore_ascii_case(".claude") && !rest.starts_with(BELOW_ROOT);
+            name.eq_ignore_ascii_case(".git") || is_config()
+        })
+    }
+
+    /// Whether a name in the path, written or resolved, is such a one, told with the path that comes after it.
+    fn goes_through(&self, is_such: impl Fn(&OsStr, &Path) -> bool) -> bool {
+        let paths = [Some(&self.written), self.resolved.as_ref()];
+        paths.into_iter().flatten().any(|path| {
+            let mut names = path.iter();
+            std::iter::from_fn(|| Some((names.next()?, names.as_path()))).any(|(name, rest)| is_such(name, rest))
+        })
     }
 }
 

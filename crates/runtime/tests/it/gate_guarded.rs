@@ -145,6 +145,24 @@ fn a_command_that_says_it_writes_there_is_refused() {
 }
 
 #[test]
+fn a_worktree_below_the_root_is_edited_like_any_other_folder() {
+    let place = Place::new();
+    let cwd = place.base.join("home/.claude/pitcrew/worktrees/t/bob");
+    fs::create_dir_all(&cwd).unwrap();
+    let gate = Gate::default().guarding(&place.base.join("home/.claude"));
+    for (path, is_free) in
+        [("src/a.rs", true), (".claude/settings.json", false), (".git/config", false), ("../../x", false)]
+    {
+        let write = json!({"file_path": path, "content": "x"});
+        let touch = json!({ "command": format!("touch {path}") });
+        for (tool, input) in [("Write", &write), ("Bash", &touch)] {
+            let verdict = gate.judge(AcceptEdits, &Call { tool, input, cwd: &cwd, plan_file: None });
+            assert_eq!(verdict == Verdict::Allow, is_free, "{tool} {path}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
 fn a_folder_is_known_by_whatever_name_it_has() {
     let place = Place::new();
     // As a second mount would show it: another path to the same folder, which resolving does not reveal.
