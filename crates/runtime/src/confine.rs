@@ -1,31 +1,36 @@
-//! Keeps what agents start out of the team's own files.
+//! Keeps what agents start out of the team's own files, and of what decides what agents may do.
 //!
 //! A teammate's Bash runs as the user, as the lead does, so the rights of files cannot tell them apart: without more,
-//! `echo >> teams/x/inboxes/lead.json` would be a message from anybody. Here the kernel is asked to refuse it. Reading
-//! stays free; writing, making, removing, renaming, linking and truncating are refused below the folders that are kept,
-//! for a command, all it starts, and whatever these leave behind.
+//! `echo >> teams/x/inboxes/lead.json` would be a message from anybody. The same goes for the user's settings: rules and
+//! hooks in them are what the next agent is given, and hooks run with all rights. Here the kernel is asked to refuse it.
+//! Reading stays free; writing, making, removing, renaming, linking and truncating are refused for what is kept and
+//! everything below, for a command, all it starts, and whatever these leave behind.
 //!
 //! Two means, neither of which needs rights or unsafe code:
 //!
 //! - **Landlock** (Linux 5.19 and later): the command is started from a thread that gave up its rights; the child has the
 //!   same. It only knows rights that are granted, and a right granted on a folder holds for all below it. So everything
-//!   is granted but the folders on the way to the kept ones, which has a price: nothing can be made, renamed or removed
+//!   is granted but the folders on the way to what is kept, which has a price: nothing can be made, renamed or removed
 //!   *directly* in these, such as the home folder itself when the root is `~/.claude`. No renaming of a folder on the
 //!   way gets around it for the same reason, and the kernel keeps such a process from tracing one that has more rights,
 //!   or reaching through its `/proc/PID/root`.
-//! - **bubblewrap**: the kept folders are mounted read-only in a mount namespace of the command's own. It is exact, but
-//!   for anybody but root it needs a user namespace in which all files of others belong to nobody: ssh then refuses the
+//! - **bubblewrap**: the root is mounted read-only in a mount namespace of the command's own, and what is not kept of it
+//!   writable again. It has that price in the root alone, but for anybody but root it needs a user namespace in which all files of others belong to nobody: ssh then refuses the
 //!   system's configuration, and with it `git push`; some systems and most containers forbid it.
 //!
-//! So Landlock comes first, and bubblewrap where its price is lower: when the working folder is on the way to the kept
-//! folders (the home folder, a project with the root inside) or `/tmp` is, and for root, who needs no user namespace. Each command
+//! By either means nothing can be made directly in the root, so a settings file that is not there yet is kept as well.
+//!
+//! So Landlock comes first, and bubblewrap where its price is lower: when the working folder is on the way to what is
+//! kept (the home folder, a project with the root inside) or `/tmp` is, and for root, who needs no user namespace. Each command
 //! is confined afresh, because what there is to be granted changes.
 //!
 //! Where `/tmp` is on the way and Landlock is taken all the same, a command is told another folder for temporary files,
 //! below the root: compilers and linkers need one.
 //!
-//! What it does not do: it is no sandbox for anything but these folders, and it cannot follow a request to a program that
-//! runs outside, such as a tmux server, cron, or a daemon with a socket. Hooks run with all rights: they are the user's.
+//! What it does not do: it is no sandbox for anything but these, and it cannot follow a request to a program that
+//! runs outside, such as a tmux server, cron, or a daemon with a socket. Hooks run with all rights: they are the user's,
+//! and a hook that runs a file of the project runs what agents wrote there. The project's own settings are not kept: by
+//! Landlock nothing could be made in the project's folder then. Changes to them that the gate sees are asked for.
 //! Landlock knows no right to change the mode, owner, times or locks of a file: a command can make files there
 //! unreadable or be in the way of a lock, but put no word into them.
 //! What the gate can see is refused before, in words that help; that is `gate`'s.
@@ -46,8 +51,13 @@ use bubblewrap::Bubblewrap;
 use landlock::Landlock;
 use places::Places;
 
-/// The folders of a root that only the team's own operations write into.
-pub(crate) const KEPT: [&str; 2] = ["teams", "tasks"];
+/// What of a root only the team's own operations write into.
+pub(crate) const OF_TEAMS: [&str; 2] = ["teams", "tasks"];
+
+/// What of a root only the user writes: what decides what agents may do, and what a client runs with all rights.
+/// `settings.local.json` is read where the project is the home folder; `hooks` is where the programs of hooks stand by
+/// custom, and `plugins` are the reference client's, which can be a teammate.
+pub(crate) const OF_THE_USER: [&str; 5] = ["settings.json", "settings.local.json", "agents", "hooks", "plugins"];
 
 /// Where programs stand that only the machine's owner can replace: one in a folder of the user's could be an agent's.
 const SYSTEM_PROGRAMS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
@@ -58,7 +68,7 @@ const TEMPORARY_VARIABLE: &str = "TMPDIR";
 /// The folder below a root that they are told when they could make nothing there.
 const LENT: &str = "pitcrew/tmp";
 
-/// Keeps what is started through it out of a root's `teams/` and `tasks/`.
+/// Keeps what is started through it out of a root's teams and tasks, and its user's settings, agents and hooks.
 ///
 /// Cheap to clone. The default keeps nothing.
 #[derive(Debug, Clone, Default)]
@@ -68,7 +78,7 @@ pub struct Confinement {
 
 #[derive(Debug)]
 struct Kept {
-    folders: Vec<PathBuf>,
+    root: PathBuf,
     /// Where commands put their temporary files.
     temporary: PathBuf,
     /// Where they are told to when they could make nothing there.
@@ -110,7 +120,7 @@ pub enum Means {
     Nothing,
     /// The rights the command's process gave up.
     Landlock,
-    /// A mount namespace of the command's own, in which the folders are read-only.
+    /// A mount namespace of the command's own, in which what is kept is read-only.
     Bubblewrap,
 }
 
@@ -128,8 +138,8 @@ pub enum Level {
 }
 
 impl Confinement {
-    /// Keeps commands out of the root's `teams/` and `tasks/` by what this machine offers, which is tried once, when it is
-    /// first needed. `temporary` is where programs put their temporary files.
+    /// Keeps commands out of what is kept of the root by what this machine offers, which is tried once, when it is first
+    /// needed. `temporary` is where programs put their temporary files.
     #[must_use]
     pub fn of_root(root: &Path, temporary: &Path) -> Self {
         Self::by(root, temporary, Trial::Every)
@@ -142,9 +152,8 @@ impl Confinement {
     }
 
     fn by(root: &Path, temporary: &Path, trial: Trial) -> Self {
-        let folders = KEPT.iter().map(|name| root.join(name)).collect();
-        let (temporary, lent) = (temporary.to_owned(), root.join(LENT));
-        Self { kept: Some(Arc::new(Kept { folders, temporary, lent, trial, offered: OnceLock::new() })) }
+        let (root, temporary, lent) = (root.to_owned(), temporary.to_owned(), root.join(LENT));
+        Self { kept: Some(Arc::new(Kept { root, temporary, lent, trial, offered: OnceLock::new() })) }
     }
 
     /// What holds on this machine.
@@ -169,25 +178,31 @@ impl Confinement {
     #[must_use]
     pub fn warnings(&self, cwd: &Path) -> Vec<String> {
         let Some(kept) = &self.kept else { return Vec::new() };
-        let folders = kept.named();
+        let named = kept.named();
         let mut warnings = Vec::new();
         match self.level() {
             Level::Off | Level::Full => {}
             Level::GateOnly => warnings.push(format!(
-                "nothing on this machine keeps the commands of agents out of {folders}: the kernel offers no Landlock \
+                "nothing on this machine keeps the commands of agents out of {named}: the kernel offers no Landlock \
                  and bubblewrap cannot be used. Only what the permission gate sees is refused, so an agent could write \
-                 messages in the name of another"
+                 messages in the name of another, or give itself every right"
             )),
             Level::AllButTruncation => warnings.push(format!(
-                "this kernel keeps the commands of agents from writing into {folders}, but not from truncating files \
+                "this kernel keeps the commands of agents from writing into {named}, but not from truncating files \
                  there by name; Linux 6.2 and later do"
             )),
         }
         let places = kept.places();
-        if kept.means(cwd, &places) == Means::Landlock && places.is_on_the_way(cwd) {
+        let is_fixed = match kept.means(cwd, &places) {
+            Means::Nothing => false,
+            Means::Landlock => places.is_on_the_way(cwd),
+            Means::Bubblewrap => places.is_root(cwd),
+        };
+        if is_fixed {
+            let hint = if places.is_root(cwd) { "" } else { ". With bubblewrap installed they could" };
             warnings.push(format!(
-                "commands cannot make, rename or remove anything directly in {}, because {folders} are below; in other \
-                 folders there they can. With bubblewrap installed they could",
+                "commands cannot make, rename or remove anything directly in {}, because they are kept out of {named}; \
+                 in other folders there they can{hint}",
                 cwd.display()
             ));
         }
@@ -225,18 +240,30 @@ impl Confinement {
         }
     }
 
-    /// Does work on files of a folder, without the right to change the kept ones, whatever becomes of its path meanwhile.
+    /// Does work on a file of a folder, without the right to change what is kept, whatever becomes of its path meanwhile.
     ///
-    /// A folder on the way to the kept ones has no rights to give up, and needs none given up: no agent can rename it.
+    /// A folder on the way to what is kept has no rights to give up. No agent can rename it, so the name of the file tells
+    /// whether it is kept.
     ///
     /// # Errors
-    /// When the rights could not be given up; nothing was done then.
-    pub(crate) fn work_in<T: Send>(&self, folder: &Path, work: impl FnOnce() -> T + Send) -> io::Result<T> {
-        let Some(kept) = self.kept.as_ref().filter(|kept| kept.offered().landlock.is_some()) else {
+    /// When the file is kept, or the rights could not be given up; nothing was done then.
+    pub(crate) fn work_on<T: Send>(
+        &self,
+        file: &Path,
+        folder: &Path,
+        work: impl FnOnce() -> T + Send,
+    ) -> io::Result<T> {
+        let Some(kept) = &self.kept else {
             return Ok(work());
         };
         let places = kept.places();
-        if places.ways.contains(folder) { Ok(work()) } else { kept.within(&places, work) }
+        if places.is_kept(file) {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        if kept.offered().landlock.is_none() || places.ways.contains(folder) {
+            return Ok(work());
+        }
+        kept.within(&places, work)
     }
 
     /// Says to the model why a command may have been refused something, when its words sound like that.
@@ -247,19 +274,17 @@ impl Confinement {
             return None;
         }
         let places = kept.places();
-        let folders = kept.named();
-        match kept.means(cwd, &places) {
-            Means::Nothing => None,
-            Means::Bubblewrap => Some(format!("[commands cannot write into {folders}]")),
-            Means::Landlock => {
-                let ways: Vec<_> = places.ways.iter().map(|way| way.display().to_string()).collect();
-                let ways = ways.join(", ");
-                Some(format!(
-                    "[commands cannot write into {folders}, nor make, rename or remove anything directly in {ways}; in \
-                     other folders below these they can, and Write can make files there]"
-                ))
-            }
-        }
+        let named = kept.named();
+        let ways = match kept.means(cwd, &places) {
+            Means::Nothing => return None,
+            Means::Bubblewrap => &places.roots,
+            Means::Landlock => &places.ways,
+        };
+        let ways = ways.iter().map(|way| way.display().to_string()).collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "[commands cannot write into {named}, nor make, rename or remove anything directly in {ways}; in other \
+             folders below these they can, and Write can make files there]"
+        ))
     }
 }
 
@@ -269,11 +294,12 @@ impl Kept {
     }
 
     fn places(&self) -> Places {
-        Places::find(&self.folders)
+        Places::find(&self.root, &[&OF_TEAMS[..], &OF_THE_USER[..]].concat())
     }
 
     fn named(&self) -> String {
-        self.folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(" and ")
+        let root = self.root.display();
+        format!("the {} of {root}, and its {}", OF_TEAMS.join(" and "), OF_THE_USER.join(", "))
     }
 
     fn means(&self, cwd: &Path, places: &Places) -> Means {

@@ -1,5 +1,6 @@
-//! The kept folders mounted read-only by bubblewrap, in a mount namespace of the command's own.
+//! What is kept mounted read-only by bubblewrap, in a mount namespace of the command's own.
 
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 use std::process::{Command as Probe, Stdio};
 
@@ -20,31 +21,56 @@ impl Bubblewrap {
     /// Tries it: many systems have the program and forbid what it needs.
     pub(super) fn probe(program: PathBuf) -> Option<Self> {
         let mut command = Probe::new(&program);
-        command.args(["--dev-bind", "/", "/", "--ro-bind", "/usr", "/usr"]);
+        command.args(["--dev-bind", "/", "/", "--ro-bind", "/usr", "/usr", "--dev-bind-try", "/usr", "/usr"]);
         command.args(DROPPED.iter().flat_map(|name| ["--cap-drop", name])).args(["--", "true"]);
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
     }
 
-    /// Whether mounts can hold the places: only what is there is mounted over, and nothing on a symbolic link.
+    /// Whether mounts hold the places whatever is tried: a link can be replaced, and what is not there not mounted over,
+    /// but straight below the root, which is read-only itself.
     pub(super) fn can_hold(places: &Places) -> bool {
-        !places.has_links && places.folders.iter().all(|folder| folder.is_dir())
+        let is_held = |path: &PathBuf| is_straight_below_root(path, places) || path.exists();
+        !places.has_loose_links() && places.roots.iter().all(|root| root.is_dir()) && places.kept.iter().all(is_held)
     }
 
     /// The beginning of a command line; the program and its arguments follow.
     ///
-    /// A folder that is a mount point cannot be renamed or removed, so each on the way is mounted onto itself.
+    /// A folder that is a mount point cannot be renamed or removed, so each on the way is mounted onto itself. The root is
+    /// mounted read-only, and all in it that is not kept writable again: so nothing needs to be put, for all to see,
+    /// where a kept file is not yet, and none that is replaced meanwhile comes to light writable.
     pub(super) fn before(&self, places: &Places, cwd: &Path) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--dev-bind", "/", "/"]);
         for way in places.ways.iter().filter(|way| way.parent().is_some()) {
-            command.arg("--dev-bind").arg(way).arg(way);
+            if !places.roots.contains(way) {
+                command.arg("--dev-bind").arg(way).arg(way);
+                continue;
+            }
+            command.arg("--ro-bind").arg(way).arg(way);
+            for entry in left_free(way, places) {
+                command.arg("--dev-bind-try").arg(&entry).arg(&entry);
+            }
         }
-        for folder in &places.folders {
-            command.arg("--ro-bind").arg(folder).arg(folder);
+        for kept in places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists()) {
+            command.arg("--ro-bind").arg(kept).arg(kept);
         }
         command.args(DROPPED.iter().flat_map(|name| ["--cap-drop", name]));
         command.arg("--chdir").arg(cwd).arg("--");
         command
     }
+}
+
+fn is_straight_below_root(path: &Path, places: &Places) -> bool {
+    path.parent().is_some_and(|folder| places.roots.contains(folder))
+}
+
+/// What lies straight below a root and is not kept. To a socket or a device a read-only mount is no hindrance.
+fn left_free(root: &Path, places: &Places) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let is_free = |entry: &DirEntry| {
+        let is_plain = entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_file());
+        is_plain && !places.is_kept(&entry.path())
+    };
+    entries.filter(is_free).map(|entry| entry.path()).collect()
 }

@@ -1,4 +1,4 @@
-//! Rights given up by Landlock: everything but the kept folders and the folders on the way to them is granted.
+//! Rights given up by Landlock: everything but what is kept and the folders on the way to it is granted.
 //!
 //! Only rights to change are given up, so that reading and running stay as they are.
 
@@ -120,18 +120,18 @@ mod linux {
             if matches!(name, b"." | b"..") || entry.file_type() == FileType::Symlink {
                 continue;
             }
-            let path = way.join(OsStr::from_bytes(name));
-            if !places.ways.contains(&path) && !places.folders.contains(&path) {
-                grant(ruleset, folder.as_fd(), name, places);
-            }
+            grant(ruleset, folder.as_fd(), &way.join(OsStr::from_bytes(name)), places);
         }
     }
 
-    fn grant(ruleset: &mut RulesetCreated, folder: BorrowedFd<'_>, name: &[u8], places: &Places) -> Option<()> {
+    fn grant(ruleset: &mut RulesetCreated, folder: BorrowedFd<'_>, path: &Path, places: &Places) -> Option<()> {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file: OwnedFd = openat(folder, name, flags, Mode::empty()).ok()?;
+        let file: OwnedFd = openat(folder, path.file_name()?, flags, Mode::empty()).ok()?;
         let stat = fstat(&file).ok()?;
         let identity = Identity { device: stat.st_dev, inode: stat.st_ino };
+        if places.holds(path, identity) {
+            return None;
+        }
         let rights = match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => rights(),
             FileType::Symlink => return None,
@@ -142,9 +142,6 @@ mod linux {
             | FileType::BlockDevice
             | FileType::Unknown => make_bitflags!(AccessFs::{WriteFile | Truncate}),
         };
-        if places.identities.contains(&identity) {
-            return None;
-        }
         let granted = ruleset.add_rule(PathBeneath::new(file, rights)).map(drop);
         granted.inspect_err(|problem| tracing::debug!(%problem, "a right is not granted")).ok()
     }

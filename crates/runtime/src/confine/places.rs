@@ -1,4 +1,4 @@
-//! Where the kept folders are, by every path that leads to them.
+//! Where the kept folders and files are, by every path that leads to them.
 //!
 //! A path is more than its end: whoever can rename a folder on the way, or replace a symbolic link in it, puts another
 //! folder under the same name. So all folders in which one of the names is looked up are told too, and the places
@@ -10,6 +10,8 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+
+use rustix::fs::{Access, AtFlags};
 
 /// How many symbolic links a path may go through, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -28,33 +30,44 @@ impl Identity {
     }
 }
 
-/// The kept folders and the ways to them.
+/// The roots, what is kept of them, and the ways to it.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    /// The kept folders, links resolved, wherever a mount shows them; they need not exist.
-    pub(super) folders: BTreeSet<PathBuf>,
+    /// The root, links resolved, wherever a mount shows it; it need not exist.
+    pub(super) roots: BTreeSet<PathBuf>,
+    /// The kept folders and files, links resolved, wherever a mount shows them; they need not exist.
+    pub(super) kept: BTreeSet<PathBuf>,
     /// The folders in which a name of a way is looked up, the root of the file system first.
     pub(super) ways: BTreeSet<PathBuf>,
-    /// The identities of all of these, for names that differ in case only and the like.
-    pub(super) identities: BTreeSet<Identity>,
-    /// Whether a symbolic link stands on a way.
-    pub(super) has_links: bool,
+    /// The symbolic links on the ways.
+    links: BTreeSet<PathBuf>,
+    /// The identities of the kept and the ways, for names that differ in case only and the like.
+    identities: BTreeSet<Identity>,
 }
 
 impl Places {
-    pub(super) fn find(folders: &[PathBuf]) -> Self {
+    /// Finds what has these names straight below a root.
+    pub(super) fn find(root: &Path, names: &[&str]) -> Self {
         let mut places = Self::default();
-        for folder in folders {
-            places.look_up(folder);
-        }
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
         let mounts: Vec<Mount> = mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
-        for folder in places.folders.clone() {
-            for alias in aliases(&mounts, &folder) {
-                places.look_up(&alias);
-            }
+        if let Some(root) = places.walk(root) {
+            let shown = aliases(&mounts, &root);
+            places.roots.insert(root);
+            places.roots.extend(shown);
         }
-        let all = places.folders.iter().chain(&places.ways);
+        for root in places.roots.clone() {
+            places.walk(&root);
+            places.ways.insert(root.clone());
+            names.iter().for_each(|name| places.keep(&root.join(name)));
+        }
+        for kept in places.kept.clone() {
+            aliases(&mounts, &kept).iter().for_each(|alias| places.keep(alias));
+        }
+        // What lies in a kept folder is kept with it, though a link leads there.
+        let Self { kept, ways, .. } = &mut places;
+        ways.retain(|way| !kept.iter().any(|kept| way.starts_with(kept)));
+        let all = places.kept.iter().chain(&places.ways);
         places.identities = all.filter_map(|path| Identity::of(path)).collect();
         places
     }
@@ -64,9 +77,47 @@ impl Places {
         fs::canonicalize(folder).is_ok_and(|folder| self.ways.contains(&folder))
     }
 
-    /// Walks to a folder as the system would, and takes down where it came by.
-    fn look_up(&mut self, folder: &Path) {
-        let mut todo: VecDeque<OsString> = names(folder).collect();
+    /// Whether the folder, links resolved, is the root.
+    pub(super) fn is_root(&self, folder: &Path) -> bool {
+        fs::canonicalize(folder).is_ok_and(|folder| self.roots.contains(&folder))
+    }
+
+    /// Whether a path without links is one of the kept, whatever the case of its letters.
+    pub(super) fn is_kept(&self, path: &Path) -> bool {
+        let folded = |path: &Path| path.to_string_lossy().to_lowercase();
+        self.kept.iter().any(|kept| folded(kept) == folded(path))
+            || Identity::of(path).is_some_and(|it| self.identities.contains(&it) && !self.ways.contains(path))
+    }
+
+    /// Whether a path without links is one of the kept or on the way to them, or another name of one.
+    pub(super) fn holds(&self, path: &Path, identity: Identity) -> bool {
+        self.kept.contains(path) || self.ways.contains(path) || self.identities.contains(&identity)
+    }
+
+    /// Whether a link stands on a way elsewhere than straight below the root, where nobody replaces it.
+    pub(super) fn has_loose_links(&self) -> bool {
+        self.links.iter().any(|link| link.parent().is_none_or(|folder| !self.roots.contains(folder)))
+    }
+
+    /// Keeps what is at a path, and takes down the way to it. A link out of the root to what only others can change, as
+    /// some packagers of settings make it, is kept by being in the root.
+    fn keep(&mut self, path: &Path) {
+        let mut trail = Self::default();
+        let Some(end) = trail.walk(path) else {
+            return;
+        };
+        let mut beyond = trail.ways.iter().filter(|way| !self.roots.iter().any(|root| root.starts_with(way)));
+        if end != path && beyond.all(|way| is_others(way)) && is_others(&end) {
+            return;
+        }
+        self.ways.append(&mut trail.ways);
+        self.links.append(&mut trail.links);
+        self.kept.insert(end);
+    }
+
+    /// Walks to a path as the system would, takes down where it came by, and says where it ends.
+    fn walk(&mut self, path: &Path) -> Option<PathBuf> {
+        let mut todo: VecDeque<OsString> = names(path).collect();
         let mut at = PathBuf::from("/");
         let mut links = 0;
         while let Some(name) = todo.pop_front() {
@@ -80,11 +131,11 @@ impl Places {
                 at = next;
                 continue;
             };
-            self.has_links = true;
+            self.links.insert(next);
             links += 1;
             if links > MOST_LINKS {
                 // Nobody can open it, and nobody can change a link on the way.
-                return;
+                return None;
             }
             if target.is_absolute() {
                 at = PathBuf::from("/");
@@ -93,8 +144,17 @@ impl Places {
                 todo.push_front(name);
             }
         }
-        self.folders.insert(at);
+        Some(at)
     }
+}
+
+/// Whether nothing this process starts can change the file, or make it writable.
+fn is_others(path: &Path) -> bool {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
+        return true;
+    };
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    !is_own && rustix::fs::accessat(rustix::fs::CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err()
 }
 
 fn names(path: &Path) -> impl Iterator<Item = OsString> {
@@ -174,9 +234,10 @@ mod tests {
         fs::create_dir_all(base.join("dotfiles/claude/teams")).unwrap();
         fs::create_dir(base.join("home")).unwrap();
         symlink("../dotfiles/claude", base.join("home/.claude")).unwrap();
-        let places = Places::find(&[base.join("home/.claude/teams")]);
-        assert!(places.folders.contains(&base.join("dotfiles/claude/teams")), "{places:?}");
-        assert!(places.has_links);
+        let places = Places::find(&base.join("home/.claude"), &["teams"]);
+        assert_eq!(places.roots, BTreeSet::from([base.join("dotfiles/claude")]));
+        assert!(places.kept.contains(&base.join("dotfiles/claude/teams")), "{places:?}");
+        assert!(places.has_loose_links());
         for way in ["", "home", "dotfiles", "dotfiles/claude"] {
             assert!(places.ways.contains(&base.join(way)), "{way}: {places:?}");
         }
@@ -185,9 +246,67 @@ mod tests {
 
     #[test]
     fn a_folder_that_does_not_exist_has_its_way_all_the_same() {
-        let places = Places::find(&[PathBuf::from("/no/such/../root/teams")]);
-        assert!(places.folders.contains(Path::new("/no/root/teams")), "{places:?}");
+        let places = Places::find(Path::new("/no/such/../root"), &["teams"]);
+        assert!(places.kept.contains(Path::new("/no/root/teams")), "{places:?}");
         assert!(places.ways.contains(Path::new("/no/root")));
+    }
+
+    #[test]
+    fn a_link_straight_below_the_root_is_held_by_it_and_leads_to_what_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("dotfiles")).unwrap();
+        fs::create_dir_all(base.join("root")).unwrap();
+        fs::write(base.join("dotfiles/claude.json"), "{}").unwrap();
+        symlink("../dotfiles/claude.json", base.join("root/settings.json")).unwrap();
+        let find = || Places::find(&base.join("root"), &["settings.json"]);
+        assert_eq!(find().kept, BTreeSet::from([base.join("dotfiles/claude.json")]));
+        assert!(find().ways.contains(&base.join("dotfiles")));
+        assert!(!find().has_loose_links());
+        fs::rename(base.join("dotfiles"), base.join("real")).unwrap();
+        symlink("real", base.join("dotfiles")).unwrap();
+        assert!(find().has_loose_links());
+    }
+
+    #[test]
+    fn what_others_own_needs_no_keeping_where_a_link_leads_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        symlink("/usr/bin", base.join("agents")).unwrap();
+        let places = Places::find(&base, &["agents"]);
+        // The machine's administrator could change it.
+        let is_root = rustix::process::geteuid().is_root();
+        assert_eq!(places.kept.contains(Path::new("/usr/bin")), is_root, "{places:?}");
+        assert_eq!(places.ways.contains(Path::new("/usr")), is_root, "{places:?}");
+        assert!(places.ways.contains(&base));
+    }
+
+    #[test]
+    fn a_link_into_a_kept_folder_opens_nothing_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("teams")).unwrap();
+        fs::write(base.join("teams/mine"), "{}").unwrap();
+        symlink("teams/mine", base.join("settings.json")).unwrap();
+        let places = Places::find(&base, &["settings.json", "teams"]);
+        assert!(places.kept.contains(&base.join("teams")));
+        assert!(!places.ways.contains(&base.join("teams")), "{places:?}");
+    }
+
+    #[test]
+    fn a_kept_file_is_known_in_other_letters_and_by_its_number() {
+        let folder = tempfile::tempdir().unwrap();
+        let base = folder.path().canonicalize().unwrap();
+        fs::write(base.join("settings.json"), "{}").unwrap();
+        fs::hard_link(base.join("settings.json"), base.join("hard")).unwrap();
+        fs::write(base.join("other"), "{}").unwrap();
+        let places = Places::find(&base, &["settings.json", "agents"]);
+        for (name, expected) in
+            [("settings.json", true), ("Settings.JSON", true), ("agents", true), ("hard", true), ("other", false)]
+        {
+            assert_eq!(places.is_kept(&base.join(name)), expected, "{name}");
+        }
+        assert!(!places.is_kept(&base));
     }
 
     #[test]

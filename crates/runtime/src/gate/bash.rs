@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::guarded::refusal;
+use super::guarded::{Whose, refusal};
 use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
 use super::mode::PermissionMode;
+use super::paths::{CONFIG_FOLDER, Target};
 use super::rules::{Access, Rule, squeeze};
 use super::shell::{
     Effect, Inner, Part, Reach, Redirect, Script, Word, Written, effect, is_own_variable, is_safe_variable, unwrap,
@@ -31,8 +32,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny("Bash names no command");
     };
     let case = Case::read(gate, call, command);
-    if let Some(path) = case.guarded_write() {
-        return refusal(&path);
+    if let Some((path, whose)) = case.guarded_write() {
+        return refusal(&path, whose);
     }
     if mode == PermissionMode::Plan
         && let Some(fault) = case.fault_in_plan_mode()
@@ -49,7 +50,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return case.ask();
     }
     let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
-    if gate.rules.allow.iter().any(names_all) || case.is_allowed(mode) {
+    if case.allowing().any(names_all) || case.is_allowed(mode) {
         return Verdict::Allow;
     }
     case.ask()
@@ -65,6 +66,8 @@ struct Case<'a> {
     /// The folders its parts may run in.
     folders: Vec<PathBuf>,
     moves: bool,
+    /// It says that it changes something that decides what agents may do.
+    decides: bool,
 }
 
 /// One part of the command, looked through.
@@ -88,8 +91,10 @@ impl<'a> Case<'a> {
     fn read(gate: &'a Gate, call: &'a Call<'a>, command: &'a str) -> Self {
         let mut doubts = Vec::new();
         let steps = look_through(Script::parse(command), 0, &mut doubts);
-        let mut case = Self { gate, call, command, steps, doubts, folders: vec![call.cwd.to_path_buf()], moves: false };
+        let folders = vec![call.cwd.to_path_buf()];
+        let mut case = Self { gate, call, command, steps, doubts, folders, moves: false, decides: false };
         case.follow_moves();
+        case.decides = case.change(|_, target| target.decides().then_some(())).is_some();
         case
     }
 
@@ -138,8 +143,17 @@ impl<'a> Case<'a> {
         fault
     }
 
-    /// Something guarded that the command says it changes.
-    fn guarded_write(&self) -> Option<String> {
+    /// Something guarded that the command says it changes, and whose it is.
+    fn guarded_write(&self) -> Option<(String, Whose)> {
+        let guarded = &self.gate.guarded;
+        self.change(|change, target| {
+            let is_whole = matches!(change, Written::Whole(_)) && change.word().exact().is_some();
+            guarded.holds(target).or_else(|| guarded.lies_below(target).filter(|_| is_whole))
+        })
+    }
+
+    /// What the first change finds that the command says it makes, with the word that says it.
+    fn change<T>(&self, find: impl Fn(Written<'_>, &Target) -> Option<T>) -> Option<(String, T)> {
         let mut found = None;
         each(&self.steps, &mut |step| {
             let redirected = step.part.redirects.iter().filter_map(|redirect| match redirect {
@@ -150,24 +164,32 @@ impl<'a> Case<'a> {
                 let depth = if step.hidden { form.len() } else { 1 };
                 (0..depth).flat_map(|from| written(form.get(from..).unwrap_or_default()))
             });
-            let guarded = redirected.chain(tails).find(|it| self.is_guarded(*it));
-            found = found.take().or_else(|| guarded.map(|it| it.word().raw.clone()));
+            let mut changes = redirected.chain(tails);
+            let first = || {
+                changes.find_map(|it| {
+                    let found = self.targets(it.word()).iter().find_map(|target| find(it, target))?;
+                    Some((it.word().raw.clone(), found))
+                })
+            };
+            found = found.take().or_else(first);
         });
         found
     }
 
-    fn is_guarded(&self, change: Written<'_>) -> bool {
-        let guarded = &self.gate.guarded;
-        let Some(known) = guarded.known_part(change.word(), self.gate.home.as_deref()) else {
-            return false;
+    /// The files and folders that a word may name.
+    fn targets(&self, word: &Word) -> Vec<Target> {
+        let Some(known) = self.gate.guarded.known_part(word, self.gate.home.as_deref()) else {
+            return Vec::new();
         };
         // `--output=x` and `of=x` name their file after the sign.
         let paths = [Some(known.as_str()), known.split_once('=').map(|(_, path)| path)];
         let paths = paths.into_iter().flatten().filter(|path| !path.is_empty());
-        let is_whole = change.word().exact().is_some();
-        paths.flat_map(|path| self.folders.iter().map(move |from| self.gate.target(from, path))).any(|target| {
-            guarded.holds(&target) || is_whole && matches!(change, Written::Whole(_)) && guarded.lies_below(&target)
-        })
+        paths.flat_map(|path| self.folders.iter().map(move |from| self.gate.target(from, path))).collect()
+    }
+
+    /// The rules that may allow the command. What decides what agents may do, only a rule opens that says so.
+    fn allowing(&self) -> impl Iterator<Item = &'a Rule> {
+        self.gate.rules.allow.iter().filter(|rule| !self.decides || rule.spells_out(CONFIG_FOLDER))
     }
 
     /// Git runs what another repository's configuration tells it to.
@@ -265,8 +287,7 @@ impl<'a> Case<'a> {
         if !redirects || !has_safe_variables(step) {
             return false;
         }
-        let by_rule =
-            |form: &Vec<Word>| self.gate.rules.allow.iter().any(|rule| rule.matches_command(&plain_text(form)));
+        let by_rule = |form: &Vec<Word>| self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
         if !step.hidden && step.forms.iter().any(by_rule) || step.hidden && step.forms.first().is_some_and(by_rule) {
             return true;
         }
@@ -301,7 +322,7 @@ impl<'a> Case<'a> {
             let cwd = self.call.cwd;
             let fenced =
                 || rules.deny.iter().chain(&rules.ask).any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
-            let allowed = || rules.allow.iter().any(|rule| rule.covers(Access::Read, cwd, &target));
+            let allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
             (self.gate.is_inside(cwd, &target) || allowed()) && !(reach == Reach::Tree && fenced())
         })
     }
@@ -312,7 +333,7 @@ impl<'a> Case<'a> {
             let target = self.gate.target(from, path);
             let free =
                 mode == PermissionMode::AcceptEdits && !target.steers_tools() && self.gate.is_inside(cwd, &target);
-            free || self.gate.rules.allow.iter().any(|rule| rule.covers(Access::Write, cwd, &target))
+            free || self.allowing().any(|rule| rule.covers(Access::Write, cwd, &target))
         })
     }
 
@@ -336,7 +357,7 @@ impl<'a> Case<'a> {
         folders.dedup();
         Verdict::Ask {
             description: described.unwrap_or(self.command).to_owned(),
-            suggestions: if folders.is_empty() { Vec::new() } else { edit_suggestions(&folders) },
+            suggestions: if folders.is_empty() || self.decides { Vec::new() } else { edit_suggestions(&folders) },
         }
     }
 }

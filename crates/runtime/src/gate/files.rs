@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::guarded::refusal;
 use super::judge::{Call, Gate, Verdict, denied_by, directory_suggestion, edit_suggestions, hard_limit};
 use super::mode::PermissionMode;
-use super::paths::{Target, resolve};
+use super::paths::{CONFIG_FOLDER, Target, resolve};
 use super::rules::{Access, Rule};
 use super::tools::ToolKind;
 
@@ -21,8 +21,10 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny(format!("{} names no file", call.tool));
     };
     let access = if kind == ToolKind::Writer { Access::Write } else { Access::Read };
-    if access == Access::Write && gate.guarded.holds(&target) {
-        return refusal(&target.written.to_string_lossy());
+    if access == Access::Write
+        && let Some(whose) = gate.guarded.holds(&target)
+    {
+        return refusal(&target.written.to_string_lossy(), whose);
     }
     let is_plan = is_plan_file(call, &target);
     if mode == PermissionMode::Plan && access == Access::Write && !is_plan {
@@ -41,7 +43,9 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     if gate.rules.ask.iter().any(|rule| speaks(&rule)) {
         return ask(call, access, &target);
     }
-    let allows = |rule: &Rule| rule.names_tool(call.tool) || rule.covers(access, call.cwd, &target);
+    let decides = access == Access::Write && target.decides();
+    let opens = |rule: &Rule| !decides || rule.spells_out(CONFIG_FOLDER);
+    let allows = |rule: &Rule| opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, &target));
     if is_plan || gate.rules.allow.iter().any(allows) {
         return Verdict::Allow;
     }
@@ -93,6 +97,8 @@ fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {
     let folder = target.written.parent().unwrap_or(&target.written).to_path_buf();
     let (verb, suggestions) = match access {
         Access::Read => ("Read", vec![directory_suggestion(&[folder])]),
+        // Nothing that could be suggested would answer the next.
+        Access::Write if target.decides() => (call.tool, Vec::new()),
         Access::Write => (call.tool, edit_suggestions(&[folder])),
     };
     Verdict::Ask { description: format!("{verb} {}", target.written.display()), suggestions }

@@ -1,4 +1,5 @@
-//! The team's own folders, which no agent changes by its tools, in any mode and whatever the rules say.
+//! The team's own folders and the user's settings of a root, which no agent changes by its tools, in any mode and whatever
+//! the rules say.
 //!
 //! What is seen here is refused with words that help. Commands can hide what they do; for those there is `confine`.
 
@@ -9,51 +10,62 @@ use std::path::{Path, PathBuf};
 use super::judge::Verdict;
 use super::paths::{Target, lexical, resolve};
 use super::shell::Word;
-use crate::confine::KEPT;
+use crate::confine::{OF_TEAMS, OF_THE_USER};
 
-/// The folders of a root that are guarded.
+/// What of a root is guarded.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Guarded {
     root: PathBuf,
-    /// Each folder as written and with its links resolved, in small letters.
-    folders: Vec<PathBuf>,
-    /// The folders as written.
-    written: Vec<PathBuf>,
+    kept: Vec<Kept>,
+}
+
+/// A folder or file that is guarded.
+#[derive(Clone, Debug)]
+struct Kept {
+    whose: Whose,
+    written: PathBuf,
+    /// As written and with its links resolved, in small letters.
+    spellings: Vec<PathBuf>,
+}
+
+/// Who alone changes something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Whose {
+    /// The team's own operations.
+    Team,
+    /// The user.
+    User,
 }
 
 impl Guarded {
     pub(super) fn of_root(root: &Path) -> Self {
-        let written: Vec<PathBuf> = KEPT.iter().map(|name| root.join(name)).collect();
-        let spellings = |folder: &PathBuf| [Some(lexical(root, folder)), resolve(root, folder)];
-        let mut folders: Vec<PathBuf> =
-            written.iter().flat_map(spellings).flatten().map(|path| folded(&path)).collect();
-        folders.sort();
-        folders.dedup();
-        Self { root: root.to_path_buf(), folders, written }
+        let of_teams = OF_TEAMS.iter().map(|name| Kept::new(Whose::Team, root, name));
+        let of_the_user = OF_THE_USER.iter().map(|name| Kept::new(Whose::User, root, name));
+        Self { root: root.to_path_buf(), kept: of_teams.chain(of_the_user).collect() }
     }
 
-    /// Whether the path lies in a guarded folder, or is one. Letters of either case are the same, as on some systems, and
-    /// a folder is known by its number too, whatever other names it has.
-    pub(super) fn holds(&self, target: &Target) -> bool {
-        let spellings = [Some(&target.written), target.resolved.as_ref()];
-        let by_name = |path: &PathBuf| self.folders.iter().any(|folder| folded(path).starts_with(folder));
-        spellings.into_iter().flatten().any(by_name) || self.holds_by_number(target)
+    /// Whose the path is that lies in something guarded, or is it. Letters of either case are the same, as on some systems,
+    /// and a folder or file is known by its number too, whatever other names it has.
+    pub(super) fn holds(&self, target: &Target) -> Option<Whose> {
+        let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
+        let by_name = |kept: &&Kept| kept.spellings.iter().any(|it| paths.iter().any(|path| path.starts_with(it)));
+        let found = self.kept.iter().find(by_name).map(|kept| kept.whose);
+        found.or_else(|| self.holds_by_number(target))
     }
 
-    /// Whether the path is a guarded folder or one is below it: then it may not be moved or removed.
-    pub(super) fn lies_below(&self, target: &Target) -> bool {
-        let spellings = [Some(&target.written), target.resolved.as_ref()];
-        let is_above = |path: &PathBuf| self.folders.iter().any(|folder| folder.starts_with(folded(path)));
-        spellings.into_iter().flatten().any(is_above)
+    /// Whose the path is that something guarded is below, or is it: then it may not be moved or removed.
+    pub(super) fn lies_below(&self, target: &Target) -> Option<Whose> {
+        let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
+        let is_below = |kept: &&Kept| kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)));
+        self.kept.iter().find(is_below).map(|kept| kept.whose)
     }
 
-    fn holds_by_number(&self, target: &Target) -> bool {
+    fn holds_by_number(&self, target: &Target) -> Option<Whose> {
         let number = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
-        let guarded: Vec<_> = self.written.iter().filter_map(|folder| number(folder)).collect();
-        let Some(path) = target.resolved.as_ref().filter(|_| !guarded.is_empty()) else {
-            return false;
-        };
-        path.ancestors().filter_map(number).any(|number| guarded.contains(&number))
+        let guarded: Vec<_> = self.kept.iter().filter_map(|kept| Some((number(&kept.written)?, kept.whose))).collect();
+        let path = target.resolved.as_ref().filter(|_| !guarded.is_empty())?;
+        let whose = |number| guarded.iter().find(|(kept, _)| *kept == number).map(|(_, whose)| *whose);
+        path.ancestors().filter_map(number).find_map(whose)
     }
 
     /// The beginning of a word's path that is known before the shell expands the rest. Variables that say where the home
@@ -74,12 +86,30 @@ impl Guarded {
     }
 }
 
+impl Kept {
+    fn new(whose: Whose, root: &Path, name: &str) -> Self {
+        let written = root.join(name);
+        let paths = [Some(lexical(root, &written)), resolve(root, &written)];
+        Self { whose, spellings: paths.iter().flatten().map(|path| folded(path)).collect(), written }
+    }
+}
+
 /// What the model is told, with what to do instead.
-pub(super) fn refusal(path: &str) -> Verdict {
-    Verdict::deny(format!(
-        "{path} belongs to the team's own files, which are not changed by hand: write to a teammate with SendMessage, \
-         and make and change tasks with TaskCreate and TaskUpdate. Reading there is allowed"
-    ))
+pub(super) fn refusal(path: &str, whose: Whose) -> Verdict {
+    Verdict::deny(match whose {
+        Whose::Team => format!(
+            "{path} belongs to the team's own files, which are not changed by hand: write to a teammate with SendMessage, \
+             and make and change tasks with TaskCreate and TaskUpdate. Reading there is allowed"
+        ),
+        Whose::User => format!(
+            "{path} belongs to the user's settings, which decide what agents may do: only the user changes them. Say what \
+             should stand there, and the user can put it in. Reading there is allowed"
+        ),
+    })
+}
+
+fn spellings(target: &Target) -> impl Iterator<Item = &PathBuf> {
+    [Some(&target.written), target.resolved.as_ref()].into_iter().flatten()
 }
 
 fn folded(path: &Path) -> PathBuf {

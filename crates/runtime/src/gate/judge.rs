@@ -112,13 +112,14 @@ impl Gate {
         })
     }
 
-    /// Denies every change below the `teams/` and `tasks/` of a root, in every mode and whatever the rules say.
+    /// Denies every change to the teams, tasks, settings, agents and hooks of a root, in every mode and whatever the rules
+    /// say.
     #[must_use]
     pub fn guarding(self, root: &Path) -> Self {
         Self { guarded: Guarded::of_root(root), ..self }
     }
 
-    /// Judges a call: the mode's hard limits and the guarded folders first, then deny rules (which win in every mode), ask
+    /// Judges a call: the mode's hard limits and what is guarded first, then deny rules (which win in every mode), ask
     /// rules, allow rules, and at last what the mode does with a call no rule speaks of.
     pub fn judge(&self, mode: PermissionMode, call: &Call<'_>) -> Verdict {
         let verdict = match ToolKind::of(call.tool) {

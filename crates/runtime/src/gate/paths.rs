@@ -14,6 +14,12 @@ use crate::worktree::BELOW_ROOT;
 /// How many symbolic links one path may go through, as in the kernel.
 const LINK_LIMIT: usize = 40;
 
+/// The folder of a project's settings.
+pub(crate) const CONFIG_FOLDER: &str = ".claude";
+
+/// What in it decides what agents may do, or is run with all rights.
+const DECIDING: [&str; 4] = ["settings.json", "settings.local.json", "agents", "hooks"];
+
 /// A name no pattern spells out: it stands for "anything inside this folder".
 const ANY_CHILD: &str = "\u{1}";
 
@@ -254,8 +260,16 @@ impl Target {
     /// root do not.
     pub(crate) fn steers_tools(&self) -> bool {
         self.goes_through(|name, rest| {
-            let is_config = || name.eq_ignore_ascii_case(".claude") && !rest.starts_with(BELOW_ROOT);
+            let is_config = || name.eq_ignore_ascii_case(CONFIG_FOLDER) && !rest.starts_with(BELOW_ROOT);
             name.eq_ignore_ascii_case(".git") || is_config()
+        })
+    }
+
+    /// Whether a later run reads there, of whatever project, what its agents may do; letters of either case are the same.
+    pub(crate) fn decides(&self) -> bool {
+        let is_deciding = |name: &OsStr| DECIDING.iter().any(|it| name.eq_ignore_ascii_case(it));
+        self.goes_through(|name, rest| {
+            name.eq_ignore_ascii_case(CONFIG_FOLDER) && rest.iter().next().is_none_or(is_deciding)
         })
     }
 

@@ -111,6 +111,11 @@ impl Rule {
         format!("rule `{}` of the {}", self.text, self.origin)
     }
 
+    /// Whether the rule has this name in it as written.
+    pub(crate) fn spells_out(&self, name: &str) -> bool {
+        self.text.contains(name)
+    }
+
     /// Whether the rule speaks of every call of the tool.
     pub(crate) fn names_tool(&self, tool: &str) -> bool {
         matches!(self.subject, Subject::All) && self.is_for(tool)

@@ -1,4 +1,4 @@
-//! No command and no tool of an agent changes the team's own files, tried with the real kernel.
+//! No command and no tool of an agent changes the team's own files or the user's settings, tried with the real kernel.
 //!
 //! What this machine cannot do is skipped, and said loudly.
 
@@ -47,6 +47,21 @@ const ATTACKS: &[&str] = &[
     "(setsid sh -c 'echo forged >> $ROOT/teams/t/inboxes/lead.json; touch tried' &); until [ -e tried ]; do sleep 0.01; done; rm tried",
     "echo forged | tee -a /proc/self/root$ROOT/teams/t/inboxes/lead.json",
     "echo forged > /proc/$OTHER/root$ROOT/teams/t/inboxes/lead.json",
+    "echo forged > $ROOT/settings.json",
+    "sed -i s/kept/forged/ $ROOT/settings.json",
+    "rm $ROOT/settings.json",
+    "mv mine $ROOT/settings.json",
+    "ln -sf $PWD/mine $ROOT/settings.json",
+    "ln $ROOT/settings.json hard && echo forged > hard",
+    "mv $ROOT/settings.json $ROOT/settings.old",
+    "echo forged > $ROOT/settings.local.json",
+    "mv mine $ROOT/settings.local.json",
+    "ln -s $PWD/mine $ROOT/settings.local.json",
+    "echo forged > $ROOT/agents/new.md",
+    "mv $ROOT/agents . && mkdir $ROOT/agents",
+    "echo forged >> $ROOT/hooks/check.sh",
+    "mkdir -p $ROOT/plugins/mine/hooks",
+    "mv $ROOT/plans $ROOT/plugins",
     "git init -q g && cd g && echo 'echo forged >> $ROOT/teams/t/inboxes/lead.json' > .git/hooks/post-commit && \
      chmod +x .git/hooks/post-commit && git -c user.name=a -c user.email=b@c commit -q --allow-empty -m x",
 ];
@@ -60,11 +75,16 @@ const ATTACKS_IN_PYTHON: &[&str] = &[
     "os.unlink(root + '/tasks/t/1.json')",
     "os.write(os.open(root + '/tasks/t/1.json', os.O_RDWR), b'forged')",
     "os.mknod(root + '/tasks/t/3.json')",
+    "os.truncate(root + '/settings.json', 0)",
+    "os.rename('mine', root + '/settings.local.json')",
+    "os.symlink(os.getcwd(), root + '/plugins')",
 ];
 
 /// Ways out that could be tried first; where nothing is confined there is nothing to leave.
 const ESCAPES: &[&str] = &[
     "umount $ROOT/teams; mount -o remount,bind,rw $ROOT/teams; echo forged > $ROOT/teams/t/inboxes/lead.json",
+    "umount $ROOT; mount -o remount,bind,rw $ROOT; echo forged > $ROOT/settings.json",
+    "mkdir -p dir && mount --bind dir $ROOT/plans && mount --move $ROOT/plans $ROOT/agents",
     "unshare -rm sh -c 'umount $ROOT/teams; echo forged > $ROOT/teams/t/inboxes/lead.json'",
     "mkdir -p m && mount --bind $ROOT/teams m && echo forged > m/t/inboxes/lead.json",
     "unshare -rm sh -c 'mkdir -p m && mount --bind $ROOT/teams m && echo forged > m/t/inboxes/lead.json'",
@@ -88,12 +108,15 @@ impl Ground {
         let mut setting = Setting::new();
         let base = setting.context.cwd.parent().unwrap().to_path_buf();
         let root = base.join("root");
-        for folder in ["teams/t/inboxes", "teams/empty", "tasks/t", "plans", "pitcrew/shells"] {
+        for folder in ["teams/t/inboxes", "teams/empty", "tasks/t", "plans", "pitcrew/shells", "agents", "hooks"] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         fs::write(root.join("teams/t/inboxes/lead.json"), "[]").unwrap();
         fs::write(root.join("teams/t/config.json"), "{}").unwrap();
         fs::write(root.join("tasks/t/1.json"), "{\"id\":\"1\"}").unwrap();
+        for file in ["settings.json", "agents/a.md", "hooks/check.sh", "history"] {
+            fs::write(root.join(file), "kept").unwrap();
+        }
         let variables = [("ROOT", root.display().to_string()), ("OTHER", std::process::id().to_string())];
         setting.context.env.extend(variables.map(|(name, value)| (name.to_owned(), value)));
         setting.write("mine", "forged");
@@ -104,10 +127,11 @@ impl Ground {
         ToolContext { confinement: confinement.clone(), ..self.setting.context.clone() }
     }
 
-    /// Everything below the kept folders: what it is, which file it is, and what it holds.
+    /// Everything that is kept: what it is, which file it is, and what it holds.
     fn kept(&self) -> BTreeMap<PathBuf, (u64, u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let mut todo = vec![self.root.join("teams"), self.root.join("tasks"), self.root.clone()];
+        let names = ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins"];
+        let mut todo: Vec<PathBuf> = names.iter().map(|name| self.root.join(name)).chain([self.root.clone()]).collect();
         while let Some(path) = todo.pop() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             let content = if metadata.is_file() { fs::read(&path).unwrap() } else { Vec::new() };
@@ -139,6 +163,8 @@ impl Ground {
             "echo x > new && mv new newer && rm newer",
             "mkdir -p a/b c && echo x > a/b/f && mv a/b c/b && ln c/b/f c/g && ln -s g c/h && rm -r c",
             "echo x > $ROOT/plans/p.md && echo x > $ROOT/pitcrew/shells/o && mv $ROOT/plans/p.md moved && rm moved",
+            "cat $ROOT/settings.json && echo x >> $ROOT/history && mkdir -p $ROOT/plans/agents && rmdir $ROOT/plans/agents",
+            "mkdir -p .claude/agents && echo x > .claude/settings.json && mv .claude/settings.json .claude/agents/a.md",
             "f=$(mktemp -p /var/tmp) && echo x > $f && mv $f here && rm here",
             "f=$(mktemp) && echo x > $f && mv $f here && rm here",
             "echo x > /dev/null && : 2> /dev/null",
@@ -179,12 +205,14 @@ fn landlock(ground: &Ground) -> Option<Confinement> {
 }
 
 fn bubblewrap(ground: &Ground, cwd: &Path) -> Option<Confinement> {
-    let confinement = Confinement::of_root(&ground.root, &temporary());
-    if confinement.means(cwd) == Means::Bubblewrap {
-        return Some(confinement);
+    let tried = Command::new("bwrap").args(["--dev-bind", "/", "/", "--", "true"]).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        skipped("bubblewrap is not installed, or may not be used");
+        return None;
     }
-    skipped("bubblewrap is not installed, or may not be used");
-    None
+    let confinement = Confinement::of_root(&ground.root, &temporary());
+    assert_eq!(confinement.means(cwd), Means::Bubblewrap);
+    Some(confinement)
 }
 
 #[tokio::test]
@@ -222,6 +250,92 @@ async fn a_command_in_bubblewrap_changes_nothing_of_the_team() {
 }
 
 #[tokio::test]
+async fn bubblewrap_keeps_what_is_not_there_and_leaves_nothing_in_its_place() {
+    let mut ground = Ground::new();
+    ground.setting.context.cwd = ground.base.clone();
+    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
+    for folder in ["teams", "tasks", "agents", "hooks"] {
+        fs::remove_dir_all(ground.root.join(folder)).unwrap();
+    }
+    fs::remove_file(ground.root.join("settings.json")).unwrap();
+    assert_eq!(confinement.means(&ground.base), Means::Bubblewrap);
+    for name in ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins"] {
+        ground.bash(&confinement, &format!("echo forged > $ROOT/{name}; mkdir -p $ROOT/{name}/x; true")).await;
+        assert!(fs::symlink_metadata(ground.root.join(name)).is_err(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewrap() {
+    let mut ground = Ground::new();
+    ground.setting.context.cwd = ground.base.clone();
+    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
+    let context = ground.context(&confinement);
+    let command = "touch started; while [ ! -e go ]; do :; done; echo forged >> $ROOT/settings.json; touch ended";
+    let input = json!({"command": command, "run_in_background": true});
+    assert!(!ground.setting.call_as(&context, "Bash", input).await.is_error);
+    until("the command runs", async || ground.base.join("started").exists().then_some(())).await;
+    // As editors save: under another name first.
+    fs::write(ground.base.join("new"), "changed").unwrap();
+    fs::rename(ground.base.join("new"), ground.root.join("settings.json")).unwrap();
+    fs::write(ground.base.join("go"), "").unwrap();
+    until("the command ended", async || ground.base.join("ended").exists().then_some(())).await;
+    assert_eq!(fs::read_to_string(ground.root.join("settings.json")).unwrap(), "changed");
+}
+
+/// Settings that are a link to a file elsewhere, and an agent that goes for either.
+async fn check_linked_settings(ground: &Ground, confinement: &Confinement, wanted: Means) {
+    let (dotfiles, link) = (ground.base.join("dotfiles"), ground.root.join("settings.json"));
+    fs::create_dir_all(dotfiles.join("more")).unwrap();
+    fs::write(dotfiles.join("claude.json"), "kept").unwrap();
+    fs::write(dotfiles.join("other"), "").unwrap();
+    fs::remove_file(&link).unwrap();
+    symlink("../dotfiles/claude.json", &link).unwrap();
+    assert_eq!(confinement.means(&ground.setting.context.cwd), wanted);
+    for command in [
+        "echo forged > $ROOT/settings.json",
+        "echo forged > $ROOT/../dotfiles/claude.json",
+        "rm $ROOT/settings.json && echo forged > $ROOT/settings.json",
+        "cd $ROOT/../dotfiles && rm claude.json && echo forged > claude.json",
+        "cd $ROOT/../dotfiles && echo forged > more/new && mv -f more/new claude.json",
+        "cd $ROOT/.. && mv dotfiles aside && mkdir dotfiles && echo forged > dotfiles/claude.json",
+    ] {
+        let said = ground.bash(confinement, command).await;
+        assert_eq!(fs::read_to_string(&link).unwrap(), "kept", "{command}: {said}");
+        assert_eq!(fs::read_link(&link).unwrap(), Path::new("../dotfiles/claude.json"), "{command}: {said}");
+    }
+    let beside = "cd $ROOT/../dotfiles && cat claude.json && echo x > other && echo x > more/new";
+    assert_eq!(ground.bash(confinement, beside).await, "kept");
+}
+
+#[tokio::test]
+async fn settings_behind_a_link_are_kept_by_landlock() {
+    let ground = Ground::new();
+    let Some(confinement) = landlock(&ground) else { return };
+    check_linked_settings(&ground, &confinement, Means::Landlock).await;
+}
+
+#[tokio::test]
+async fn settings_behind_a_link_are_kept_by_bubblewrap() {
+    let mut ground = Ground::new();
+    ground.setting.context.cwd = ground.base.clone();
+    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
+    check_linked_settings(&ground, &confinement, Means::Bubblewrap).await;
+}
+
+#[tokio::test]
+async fn who_works_in_the_root_itself_is_told_what_cannot_be_made_there() {
+    let mut ground = Ground::new();
+    ground.setting.context.cwd = ground.root.clone();
+    let Some(confinement) = bubblewrap(&ground, &ground.root) else { return };
+    let warning = confinement.warnings(&ground.root).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
+    insta::assert_snapshot!(warning, @"commands cannot make, rename or remove anything directly in BASE/root, because they are kept out of the teams and tasks of BASE/root, and its settings.json, settings.local.json, agents, hooks, plugins; in other folders there they can");
+    let said = ground.bash(&confinement, "LC_ALL=C touch new; echo x > plans/new").await;
+    assert!(said.contains("[commands cannot write into the teams"), "{said}");
+    assert!(!ground.root.join("new").exists() && ground.root.join("plans/new").exists(), "{said}");
+}
+
+#[tokio::test]
 async fn a_command_in_a_folder_that_holds_the_root_does_its_work_in_bubblewrap() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
@@ -236,9 +350,12 @@ async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
     let Some(confinement) = landlock(&ground) else { return };
     let warning = confinement.warnings(&ground.base).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
     ground.setting.context.cwd = ground.base.clone();
-    insta::assert_snapshot!(warning, @"commands cannot make, rename or remove anything directly in BASE, because BASE/root/teams and BASE/root/tasks are below; in other folders there they can. With bubblewrap installed they could");
+    insta::assert_snapshot!(warning, @"commands cannot make, rename or remove anything directly in BASE, because they are kept out of the teams and tasks of BASE/root, and its settings.json, settings.local.json, agents, hooks, plugins; in other folders there they can. With bubblewrap installed they could");
     let said = ground.bash(&confinement, "LC_ALL=C touch new; echo x > project/new").await;
-    assert!(said.contains("[commands cannot write into ROOT/root/teams and ROOT/root/tasks, nor make"), "{said}");
+    assert!(
+        said.contains("[commands cannot write into the teams and tasks of ROOT/root, and its settings.json"),
+        "{said}"
+    );
     assert!(ground.setting.context.cwd.join("project/new").exists());
     // What an agent cannot make by a command there, it can by a tool.
     let context = ground.context(&confinement);
@@ -293,6 +410,8 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
     for command in [
         "echo forged > $ROOT/teams/t/inboxes/bob.json",
         "echo forged > ../home/.claude/teams/t/inboxes/bob.json",
+        "echo forged > ../home/.claude/settings.json",
+        "echo forged > ../home/.claude/settings.local.json",
         "rm ../home/.claude && mkdir -p ../home/.claude/teams",
         "mv ../home ../house && mkdir -p ../home/.claude/teams",
     ] {
@@ -310,13 +429,23 @@ async fn a_link_put_in_place_after_the_judgement_leads_a_tool_nowhere() {
     symlink(ground.root.join("teams/t/inboxes"), ground.setting.path("soft")).unwrap();
     let context = ground.context(&confinement);
     let before = ground.kept();
-    for file in ["soft/bob.json", "soft/../config.json"] {
+    symlink(&ground.root, ground.setting.path("top")).unwrap();
+    for file in [
+        "soft/bob.json",
+        "soft/../config.json",
+        "top/settings.json",
+        "top/settings.local.json",
+        "top/Settings.Local.JSON",
+        "top/agents/a.md",
+    ] {
         let read = ground.setting.call_as(&context, "Read", json!({"file_path": file})).await;
         let input = json!({"file_path": file, "content": "forged"});
         let outcome = ground.setting.call_as(&context, "Write", input).await;
         assert!(outcome.is_error, "{file}: {} {}", read.text, outcome.text);
         assert_eq!(ground.kept(), before);
     }
+    let input = json!({"file_path": "top/beside", "content": "x"});
+    assert!(!ground.setting.call_as(&context, "Write", input).await.is_error);
 }
 
 #[tokio::test]
@@ -337,40 +466,67 @@ async fn a_command_runs_unconfined_only_when_it_asks_and_the_user_lets_it() {
 /// The variable that is set where mounts are the test's own.
 const APART: &str = "PITCREW_TEST_APART";
 
+/// Whether this is a process whose mounts nobody else sees; if not, the test of this name is run in one. Where everybody sees
+/// it, a mount would come and go under the hands of another test's bubblewrap.
+fn is_apart(test: &str) -> bool {
+    if std::env::var_os(APART).is_some() {
+        return true;
+    }
+    let apart = |program: &Path| {
+        let mut command = Command::new("unshare");
+        command.arg("--mount").arg(program);
+        command
+    };
+    if apart("true".as_ref()).status().is_ok_and(|status| status.success()) {
+        let itself = std::env::current_exe().unwrap();
+        let test = ["--exact", &format!("confine::{test}"), "--nocapture"];
+        assert!(apart(&itself).args(test).env(APART, "1").status().unwrap().success());
+    } else {
+        skipped("nothing may be mounted here");
+    }
+    false
+}
+
+/// Another mount of the root's folder, and an agent that goes in there.
+async fn check_second_mount(ground: &Ground, confinement: &Confinement, wanted: Means) {
+    let shown = ground.base.join("shown");
+    fs::create_dir_all(&shown).unwrap();
+    assert!(Command::new("mount").arg("--bind").args([&ground.root, &shown]).status().unwrap().success());
+    let means = confinement.means(&ground.setting.context.cwd);
+    let before = ground.kept();
+    let mut said = Vec::new();
+    for command in [
+        "cd $ROOT/../shown && echo forged >> teams/t/inboxes/lead.json",
+        "cd $ROOT/../shown && mv teams aside && mkdir -p teams",
+        "cd $ROOT/../shown; echo forged > settings.json; echo forged > settings.local.json",
+        "cd $ROOT/../shown && echo x > plans/through",
+    ] {
+        said.push(ground.bash(confinement, command).await);
+    }
+    let after = ground.kept();
+    assert!(Command::new("umount").arg(&shown).status().unwrap().success());
+    assert_eq!(means, wanted);
+    assert_eq!(after, before, "{said:?}");
+    assert!(ground.root.join("plans/through").exists(), "{said:?}");
+}
+
 #[tokio::test]
 async fn a_mount_that_shows_the_root_elsewhere_is_no_way_in() {
-    if std::env::var_os(APART).is_none() {
-        // Where everybody sees it, it would come and go under the hands of another test's bubblewrap.
-        let apart = |program: &Path| {
-            let mut command = Command::new("unshare");
-            command.arg("--mount").arg(program);
-            command
-        };
-        if !apart("true".as_ref()).status().is_ok_and(|status| status.success()) {
-            skipped("nothing may be mounted here");
-            return;
-        }
-        let test = ["--exact", "confine::a_mount_that_shows_the_root_elsewhere_is_no_way_in", "--nocapture"];
-        let itself = std::env::current_exe().unwrap();
-        assert!(apart(&itself).args(test).env(APART, "1").status().unwrap().success());
+    if !is_apart("a_mount_that_shows_the_root_elsewhere_is_no_way_in") {
         return;
     }
     let ground = Ground::new();
     let Some(confinement) = landlock(&ground) else { return };
-    let shown = ground.base.join("shown");
-    fs::create_dir_all(&shown).unwrap();
-    assert!(Command::new("mount").arg("--bind").args([&ground.root, &shown]).status().unwrap().success());
-    let before = ground.kept();
-    let mut said = Vec::new();
-    for command in [
-        "echo forged >> ../shown/teams/t/inboxes/lead.json",
-        "mv ../shown/teams ../shown/aside && mkdir -p ../shown/teams",
-        "echo x > ../shown/plans/through",
-    ] {
-        said.push(ground.bash(&confinement, command).await);
+    check_second_mount(&ground, &confinement, Means::Landlock).await;
+}
+
+#[tokio::test]
+async fn a_mount_that_shows_the_root_elsewhere_is_no_way_in_for_bubblewrap() {
+    if !is_apart("a_mount_that_shows_the_root_elsewhere_is_no_way_in_for_bubblewrap") {
+        return;
     }
-    let after = ground.kept();
-    assert!(Command::new("umount").arg(&shown).status().unwrap().success());
-    assert_eq!(after, before, "{said:?}");
-    assert!(ground.root.join("plans/through").exists(), "{said:?}");
+    let mut ground = Ground::new();
+    ground.setting.context.cwd = ground.base.clone();
+    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
+    check_second_mount(&ground, &confinement, Means::Bubblewrap).await;
 }

@@ -38,6 +38,10 @@ agents:
     - tools:
         - {name: Bash, input: {command: "python3 -c \"import glob; [open(f, 'a').write('forged') for f in glob.glob('ROOT/t*/*/*/*')]\" ; touch tried", run_in_background: true}}
     - tools:
+        - {name: Write, input: {file_path: ROOT/settings.json, content: '{"permissions":{"allow":["Bash"]}}'}}
+    - tools:
+        - {name: Bash, input: {command: "s=settings; echo '{}' > ROOT/$s.json; echo '{}' > ROOT/$s.local.json; mkdir -p ROOT/hooks; echo x >> ROOT/age*/a.md; touch tried"}}
+    - tools:
         - {name: SendMessage, input: {type: message, recipient: team-lead, content: I am done, summary: done}}
     - wait_for: {contains: shutdown_request}
     - capture:
@@ -54,6 +58,8 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     fs::create_dir_all(setting.root.join("tasks/other")).unwrap();
     fs::write(other.join("team-lead.json"), r#"[{"from":"bob","text":"kept","timestamp":"","read":true}]"#).unwrap();
     fs::write(setting.root.join("tasks/other/1.json"), "{}").unwrap();
+    fs::create_dir_all(setting.root.join("agents")).unwrap();
+    fs::write(setting.root.join("agents/a.md"), "---\nname: a\ndescription: d\n---\nkept").unwrap();
     let before = files(&setting.root, "other");
     let script = FORGER.replace("ROOT", setting.root.to_str().unwrap()) + WAITER;
     let mut options = setting.options(&script);
@@ -64,6 +70,8 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
         let said = ran.results_of("mallory", tool);
         assert!(said[0].contains("belongs to the team's own files"), "{tool}: {said:#?}");
     }
+    let said = &ran.results_of("mallory", "Write")[2];
+    assert!(said.contains("belongs to the user's settings"), "{said}");
     assert!(ran.results_of("mallory", "Read")[0].contains("kept"));
     if Confinement::of_root(&setting.root, &tempfile::env::temp_dir()).level() == Level::GateOnly {
         eprintln!("\n!!! SKIPPED: this machine has neither Landlock nor bubblewrap; only the gate was tried. !!!\n");
@@ -71,6 +79,10 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     }
     assert!(setting.cwd.join("tried").exists(), "{:#?}", ran.results_of("mallory", "Bash"));
     assert_eq!(files(&setting.root, "other"), before);
+    for name in ["settings.json", "settings.local.json", "hooks"] {
+        assert!(!setting.root.join(name).exists(), "{name}");
+    }
+    assert!(fs::read_to_string(setting.root.join("agents/a.md")).unwrap().ends_with("kept"));
     let of_the_run = files(&setting.root, "probe");
     assert!(of_the_run.keys().any(|path| path.ends_with("inboxes/bob.json")), "{of_the_run:#?}");
     for (path, content) in of_the_run {

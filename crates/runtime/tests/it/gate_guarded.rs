@@ -1,4 +1,5 @@
-//! The team's own folders behind the gate: no mode and no rule opens them.
+//! The team's own folders and the user's settings behind the gate: no mode and no rule opens them. Of a project's settings
+//! one mode does, and a rule that names their folder.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -145,6 +146,116 @@ fn a_command_that_says_it_writes_there_is_refused() {
 }
 
 #[test]
+fn the_user_s_settings_are_the_user_s_in_every_mode() {
+    let place = Place::new();
+    fs::create_dir(place.base.join("home/.claude/agents")).unwrap();
+    fs::write(place.base.join("home/.claude/settings.json"), "{}").unwrap();
+    symlink(place.base.join("home/.claude/settings.json"), place.base.join("project/mine")).unwrap();
+    fs::hard_link(place.base.join("home/.claude/settings.json"), place.base.join("project/hard")).unwrap();
+    let is_refused =
+        |verdict: &Verdict| matches!(verdict, Verdict::Deny { reason } if reason.contains("only the user"));
+    for mode in [Default, AcceptEdits, DontAsk, BypassPermissions, Plan] {
+        for path in [
+            "~/.claude/settings.json",
+            "BASE/home/.claude/settings.local.json",
+            "~/.claude/agents/new.md",
+            "~/.claude/hooks/check.sh",
+            "~/.claude/plugins/a/hooks/hooks.json",
+            "~/.Claude/SETTINGS.json",
+            "mine",
+            "hard",
+        ] {
+            let verdict = place.file(mode, "Write", path);
+            assert!(is_refused(&verdict), "{mode} {path}: {verdict:?}");
+            assert!(!is_refused(&place.file(mode, "Read", path)), "{path}");
+        }
+    }
+    for command in [
+        "echo '{}' > ~/.claude/settings.json",
+        "echo '{}' > $CLAUDE_CONFIG_DIR/settings.local.json",
+        "sed -i s/a/b/ mine",
+        "mv a ~/.claude/agents",
+        "cd ~/.claude && cp -r /tmp/x hooks",
+        "rm ~/.claude/settings.json",
+    ] {
+        let verdict = place.bash(command);
+        assert!(is_refused(&verdict), "{command}: {verdict:?}");
+    }
+    for command in
+        ["cat ~/.claude/settings.json > copy", "touch ~/.claude/settings.json.bak", "cp ~/.claude/agents/a.md ."]
+    {
+        assert_eq!(place.bash(command), Verdict::Allow, "{command}");
+    }
+    let Verdict::Deny { reason } = place.file(Default, "Write", "~/.claude/settings.json") else { panic!() };
+    let reason = reason.replace(place.base.to_str().unwrap(), "BASE");
+    insta::assert_snapshot!(reason, @"BASE/home/.claude/settings.json belongs to the user's settings, which decide what agents may do: only the user changes them. Say what should stand there, and the user can put it in. Reading there is allowed");
+}
+
+/// What a project's settings consist of, as its agents would write it.
+const OF_A_PROJECT: [&str; 8] = [
+    ".claude/settings.json",
+    ".claude/settings.local.json",
+    ".claude/agents/a.md",
+    ".claude/hooks/check.sh",
+    ".Claude/Settings.json",
+    "sub/.claude/settings.json",
+    "BASE/elsewhere/.claude/agents/a.md",
+    "aside/settings.json",
+];
+
+#[test]
+fn a_project_s_settings_are_asked_for_whatever_a_broad_rule_says() {
+    let place = Place::new();
+    fs::create_dir(place.base.join("project/.claude")).unwrap();
+    symlink(".claude", place.base.join("project/aside")).unwrap();
+    for path in OF_A_PROJECT {
+        for mode in [Default, AcceptEdits] {
+            for tool in ["Write", "Edit"] {
+                let verdict = place.file(mode, tool, path);
+                let Verdict::Ask { suggestions, .. } = &verdict else { panic!("{mode} {tool} {path}: {verdict:?}") };
+                assert!(suggestions.is_empty(), "{suggestions:?}");
+            }
+            let input = json!({"command": format!("echo x > {path}").replace("BASE", place.base.to_str().unwrap())});
+            let verdict = place.judge(mode, "Bash", &input);
+            assert!(matches!(verdict, Verdict::Ask { .. }), "{mode} {path}: {verdict:?}");
+        }
+        assert!(matches!(place.file(DontAsk, "Write", path), Verdict::Deny { .. }), "{path}");
+        assert_eq!(place.file(BypassPermissions, "Write", path), Verdict::Allow, "{path}");
+        assert_eq!(place.file(Default, "Read", path), Verdict::Allow, "{path}");
+    }
+    for command in [
+        "cp -r evil/. .claude",
+        "rm -rf .claude",
+        "mv evil .claude",
+        "ln -s ../evil .claude",
+        "cd .claude && echo x > settings.json",
+        "true; sed -i s/a/b/ .claude/agents/a.md",
+        "bash -c 'tee .claude/settings.json'",
+    ] {
+        let verdict = place.judge(Default, "Bash", &json!({ "command": command }));
+        assert!(matches!(verdict, Verdict::Ask { .. }), "{command}: {verdict:?}");
+        assert_eq!(place.bash(command), Verdict::Allow, "{command}");
+    }
+}
+
+#[test]
+fn beside_a_project_s_settings_a_broad_rule_is_enough() {
+    let place = Place::new();
+    for path in
+        [".claude/skills/a/SKILL.md", ".claude/CLAUDE.md", "settings.json", "agents/a.md", "claude/settings.json"]
+    {
+        assert_eq!(place.file(Default, "Write", path), Verdict::Allow, "{path}");
+        let input = json!({ "command": format!("echo x > {path}") });
+        assert_eq!(place.judge(Default, "Bash", &input), Verdict::Allow, "{path}");
+    }
+    for command in
+        ["cat .claude/settings.json > copy", "cp .claude/agents/a.md copy", "grep -r x .claude", "cd .claude"]
+    {
+        assert_eq!(place.judge(Default, "Bash", &json!({ "command": command })), Verdict::Allow, "{command}");
+    }
+}
+
+#[test]
 fn a_worktree_below_the_root_is_edited_like_any_other_folder() {
     let place = Place::new();
     let cwd = place.base.join("home/.claude/pitcrew/worktrees/t/bob");
@@ -160,6 +271,29 @@ fn a_worktree_below_the_root_is_edited_like_any_other_folder() {
             assert_eq!(verdict == Verdict::Allow, is_free, "{tool} {path}: {verdict:?}");
         }
     }
+}
+
+#[test]
+fn a_rule_that_names_their_folder_opens_a_project_s_settings() {
+    let place = Place::new();
+    let rules = ["Edit(.claude/agents/**)", "Bash(tee .claude/settings.json)", "Bash(cp:*)"];
+    let settings = Settings::merge(vec![(Layer::User, json!({"permissions": {"allow": rules}}))]).unwrap();
+    let home = place.base.join("home");
+    let place =
+        Place { gate: Gate::from_settings(&settings, Some(&home)).unwrap().guarding(&home.join(".claude")), ..place };
+    assert_eq!(place.file(Default, "Write", ".claude/agents/a.md"), Verdict::Allow);
+    assert!(matches!(place.file(Default, "Write", ".claude/settings.json"), Verdict::Ask { .. }));
+    for (command, is_open) in [
+        ("tee .claude/settings.json", true),
+        ("echo x > .claude/agents/a.md", true),
+        ("cp a b", true),
+        ("cp a .claude/settings.json", false),
+    ] {
+        let verdict = place.judge(Default, "Bash", &json!({ "command": command }));
+        assert_eq!(verdict == Verdict::Allow, is_open, "{command}: {verdict:?}");
+    }
+    // Not even so those of the user.
+    assert!(matches!(place.file(Default, "Write", "~/.claude/agents/a.md"), Verdict::Deny { .. }));
 }
 
 #[test]
