@@ -1,7 +1,7 @@
 //! How long after the lead's model called for an in-process teammate that teammate's first request is at its model.
 //!
-//! The limit is 5 ms at the median, on files with every write forced to disk: the lead's call in its transcript, the member
-//! in the config, the prompt in the teammate's transcript. For comparison the same run measures one durable edit: a
+//! The limit is 5 ms at the median, on files with every write forced to disk: before the request the lead's call in its
+//! transcript and the member in the config, beside it the prompt in the teammate's transcript. For comparison the same run measures one durable edit: a
 //! temporary file, fsync, rename, fsync of the folder.
 
 use std::fs::File;

@@ -298,9 +298,9 @@ pub enum Inspection {
 /// Something an agent wants done.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Write steps to the transcript, durably.
+    /// Write steps to the transcript, durably: at the latest when an effect comes that waits for it ([`Effect::waits_for`]).
     Append(Vec<Step>),
-    /// Note in the journal that messages were delivered, then mark them read.
+    /// Note in the journal that messages were delivered, then mark them read, beside what comes next.
     Acknowledge(Vec<MessageId>),
     /// Read the inbox; answered by [`Event::MailArrived`].
     TakeMail,
@@ -356,6 +356,59 @@ pub enum Effect {
         /// The last word.
         text: Option<String>,
     },
+}
+
+/// What must be on disk before an effect is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Wait {
+    /// Nothing: nobody but the agent sees anything of it, and after a crash it comes again.
+    Nothing,
+    /// Every step before it.
+    Written,
+    /// Every step before it, and that the mail delivered before it is read.
+    Marked,
+}
+
+impl Effect {
+    /// What must be on disk before it. An agent may think and read ahead of its transcript, for what comes of that is
+    /// written after the steps it came from, or not at all; what it does and says waits for them.
+    #[must_use]
+    pub fn waits_for(&self) -> Wait {
+        match self {
+            Self::Append(_)
+            | Self::TakeMail
+            | Self::CallModel
+            | Self::Compact { .. }
+            | Self::CutOff
+            | Self::Inspect(_)
+            | Self::Permit(_) => Wait::Nothing,
+            // What is unread is archived with the team.
+            Self::Run(call) if call.tool == "TeamDelete" => Wait::Marked,
+            // What is unread when an agent ends is dead, and one that rests has no mail that it took.
+            Self::SendIdle(_) | Self::End { .. } => Wait::Marked,
+            Self::Announce(
+                Status::Pending
+                | Status::Idle
+                | Status::AwaitingPlanApproval
+                | Status::Parked
+                | Status::Completed
+                | Status::Failed
+                | Status::Killed,
+            ) => Wait::Marked,
+            Self::Announce(Status::Active | Status::ShutdownRequested)
+            | Self::Acknowledge(_)
+            | Self::ReportCompaction(_)
+            | Self::Judge(_)
+            | Self::AskPermission { .. }
+            | Self::Settle(_)
+            | Self::Run(_)
+            | Self::Report(..)
+            | Self::EndTurn(_)
+            | Self::SetMode(_)
+            | Self::Refer(_)
+            | Self::ReportLimit => Wait::Written,
+        }
+    }
 }
 
 /// What came of a compaction.

@@ -2,7 +2,9 @@
 //!
 //! Nothing here waits, reads a clock, rolls dice or touches a file. The driver carries out the effects in their order,
 //! one after the other, and feeds what comes of them back as events; an effect that fails ends the list, and the failure
-//! comes back as [`Event::Broken`]. So "written to the transcript, then marked read" is an order in a list.
+//! comes back as [`Event::Broken`]. So "written to the transcript, then marked read" is an order in a list. Steps and marks
+//! may lag behind on their way to disk, but never behind an effect that waits for them ([`Effect::waits_for`]): an agent
+//! thinks ahead of its transcript, and does and says nothing that is not in it.
 
 mod compact;
 mod event;
@@ -14,7 +16,7 @@ mod status;
 
 pub use event::{
     Answerer, Compaction, ContextBound, Effect, Effects, Ending, Event, IdleCause, IdleReport, Inspection, Judgement,
-    Judging, ModelFailure, Profile, Question, Role, Settlement, Summary, TurnEnd,
+    Judging, ModelFailure, Profile, Question, Role, Settlement, Summary, TurnEnd, Wait,
 };
 pub use machine::Agent;
 pub use mail::Mail;

@@ -1,5 +1,7 @@
 //! A simulated team: machines, inboxes and transcripts in memory, a seeded schedule, and crashes between any two effects.
 //!
+//! What an effect may come before on disk, steps and marks, lags behind, and a crash takes some of it.
+//!
 //! After every step the invariants hold: nothing is delivered twice, nothing is marked read that was not delivered, every
 //! conversation is one that a vendor takes, and no call that changes something runs twice or without its permission.
 
@@ -40,6 +42,9 @@ struct Letter {
 struct Cell {
     agent: Agent,
     transcript: Vec<Step>,
+    /// Steps that are on their way to the transcript, and messages that are on their way to being marked read.
+    unwritten: Vec<Step>,
+    unmarked: Vec<MessageId>,
     inbox: Vec<Letter>,
     waiting: Vec<Effect>,
     open_requests: Vec<String>,
@@ -68,11 +73,47 @@ fn profile() -> Profile {
     }
 }
 
+impl Cell {
+    /// Does what was put off, as far as something waits for it.
+    fn catch_up(&mut self, wait: Wait) {
+        if wait >= Wait::Written {
+            self.transcript.append(&mut self.unwritten);
+        }
+        if wait >= Wait::Marked {
+            let unmarked = std::mem::take(&mut self.unmarked);
+            self.inbox
+                .iter_mut()
+                .filter(|letter| unmarked.contains(&letter.id))
+                .for_each(|letter| letter.is_read = true);
+        }
+    }
+
+    /// What others see of an agent comes after its transcript, and its rest after the marks too.
+    fn check_said(&self, effect: &Effect) {
+        let is_said = matches!(
+            effect,
+            Effect::Run(_)
+                | Effect::Report(..)
+                | Effect::AskPermission { .. }
+                | Effect::Settle(_)
+                | Effect::SendIdle(_)
+        );
+        assert!(!is_said || self.unwritten.is_empty(), "{effect:?} comes before the transcript");
+        let rests = matches!(
+            effect,
+            Effect::SendIdle(_) | Effect::End { .. } | Effect::Announce(Status::Idle | Status::AwaitingPlanApproval)
+        );
+        assert!(!rests || self.unmarked.is_empty(), "{effect:?} comes before mail is marked read");
+    }
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let cell = || Cell {
             agent: Agent::new(profile(), PermissionMode::Default, Conversation::default()),
             transcript: Vec::new(),
+            unwritten: Vec::new(),
+            unmarked: Vec::new(),
             inbox: Vec::new(),
             waiting: Vec::new(),
             open_requests: Vec::new(),
@@ -120,16 +161,13 @@ impl World {
     fn carry_out(&mut self, at: usize, effect: Effect) -> Option<Event> {
         let number = self.next_id();
         let cell = &mut self.cells[at];
+        cell.catch_up(effect.waits_for());
+        cell.check_said(&effect);
         match effect {
-            Effect::Append(steps) => cell.transcript.extend(steps),
-            Effect::Acknowledge(ids) => {
-                cell.inbox
-                    .iter_mut()
-                    .filter(|letter| ids.contains(&letter.id))
-                    .for_each(|letter| letter.is_read = true);
-            }
+            Effect::Append(steps) => cell.unwritten.extend(steps),
+            Effect::Acknowledge(ids) => cell.unmarked.extend(ids),
             Effect::TakeMail => {
-                let unread = cell.inbox.iter().filter(|letter| !letter.is_read);
+                let unread = cell.inbox.iter().filter(|letter| !letter.is_read && !cell.unmarked.contains(&letter.id));
                 let mail = unread.map(|letter| Mail {
                     id: letter.id.clone(),
                     from: "team-lead".to_owned(),
@@ -172,7 +210,11 @@ impl World {
     }
 
     fn crash(&mut self, at: usize) {
+        let (steps, marks) = (self.dice.roll(3), self.dice.roll(2));
         let cell = &mut self.cells[at];
+        cell.unwritten.truncate(steps);
+        cell.unmarked.truncate(marks);
+        cell.catch_up(Wait::Marked);
         cell.waiting.clear();
         let mut conversation = Conversation::default();
         cell.transcript.iter().for_each(|step| conversation.apply(step));
@@ -324,7 +366,7 @@ fn check(cell: &Cell) {
     let mut delivered = HashSet::new();
     let mut granted = cell.granted.clone();
     let mut tools = HashMap::new();
-    for step in &cell.transcript {
+    for step in cell.transcript.iter().chain(&cell.unwritten) {
         conversation.apply(step);
         match step {
             Step::Assistant { blocks, .. } => tools.extend(blocks.iter().filter_map(|block| match block {
@@ -342,6 +384,12 @@ fn check(cell: &Cell) {
         }
     }
     assert_eq!(&conversation, cell.agent.conversation(), "the transcript tells all");
+    let is_written = |id: &MessageId| {
+        cell.transcript
+            .iter()
+            .any(|step| matches!(step, Step::Mail { ids, .. } | Step::Granted { ids, .. } if ids.contains(id)))
+    };
+    assert!(cell.unmarked.iter().all(is_written), "mail is being marked read ahead of the transcript");
     for letter in &cell.inbox {
         assert!(!letter.is_read || delivered.contains(&letter.id), "{} is read and was not delivered", letter.id);
     }
@@ -397,8 +445,9 @@ proptest! {
             world.cells.iter().for_each(check);
         }
         world.settle();
-        for cell in &world.cells {
+        for cell in &mut world.cells {
             check(cell);
+            cell.catch_up(Wait::Marked);
             prop_assert_eq!(cell.agent.status(), Status::Idle);
             prop_assert!(cell.inbox.iter().all(|letter| letter.is_read), "mail was left");
         }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use pitcrew_protocol::AgentName;
 use pitcrew_team::Team;
 use pitcrew_team::store::{LogName, StoreError};
@@ -16,7 +17,7 @@ pub(crate) enum LogError {
     Store {
         agent: AgentName,
         #[source]
-        source: StoreError,
+        source: Box<StoreError>,
     },
     /// A line is no step.
     #[error("the transcript of {agent} is damaged")]
@@ -40,59 +41,80 @@ pub(crate) struct Log {
     agent: AgentName,
     seq: u64,
     is_kept: bool,
+    /// Lines that are to be written, of the transcript and of the output.
+    steps: Vec<String>,
     output: Vec<String>,
+    /// The write of the lines before those.
+    writing: Option<BoxFuture<'static, Result<(), StoreError>>>,
 }
 
 impl Log {
     /// Opens the files, with what the transcript holds.
     pub(crate) async fn open(team: &Team, agent: &AgentName) -> Result<(Self, Conversation), LogError> {
         let lines = team.backend().log(team.dir(), &LogName::Transcript(agent.clone())).await;
-        let lines = lines.map_err(|source| LogError::Store { agent: agent.clone(), source })?;
+        let lines = lines.map_err(|source| LogError::Store { agent: agent.clone(), source: Box::new(source) })?;
         let entries = read(&lines).map_err(|source| LogError::Damaged { agent: agent.clone(), source })?;
         let mut conversation = Conversation::default();
         entries.iter().for_each(|entry| conversation.apply(&entry.step));
         let seq = entries.last().map_or(0, |entry| entry.seq);
-        let log = Self { team: team.clone(), agent: agent.clone(), seq, is_kept: true, output: Vec::new() };
-        Ok((log, conversation))
+        Ok((Self { seq, is_kept: true, ..Self::unkept(team, agent) }, conversation))
     }
 
     /// The log of an agent that nobody resumes.
     pub(crate) fn unkept(team: &Team, agent: &AgentName) -> Self {
-        Self { team: team.clone(), agent: agent.clone(), seq: 0, is_kept: false, output: Vec::new() }
+        let (team, agent) = (team.clone(), agent.clone());
+        Self { team, agent, seq: 0, is_kept: false, steps: Vec::new(), output: Vec::new(), writing: None }
     }
 
-    /// Writes steps; when it returns they are on disk.
-    pub(crate) async fn append(&mut self, steps: Vec<Step>) -> Result<(), LogError> {
+    /// Takes steps, to be written after all that came before.
+    pub(crate) fn add(&mut self, steps: Vec<Step>) -> Result<(), LogError> {
         if !self.is_kept {
             return Ok(());
         }
-        let mut lines = Vec::with_capacity(steps.len());
         for step in steps {
             self.seq += 1;
             let line = serde_json::to_string(&Entry { seq: self.seq, step });
-            lines.push(line.map_err(|source| LogError::Json { agent: self.agent.clone(), source })?);
+            self.steps.push(line.map_err(|source| LogError::Json { agent: self.agent.clone(), source })?);
         }
-        self.write(LogName::Transcript(self.agent.clone()), &lines).await
+        Ok(())
     }
 
-    /// Notes something for people; it is written with the next flush.
+    /// Takes something for people, to be written with the steps.
     pub(crate) fn note(&mut self, text: &str) {
-        self.output.extend(text.lines().map(str::to_owned));
-    }
-
-    /// Writes what was noted.
-    pub(crate) async fn flush(&mut self) -> Result<(), LogError> {
-        let lines = std::mem::take(&mut self.output);
-        if lines.is_empty() || !self.is_kept {
-            return Ok(());
+        if self.is_kept {
+            self.output.extend(text.lines().map(str::to_owned));
         }
-        self.write(LogName::Output(self.agent.clone()), &lines).await
     }
 
-    async fn write(&self, log: LogName, lines: &[String]) -> Result<(), LogError> {
-        let written = self.team.backend().append_log(self.team.dir(), &log, lines).await;
-        written.map_err(|source| LogError::Store { agent: self.agent.clone(), source })
+    /// Whether something is not written yet.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty()
     }
+
+    /// Writes what was added, by one write to each file; when it returns the steps are on disk. Who stops waiting for it
+    /// may come back.
+    pub(crate) async fn catch_up(&mut self) -> Result<(), LogError> {
+        while self.is_behind() {
+            let writing = self.writing.get_or_insert_with(|| {
+                let (steps, output) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.output));
+                Box::pin(write(self.team.clone(), self.agent.clone(), steps, output))
+            });
+            let written = writing.await;
+            self.writing = None;
+            written.map_err(|source| LogError::Store { agent: self.agent.clone(), source: Box::new(source) })?;
+        }
+        Ok(())
+    }
+}
+
+async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<String>) -> Result<(), StoreError> {
+    let append = async |log: LogName, lines: &[String]| match lines {
+        [] => Ok(()),
+        lines => team.backend().append_log(team.dir(), &log, lines).await,
+    };
+    let (transcript, output_file) = (LogName::Transcript(agent.clone()), LogName::Output(agent));
+    let (kept, shown) = tokio::join!(append(transcript, &steps), append(output_file, &output));
+    kept.and(shown)
 }
 
 /// An error with all its causes, as one line.

@@ -1,7 +1,8 @@
 //! The loop of one agent: it feeds its state machine with events and carries out the effects, in order.
 //!
-//! Short effects (write, mark read, read the inbox) are awaited one after the other; long ones (the model, tools, hooks)
-//! are futures that this loop polls beside its events, so that an agent is one task and dropping it drops all it does.
+//! Short effects are awaited one after the other; long ones (the model, tools, hooks) are futures that this loop polls
+//! beside its events, so that an agent is one task and dropping it drops all it does. What is to be on disk, steps and
+//! marks, is gathered and gets there while the loop waits, or before an effect that must not come first.
 //! Nothing is decided here: that is `agent`'s. Who lives, and who is told what, is `crew`'s.
 
 mod briefing;
@@ -10,6 +11,7 @@ mod compaction;
 mod inbox;
 mod inspect;
 mod log;
+mod marks;
 mod model_call;
 mod run;
 mod seat;

@@ -1,6 +1,6 @@
 //! The loop itself, and the short effects.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use futures_util::StreamExt;
@@ -15,10 +15,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::inbox::Taken;
 use super::log::{Log, LogError, chain};
+use super::marks::{Delivered, Marks};
 use super::seat::{Report, ReportKind, Seat};
 use super::{calls, compaction, inspect, model_call};
 use crate::agent::{
-    Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status,
+    Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status, Wait,
 };
 use crate::events::{RunEvent, ToolEnded};
 use crate::gate::{Gate, PermissionMode};
@@ -90,8 +91,7 @@ pub(crate) struct Driver {
     running: FuturesUnordered<BoxFuture<'static, Event>>,
     /// Who sent the mail that was read and not delivered yet, and whether it is a frame.
     senders: HashMap<MessageId, (String, bool)>,
-    /// The frames that were marked read: one that is unread once more was put there by hand.
-    obeyed: HashSet<MessageId>,
+    marks: Marks,
     /// The task completed last in this turn, for the idle notice.
     completed: Option<String>,
     was_kept_going: bool,
@@ -121,7 +121,7 @@ impl Driver {
             wire,
             running: FuturesUnordered::new(),
             senders: HashMap::new(),
-            obeyed: HashSet::new(),
+            marks: Marks::default(),
             completed: None,
             was_kept_going: false,
         }
@@ -147,8 +147,9 @@ impl Driver {
         self.running.clear();
         self.seat.context.cancel.cancel();
         self.seat.context.shells.stop_all(&self.seat.context.limits).await;
-        if let Err(error) = self.log.flush().await {
-            tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the output file is not complete");
+        // Mail that was not marked yet is found in the transcript when it comes again.
+        if let Err(error) = self.log.catch_up().await {
+            tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the transcript is not complete");
         }
         // The crew reads reports until its last agent ended.
         let _closed = self.seat.reports.send(self.seat.report(end)).await;
@@ -162,7 +163,12 @@ impl Driver {
         loop {
             while let Some(event) = happened.pop_front() {
                 for effect in self.agent.handle(event) {
-                    match self.carry_out(effect).await {
+                    let ready = self.catch_up(effect.waits_for()).await;
+                    let carried_out = match ready {
+                        Ok(()) => self.carry_out(effect).await,
+                        Err(reason) => Err(reason),
+                    };
+                    match carried_out {
                         Ok(Outcome::Done) => {}
                         Ok(Outcome::Happened(event)) => happened.push_back(event),
                         Ok(Outcome::Ended(end)) => return end,
@@ -177,13 +183,46 @@ impl Driver {
         }
     }
 
+    /// Waits until something happens; what is to be on disk gets there meanwhile.
     async fn next(&mut self) -> Event {
-        tokio::select! {
-            // What the crew said before it answered a call is heard before the answer.
-            biased;
-            Some(event) = self.wire.events.recv() => *event,
-            () = self.wire.mail.notified() => Event::MailWaiting,
-            Some(event) = self.running.next() => event,
+        loop {
+            let settled = tokio::select! {
+                // What the crew said before it answered a call is heard before the answer.
+                biased;
+                Some(event) = self.wire.events.recv() => return *event,
+                () = self.wire.mail.notified() => return Event::MailWaiting,
+                written = self.log.catch_up(), if self.log.is_behind() => self.go_on_without_team(written),
+                marked = self.marks.catch_up(&self.seat), if self.marks.is_behind() => marked.map_err(|error| chain(&error)),
+                Some(event) = self.running.next() => return event,
+            };
+            if let Err(reason) = settled {
+                return Event::Broken { reason };
+            }
+        }
+    }
+
+    /// Sees to it that on disk is what an effect waits for.
+    async fn catch_up(&mut self, wait: Wait) -> Result<(), String> {
+        if wait >= Wait::Written {
+            let written = self.log.catch_up().await;
+            self.go_on_without_team(written)?;
+        }
+        if wait >= Wait::Marked {
+            self.marks.catch_up(&self.seat).await.map_err(|error| chain(&error))?;
+        }
+        Ok(())
+    }
+
+    /// A lead that deleted its team still has its last words to say; there is nothing to resume any more.
+    fn go_on_without_team(&mut self, written: Result<(), LogError>) -> Result<(), String> {
+        match written {
+            Err(LogError::Store { source, .. })
+                if self.seat.role == Role::Lead && matches!(*source, StoreError::NoTeam { .. }) =>
+            {
+                self.log = Log::unkept(&self.seat.team, &self.seat.name);
+                Ok(())
+            }
+            written => written.map_err(|error| chain(&error)),
         }
     }
 
@@ -195,8 +234,8 @@ impl Driver {
     async fn carry_out(&mut self, effect: Effect) -> Result<Outcome, String> {
         let (seat, mode) = (self.seat.clone(), self.agent.mode());
         Ok(match effect {
-            Effect::Append(steps) => self.append(steps).await?,
-            Effect::Acknowledge(ids) => self.acknowledge(ids).await?,
+            Effect::Append(steps) => self.append(steps)?,
+            Effect::Acknowledge(ids) => self.acknowledge(ids).await,
             Effect::TakeMail => Outcome::Happened(self.take_mail().await),
             Effect::CallModel => {
                 let messages = self.agent.conversation().messages().to_vec();
@@ -259,46 +298,29 @@ impl Driver {
         self.tell_crew(ReportKind::Announced(status)).await
     }
 
-    async fn append(&mut self, steps: Vec<Step>) -> Result<Outcome, String> {
-        let mut has_answer = false;
+    fn append(&mut self, steps: Vec<Step>) -> Result<Outcome, String> {
         for step in &steps {
             if let Step::Assistant { blocks, .. } = step {
-                has_answer = true;
                 blocks.iter().filter_map(pitcrew_model::Block::as_text).for_each(|text| self.log.note(text));
             }
         }
-        match self.log.append(steps).await {
-            Ok(()) => {}
-            Err(error) if self.outlived_its_team(&error) => self.log = Log::unkept(&self.seat.team, &self.seat.name),
-            Err(error) => return Err(chain(&error)),
-        }
-        if has_answer {
-            self.log.flush().await.map_err(|error| chain(&error))?;
-        }
-        Ok(Outcome::Done)
+        self.log.add(steps).map(|()| Outcome::Done).map_err(|error| chain(&error))
     }
 
-    /// A lead that deleted its team still has its last words to say; there is nothing to resume any more.
-    fn outlived_its_team(&self, error: &LogError) -> bool {
-        self.seat.role == Role::Lead && matches!(error, LogError::Store { source: StoreError::NoTeam { .. }, .. })
-    }
-
-    async fn acknowledge(&mut self, ids: Vec<MessageId>) -> Result<Outcome, String> {
-        let seat = &self.seat;
-        seat.team.injected(&seat.name, &ids).await;
+    async fn acknowledge(&mut self, ids: Vec<MessageId>) -> Outcome {
+        let senders = &mut self.senders;
+        let (from, is_frame): (Vec<_>, Vec<_>) = ids.iter().map(|id| senders.remove(id).unwrap_or_default()).unzip();
         // It is delivered, whether or not it can be marked.
-        let (from, is_frame): (Vec<_>, Vec<_>) =
-            ids.iter().map(|id| self.senders.remove(id).unwrap_or_default()).unzip();
-        seat.sink.tell(RunEvent::MailDelivered { agent: seat.name.clone(), from, ids: ids.clone() }).await;
-        seat.team.acknowledge(&seat.name, &ids).await.map_err(|error| chain(&error))?;
-        let frames = ids.into_iter().zip(is_frame).filter(|(_, is_frame)| *is_frame);
-        self.obeyed.extend(frames.map(|(id, _)| id));
-        Ok(Outcome::Done)
+        let agent = self.seat.name.clone();
+        self.seat.sink.tell(RunEvent::MailDelivered { agent, from, ids: ids.clone() }).await;
+        self.marks.add(ids.into_iter().zip(is_frame).map(|(id, is_frame)| Delivered { id, is_frame }));
+        Outcome::Done
     }
 
     /// Reads the inbox. One that cannot be read now is read at the next boundary, or when it changes.
     async fn take_mail(&mut self) -> Event {
-        let Taken { mail, refused } = match self.seat.take_mail(&self.obeyed).await {
+        let delivered = self.marks.pending();
+        let Taken { mut mail, refused } = match self.seat.take_mail(self.marks.obeyed()).await {
             Ok(taken) => taken,
             Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Taken::default(),
             Err(error) => {
@@ -312,6 +334,7 @@ impl Driver {
             tracing::warn!("{text}");
             self.seat.sink.tell(RunEvent::Warning { text }).await;
         }
+        mail.retain(|mail| !delivered.contains(&mail.id));
         let sender = |mail: &Mail| (mail.id.clone(), (mail.from.clone(), mail.frame.is_some()));
         self.senders.extend(mail.iter().map(sender));
         Event::MailArrived(mail)
@@ -398,7 +421,6 @@ impl Driver {
     }
 
     async fn send_idle(&mut self, report: IdleReport) -> Result<Outcome, String> {
-        self.log.flush().await.map_err(|error| chain(&error))?;
         let (reason, failure) = match report.cause {
             IdleCause::TurnOver => (IdleReason::Available, None),
             IdleCause::Interrupted => (IdleReason::Interrupted, None),
