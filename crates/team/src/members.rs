@@ -1,5 +1,6 @@
 //! Members: how they join, change and leave. Starting and stopping what they run is `runtime`'s.
 
+use futures_util::future::join;
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId, TaskId, TeamConfig,
 };
@@ -68,14 +69,14 @@ impl Team {
         if let Some(mode) = &spawn.mode {
             check_mode(mode)?;
         }
-        let config = self.config().await?;
+        let (config, ended) = join(self.config(), self.ended_members()).await;
+        let (config, ended) = (config?, ended?);
         if let Some(there) = spawned_by(&config, spawn.call.as_deref()) {
             return Ok(there.clone());
         }
         self.count_call().await?;
         refusal::check_count("agents", self.limits().agents, config.members.len())?;
         self.take_slot(RateScope::Spawns(self.dir().clone()), self.limits().spawn_rate, "spawns").await?;
-        let ended: Vec<AgentName> = self.ended().await?.members.into_iter().map(|m| m.name).collect();
         let call = match &spawn.call {
             Some(call) => call.clone(),
             None => self.teams().entropy().token()?,
