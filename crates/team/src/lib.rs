@@ -52,7 +52,7 @@ pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};
 pub use handshakes::{Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
 pub use mail::{Collected, IdleNotice, IdleReason, Mail};
-pub use members::{MemberRemoved, SpawnMember};
+pub use members::{Enlisted, MemberRemoved, SpawnMember};
 pub use ours::{Program, SpawnRecord};
 pub use pane_hosts::{PaneHost, PanePlace};
 pub use requests::{Answer, Request, RequestKind};

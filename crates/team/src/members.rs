@@ -56,12 +56,40 @@ pub struct MemberRemoved {
     pub dead: Vec<MessageId>,
 }
 
+/// A member that is in the config.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Enlisted {
+    /// It was put there now, and the journal does not know of it yet: see [`Team::note_spawned`].
+    New(Member),
+    /// An earlier try of the same call put it there.
+    Before(Member),
+}
+
 impl Team {
     /// Records a new teammate.
     ///
     /// # Errors
     /// `invalid_request` for a bad name, `agent_already_exists` for a name that shares an inbox with another, `rate_limit`.
     pub async fn spawn(&self, spawn: SpawnMember) -> Result<Member, ApiError> {
+        match self.enlist(spawn).await? {
+            Enlisted::New(member) => {
+                self.note_spawned(&member.name).await;
+                Ok(member)
+            }
+            Enlisted::Before(member) => Ok(member),
+        }
+    }
+
+    /// Notes in the journal that a teammate was recorded.
+    pub async fn note_spawned(&self, name: &AgentName) {
+        self.note([changed(name, "spawned", None)]).await;
+    }
+
+    /// Records a new teammate, but not in the journal: whoever starts it at once notes that beside its start.
+    ///
+    /// # Errors
+    /// As [`Team::spawn`].
+    pub async fn enlist(&self, spawn: SpawnMember) -> Result<Enlisted, ApiError> {
         let name = AgentName::new(&spawn.name).map_err(|e| refusal::bad_name(&spawn.name, &e))?;
         if is_reserved(&name) && !one_form(&name, &AgentName::lead()) {
             return Err(refusal::invalid(format!("'{name}' is a reserved name")).with("name", name.as_str()));
@@ -72,7 +100,7 @@ impl Team {
         let (config, ended) = join(self.config(), self.ended_members()).await;
         let (config, ended) = (config?, ended?);
         if let Some(there) = spawned_by(&config, spawn.call.as_deref()) {
-            return Ok(there.clone());
+            return Ok(Enlisted::Before(there.clone()));
         }
         self.count_call().await?;
         refusal::check_count("agents", self.limits().agents, config.members.len())?;
@@ -101,9 +129,7 @@ impl Team {
             })
             .await?;
         let member = spawned_by(&config, Some(&token)).cloned();
-        let member = member.ok_or_else(|| refusal::internal("the new member did not stay in the config"))?;
-        self.note([changed(&member.name, "spawned", None)]).await;
-        Ok(member)
+        member.map(Enlisted::New).ok_or_else(|| refusal::internal("the new member did not stay in the config"))
     }
 
     /// Takes a teammate out of the team: its tasks go back to the pool, its unread mail is dead and the senders are told.

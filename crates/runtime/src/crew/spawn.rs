@@ -6,7 +6,7 @@ use pitcrew_protocol::{
     AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated,
     render,
 };
-use pitcrew_team::{Actor, KnownMode, Program, SpawnMember};
+use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
 
 use super::body::Body;
@@ -119,7 +119,24 @@ impl TeamLoop {
     ) -> Result<(ToolOutcome, Vec<News>), ToolOutcome> {
         self.may_spawn(input)?;
         let spawn = self.record_of(input, call)?;
-        let mut member = self.quarters.team.spawn(spawn).await.map_err(|error| refusal(&error))?;
+        let team = self.quarters.team.clone();
+        match team.enlist(spawn).await.map_err(|error| refusal(&error))? {
+            Enlisted::New(member) => {
+                let name = member.name.clone();
+                let ((), settled) = tokio::join!(team.note_spawned(&name), self.settle_in(input, member, reply));
+                settled
+            }
+            Enlisted::Before(member) => self.settle_in(input, member, reply).await,
+        }
+    }
+
+    /// Has a member start to work, unless it does.
+    async fn settle_in(
+        &mut self,
+        input: &SpawnInput,
+        mut member: Member,
+        reply: &mut Option<oneshot::Sender<ToolOutcome>>,
+    ) -> Result<(ToolOutcome, Vec<News>), ToolOutcome> {
         let spawned = spawned(&member, self.quarters.team.name().as_str(), input);
         if self.crew.contains_key(&member.name) {
             return Ok((answer(&spawned.into()), Vec::new()));

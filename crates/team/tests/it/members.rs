@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Limits, TaskStatus};
-use pitcrew_team::{Actor, SpawnRecord};
+use pitcrew_store::Event;
+use pitcrew_team::{Actor, Enlisted, SpawnRecord};
 
 use crate::crew::{Crew, as_member, is, limits, member, message, name, task};
 
@@ -32,6 +33,24 @@ async fn a_teammate_is_written_as_recorded() {
     }
     "#);
     assert_eq!(SpawnRecord::of(&spawned).unwrap().mode.as_deref(), Some("plan"));
+}
+
+#[tokio::test]
+async fn whoever_starts_a_new_teammate_notes_it_and_a_call_made_again_notes_nothing() {
+    let crew = Crew::new().await;
+    let mut spawn = member("new");
+    spawn.call = Some("toolu_1".into());
+    let Enlisted::New(there) = crew.team.enlist(spawn.clone()).await.unwrap() else { panic!("it was there before") };
+    assert_eq!(crew.team.enlist(spawn.clone()).await.unwrap(), Enlisted::Before(there.clone()));
+    let noted = async || {
+        let journal = crew.team.backend().journal(crew.team.dir()).await.unwrap();
+        let is_it = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == there.name && state == "spawned");
+        journal.iter().filter(|entry| is_it(&entry.event)).count()
+    };
+    assert_eq!(noted().await, 0);
+    crew.team.note_spawned(&there.name).await;
+    assert_eq!(crew.team.spawn(spawn).await.unwrap(), there);
+    assert_eq!(noted().await, 1);
 }
 
 #[tokio::test]
