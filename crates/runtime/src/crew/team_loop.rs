@@ -9,7 +9,8 @@ use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, ApiError, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
+    AgentName, ApiError, Frame, InboxFile, LEAD_NAME, Member, MessageId, PermissionRequest, SendMessageInput,
+    neutralised,
 };
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, KnownMode, ModeLook, PermissionAnswer, RefusedMode, RequestKind, Team};
@@ -208,6 +209,7 @@ impl TeamLoop {
             }
             Wake::GraceOver => {
                 self.wakers.grace = None;
+                self.tell_who_is_late().await;
                 vec![News::GraceOver]
             }
         }
@@ -254,6 +256,13 @@ impl TeamLoop {
 
     fn start_grace(&mut self) {
         self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.grace)));
+    }
+
+    async fn tell_who_is_late(&mut self) {
+        let mates = self.crew.iter().filter(|(_, hand)| matches!(hand.part, Part::Teammate { .. }));
+        let late: Vec<&str> = mates.map(|(name, _)| name.as_str()).collect();
+        let late = if late.is_empty() { LEAD_NAME.to_owned() } else { late.join(", ") };
+        self.warn(format!("{late} did not shut down in time")).await;
     }
 
     fn to_all(&self, names: &[AgentName], act: impl Fn(&Body)) {

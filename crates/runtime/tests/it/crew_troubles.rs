@@ -1,14 +1,15 @@
 //! What goes wrong in a run: calls that cannot be made, models that fail, agents that want more than they have.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pitcrew_model::{Model, Request, ResponseStream};
 use pitcrew_protocol::TaskStatus;
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::run::{Asks, Begin, RunEnd};
+use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 
-use crate::crew_setting::{Setting, WAITER};
+use crate::crew_setting::{Setting, WAITER, finish, until};
 
 #[tokio::test]
 async fn a_teammate_has_only_the_tools_of_its_type_whatever_it_calls() {
@@ -173,4 +174,34 @@ async fn a_lead_whose_model_fails_ends_the_run_and_the_team_can_go_on_later() {
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
     setting.run(again).await.success();
     assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0);
+}
+
+#[tokio::test]
+async fn who_does_not_shut_down_in_time_is_told() {
+    let deaf = "  bob:\n    - wait_for: {contains: what never comes}\n";
+    let polite = WAITER.replace("default:", "bob:");
+    let hour = Duration::from_secs(3600);
+    for (bob, grace, late) in
+        [(deaf, Duration::from_millis(1), &["bob did not shut down in time"][..]), (&polite, hour, &[])]
+    {
+        let setting = Setting::new();
+        let spawns = "- tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]";
+        let script =
+            format!("agents:\n  team-lead:\n    {spawns}\n    - wait_for: {{contains: what never comes}}\n{bob}");
+        let mut options = setting.options(&script);
+        options.shutdown_grace = grace;
+        let mut handle = Runtime::start(options).await.unwrap();
+        let is_idle = |event: &RunEvent| match event {
+            RunEvent::AgentChanged { agent, status, .. } => agent.as_str() == "bob" && *status == Status::Idle,
+            _ => false,
+        };
+        until(&mut handle, is_idle).await;
+        handle.stopper().stop();
+        let ran = finish(handle).await;
+        let told = ran.events.iter().filter_map(|event| match event {
+            RunEvent::Warning { text } => Some(text.as_str()).filter(|text| text.contains("in time")),
+            _ => None,
+        });
+        assert_eq!(told.collect::<Vec<_>>(), late);
+    }
 }
