@@ -1,14 +1,11 @@
 //! `pitcrew agent` and `pitcrew join`: members in processes of their own, killed, stopped, parked and shut down.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
-
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::room::Room;
+use crate::patience::until;
+use crate::room::{Room, append};
+use crate::running::Running;
 
 /// Members that do a thing that takes its time, and shut down when they are asked to.
 const MEMBERS: &str = r#"
@@ -29,64 +26,10 @@ agents:
 /// The mode in which nobody is asked.
 pub(crate) const FREE: &str = "bypassPermissions";
 
-/// Longer than any of these members takes to say what is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// A member that runs, with what it logs. It is killed when the test is over.
-pub(crate) struct Running {
-    child: Child,
-    log: Receiver<String>,
-}
-
 impl Running {
-    pub(crate) fn start(room: &Room, args: &[&str]) -> Self {
-        let mut command = room.command(args);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let (sender, log) = std::sync::mpsc::channel();
-        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        Self { child, log }
-    }
-
     /// `bob`, whom a lead has placed.
     fn bob(room: &Room) -> Self {
         Self::start(room, &["agent", "--team-name", "crew", "--agent-name", "bob", "--permission-mode", FREE])
-    }
-
-    pub(crate) fn until(&mut self, said: &str) {
-        let mut before = String::new();
-        while let Ok(line) = self.log.recv_timeout(PATIENCE) {
-            if line.contains(said) {
-                return;
-            }
-            before += &format!("{line}\n");
-        }
-        panic!("it did not say {said:?}:\n{before}");
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-
-    /// Waits for the end: the exit code, or none after a signal, and the rest of the log.
-    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
-        let mut rest = Vec::new();
-        loop {
-            match self.log.recv_timeout(PATIENCE) {
-                Ok(line) => rest.push(line),
-                Err(RecvTimeoutError::Disconnected) => break,
-                Err(RecvTimeoutError::Timeout) => panic!("it does not end:\n{}", rest.join("\n")),
-            }
-        }
-        (self.child.wait().unwrap().code(), rest.join("\n"))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It has ended in most tests.
-        let _gone = self.child.kill();
-        let _reaped = self.child.wait();
     }
 }
 
@@ -122,15 +65,10 @@ fn counted(room: &Room) -> String {
 
 /// Asks a member to shut down as another client's lead does: by a frame in its inbox.
 fn dismiss(room: &Room, name: &str) {
-    let file = room.root().join(format!("teams/crew/inboxes/{name}.json"));
-    let mut inbox: Vec<Value> = match std::fs::read_to_string(&file) {
-        Ok(text) => serde_json::from_str(&text).unwrap(),
-        Err(_) => Vec::new(),
-    };
     let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1@{name}"), "from": "team-lead"});
     let time = "2026-01-01T00:00:00.000Z";
-    inbox.push(json!({"from": "team-lead", "text": request.to_string(), "timestamp": time, "read": false}));
-    std::fs::write(file, serde_json::to_string_pretty(&inbox).unwrap()).unwrap();
+    let mail = json!({"from": "team-lead", "text": request.to_string(), "timestamp": time, "read": false});
+    append(&room.root().join(format!("teams/crew/inboxes/{name}.json")), mail);
 }
 
 #[test]
@@ -155,13 +93,13 @@ fn a_member_that_agrees_to_shut_down_ends_its_process_with_0() {
 #[test]
 fn a_member_that_was_killed_goes_on_from_its_transcript() {
     let room = crew_with_bob();
-    let mut bob = Running::bob(&room);
-    bob.until("bob Bash(echo one");
-    while counted(&room) != "one\n" {
-        std::thread::yield_now();
-    }
+    // Its first life does not come to the second step, whenever it is killed.
+    room.script(&MEMBERS.replace("delay_ms: 400", "delay_ms: 3600000"));
+    let bob = Running::bob(&room);
+    until("the first step is done", || (counted(&room) == "one\n").then_some(()), || counted(&room));
     bob.signal(Signal::KILL);
     assert_eq!(bob.ended().0, None);
+    room.script(MEMBERS);
     let mut again = Running::bob(&room);
     again.until("bob is idle");
     assert!(counted(&room).ends_with("two\n"), "{}", counted(&room));
@@ -194,7 +132,7 @@ fn a_second_process_of_a_member_is_refused() {
     bob.until("bob is idle");
     let second = room.run(&["--json", "agent", "--agent-id", "bob@crew"]);
     assert_eq!(second.code, 4, "{second:?}");
-    assert!(second.stdout.contains(&format!("run by process {}", bob.child.id())), "{second:?}");
+    assert!(second.stdout.contains(&format!("run by process {}", bob.id())), "{second:?}");
     bob.signal(Signal::TERM);
     bob.ended();
 }
@@ -226,9 +164,8 @@ fn a_guest_works_and_leaves_the_team_when_its_lead_asks_it_to() {
         Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
     guest.until("guest is idle");
     assert_eq!(counted(&room), "one\ntwo\n");
-    while member(&room, "guest")["isActive"] != false {
-        std::thread::yield_now();
-    }
+    let is_at_rest = || (member(&room, "guest")["isActive"] == false).then_some(());
+    until("the guest is at rest", is_at_rest, || member(&room, "guest").to_string());
     dismiss(&room, "guest");
     let (code, log) = guest.ended();
     assert_eq!(code, Some(0), "{log}");
@@ -244,7 +181,7 @@ fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
         &[("pitcrew", json!({"call": "toolu_1"})), ("backendType", json!("pane")), ("tmuxPaneId", json!("7"))],
     );
     let lead = |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
-    let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 50, tools: [{{name: TaskList}}]}}]}}}}]\n"));
+    let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 200, tools: [{{name: TaskList}}]}}]}}}}]\n"));
     let mut first = lead(&model);
     first.until("team-lead TaskList");
     let mut bob = Running::bob(&room);

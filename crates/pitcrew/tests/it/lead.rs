@@ -1,7 +1,5 @@
 //! Commands that only the process that leads a team can sign, given from other processes.
 
-use std::io::{BufRead as _, BufReader};
-
 use crate::room::Room;
 
 fn bob(room: &Room) -> serde_json::Value {
@@ -20,10 +18,8 @@ fn a_running_lead_is_asked_to_change_a_mode_and_to_shut_one_member_down() {
     assert!(member["pitcrew"]["modeSig"]["sig"].is_string(), "{member}");
     let asked = room.json(&["shutdown", "work", "--member", "bob"]);
     assert_eq!((&asked["success"], &asked["target"]), (&true.into(), &"bob".into()), "{asked}");
-    let mut log = BufReader::new(running.stderr.take().unwrap()).lines();
-    assert!(log.any(|line| line.unwrap().contains("bob is completed")));
-    running.kill().unwrap();
-    running.wait().unwrap();
+    running.until("bob is completed");
+    running.kill();
 }
 
 #[test]

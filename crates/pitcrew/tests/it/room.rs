@@ -10,6 +10,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::patience::until;
+
 /// A root, and a folder to stand in.
 pub(crate) struct Room {
     dir: tempfile::TempDir,
@@ -36,7 +38,8 @@ impl Drop for Room {
 impl Room {
     /// An empty root.
     pub(crate) fn new() -> Self {
-        let room = Self { dir: tempfile::tempdir().unwrap() };
+        // Whatever `TMPDIR` is: sockets have short paths, and what a screen or a table shows of a path is cut.
+        let room = Self { dir: tempfile::tempdir_in("/tmp").unwrap() };
         fs::create_dir(room.root()).unwrap();
         fs::create_dir(room.work()).unwrap();
         fs::create_dir(room.temporary()).unwrap();
@@ -76,7 +79,12 @@ impl Room {
 
     /// The binary, about to run here and nowhere else.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pitcrew"));
+        self.tool(env!("CARGO_BIN_EXE_pitcrew"), args)
+    }
+
+    /// A program, about to run here, with nothing of the environment of who runs the tests but where programs are.
+    pub(crate) fn tool(&self, program: &str, args: &[&str]) -> Command {
+        let mut command = Command::new(program);
         command.args(args).current_dir(self.work()).env_clear();
         command.env("HOME", self.dir.path()).env("CLAUDE_CONFIG_DIR", self.root()).env("TMPDIR", self.temporary());
         for (name, folder) in [("PATH", None), ("CARGO_HOME", Some(".cargo")), ("RUSTUP_HOME", Some(".rustup"))] {
@@ -193,6 +201,26 @@ pub(crate) fn copy(from: &Path, to: &Path) {
             }
         }
     }
+}
+
+/// Adds a message to an inbox as another client does: in place, and under the lock, so that nothing that is written meanwhile
+/// is lost, and whoever reads half of it reads again.
+pub(crate) fn append(inbox: &Path, message: Value) {
+    let lock = inbox.with_extension("json.lock");
+    until("the inbox is free", || fs::create_dir(&lock).ok(), || lock.display().to_string());
+    let mut messages: Vec<Value> = match fs::read_to_string(inbox) {
+        Ok(text) => serde_json::from_str(&text).unwrap(),
+        Err(_) => Vec::new(),
+    };
+    messages.push(message);
+    fs::write(inbox, serde_json::to_string_pretty(&messages).unwrap()).unwrap();
+    fs::remove_dir(lock).unwrap();
+}
+
+/// The entries of a journal, but for one that is being written just now, or that a crash cut off.
+pub(crate) fn journal_in(path: &Path) -> Vec<Value> {
+    let bytes = fs::read(path).unwrap_or_default();
+    bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
 fn quoted(arg: &str) -> String {

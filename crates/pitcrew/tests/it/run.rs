@@ -1,12 +1,10 @@
 //! `pitcrew run` and `pitcrew shutdown`, with scripted models.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::Stdio;
-
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::room::{Ran, Room};
+use crate::running::Running;
 
 /// A lead that makes a task and says its last word.
 const SHORT: &str = "
@@ -40,7 +38,7 @@ agents:
     - repeat:
         at_most: 100000
         turns:
-          - delay_ms: 50
+          - delay_ms: 200
             tools: [{name: TaskList}]
   bob:
     - text: I wait.
@@ -136,12 +134,11 @@ fn a_model_that_cannot_be_used_is_a_malformed_request() {
 fn only_what_exists_and_is_not_running_can_be_resumed() {
     let room = Room::new();
     assert_eq!(room.run(&["run", "--resume", "nobody"]).code, 3);
-    let mut running = room.start_waiting();
+    let running = room.start_waiting();
     let model = room.script(WAITING);
     let second = room.run(&["run", "--resume", "work", "--model", &model]);
     assert_eq!(second.code, 4, "{second:?}");
-    running.kill().unwrap();
-    running.wait().unwrap();
+    running.kill();
 }
 
 #[test]
@@ -149,25 +146,45 @@ fn ctrl_c_asks_everyone_to_stop_and_the_team_can_be_resumed() {
     let room = Room::new();
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
         let running = room.start_waiting();
-        kill_process(Pid::from_child(&running), signal).unwrap();
-        let ran = Ran::of(running.wait_with_output().unwrap());
-        assert_eq!(ran.code, code, "{ran:?}");
-        assert!(ran.stderr.contains("pitcrew run --resume work"), "{ran:?}");
+        running.signal(signal);
+        let (ended, log) = running.ended();
+        assert_eq!(ended, Some(code), "{log}");
+        assert!(log.contains("pitcrew run --resume work"), "{log}");
         let resumed = room.resume_and_stop("work");
-        assert_eq!(resumed.code, 130, "{resumed:?}");
+        assert_eq!(resumed.0, Some(130), "{resumed:?}");
         room.ok(&["doctor", "--repair"]);
         room.ok(&["team", "delete", "work"]);
     }
 }
 
+/// A lead, and a teammate that answers no request to shut down.
+const DEAF: &str = "
+agents:
+  team-lead:
+    - tools:
+        - name: Task
+          input: {name: bob, subagent_type: general-purpose, description: wait, prompt: Wait.}
+    - wait_for: {contains: what never comes}
+  bob:
+    - text: I wait.
+    - wait_for: {contains: what never comes}
+";
+
 #[test]
 fn a_second_ctrl_c_does_not_wait() {
     let room = Room::new();
-    let running = room.start_waiting();
-    for signal in [Signal::INT, Signal::TERM] {
-        kill_process(Pid::from_child(&running), signal).unwrap();
+    for second in [Signal::INT, Signal::TERM] {
+        let mut running = room.start(DEAF);
+        running.signal(Signal::INT);
+        // The system delivers two signals that wait in an order of its own, and two of a kind as one.
+        running.until("asking everyone to stop");
+        running.signal(second);
+        let (ended, log) = running.ended();
+        assert_eq!(ended, Some(130), "{log}");
+        assert!(log.contains("it was stopped, and can be resumed"), "{log}");
+        assert!(!log.contains("did not shut down in time"), "it waited for bob: {log}");
+        room.ok(&["team", "delete", "work", "--force"]);
     }
-    assert_eq!(Ran::of(running.wait_with_output().unwrap()).code, 130);
 }
 
 #[test]
@@ -177,7 +194,7 @@ fn shutdown_ends_the_team_of_another_process_and_waits_for_it() {
     let running = room.start_waiting();
     assert!(room.ok(&["team", "show"]).stdout.contains(&format!("run by process {}", running.id())));
     assert_eq!(room.ok(&["shutdown"]).stdout, "team work is shut down\n");
-    assert_eq!(Ran::of(running.wait_with_output().unwrap()).code, 130);
+    assert_eq!(running.ended().0, Some(130));
     let again = room.run(&["shutdown", "work"]);
     assert_eq!(again.code, 4, "{again:?}");
 }
@@ -188,11 +205,9 @@ fn a_message_reaches_a_running_team() {
     let mut running = room.start_waiting();
     let sent = room.json(&["send", "bob", "hello from outside"]);
     let id = sent["receipts"][0]["id"].as_str().unwrap().to_owned();
-    let mut log = BufReader::new(running.stderr.take().unwrap()).lines();
-    assert!(log.any(|line| line.unwrap().contains("bob reads mail from operator")));
+    running.until("bob reads mail from operator");
     assert_ne!(room.json(&["message", &id])["state"], "persisted");
-    running.kill().unwrap();
-    running.wait().unwrap();
+    running.kill();
 }
 
 #[test]
@@ -255,37 +270,28 @@ impl Room {
     }
 
     /// Starts the team `work`, and returns once its teammate waits.
-    pub(crate) fn start_waiting(&self) -> std::process::Child {
-        let model = self.script(WAITING);
-        let mut command = self.command(&["run", "wait", "--team", "work", "--model", &model]);
-        self.until(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "bob is idle")
+    pub(crate) fn start_waiting(&self) -> Running {
+        self.start(WAITING)
+    }
+
+    /// Starts the team `work` on a script, and returns once its teammate is idle.
+    fn start(&self, script: &str) -> Running {
+        let model = self.script(script);
+        let mut running = Running::start(self, &["run", "wait", "--team", "work", "--model", &model]);
+        running.until("bob is idle");
+        running
     }
 
     /// Goes on with a team, and stops it once its lead works.
-    pub(crate) fn resume_and_stop(&self, team: &str) -> Ran {
-        let mut command = self.command(&["run", "--resume", team]);
-        let running = self.until(command.stdout(Stdio::piped()).stderr(Stdio::piped()), "team-lead TaskList");
-        kill_process(Pid::from_child(&running), Signal::INT).unwrap();
-        Ran::of(running.wait_with_output().unwrap())
-    }
-
-    /// Starts a run and returns once its log says so.
-    fn until(&self, command: &mut std::process::Command, said: &str) -> std::process::Child {
-        let mut child = command.spawn().unwrap();
-        let mut err = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains(said) {
-            line.clear();
-            assert_ne!(err.read_line(&mut line).unwrap(), 0, "the run ended without saying {said:?}");
-        }
-        child.stderr = Some(err.into_inner());
-        child
+    fn resume_and_stop(&self, team: &str) -> (Option<i32>, String) {
+        let mut running = Running::start(self, &["run", "--resume", team]);
+        running.until("team-lead TaskList");
+        running.signal(Signal::INT);
+        running.ended()
     }
 
     /// A team `work` whose process was killed.
     pub(crate) fn killed_run(&self) {
-        let mut running = self.start_waiting();
-        running.kill().unwrap();
-        running.wait().unwrap();
+        self.start_waiting().kill();
     }
 }

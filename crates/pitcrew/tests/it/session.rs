@@ -4,22 +4,19 @@
 //! keeps it, and deletes what is malformed.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
-use crate::agent::{FREE, Running};
-use crate::room::{Room, copy};
+use crate::agent::FREE;
+use crate::room::{Room, append, copy};
+use crate::running::Running;
 
 const TEAM: &str = "session-6132882e";
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The recorded session with a living process as its lead.
 struct Session {
@@ -61,14 +58,7 @@ impl Session {
             "from": "team-lead", "reason": "done", "timestamp": "2026-11-20T12:00:00.000Z"});
         let entry = json!({"from": "team-lead", "text": request.to_string(), "timestamp": "2026-11-20T12:00:00.000Z",
             "msgV": 1, "msg_id": "0b0e7a9e-6a5f-4c44-9d5c-3f6f0a4a7d11", "type": "message", "lead_sig": "AAAA", "read": false});
-        let (inbox, lock) = (self.inbox(member), self.inbox(member).with_extension("json.lock"));
-        while fs::create_dir(&lock).is_err() {
-            thread::yield_now();
-        }
-        let mut entries: Vec<Value> = serde_json::from_str(&fs::read_to_string(&inbox).unwrap()).unwrap();
-        entries.push(entry);
-        fs::write(&inbox, serde_json::to_string_pretty(&entries).unwrap()).unwrap();
-        fs::remove_dir(lock).unwrap();
+        append(&self.inbox(member), entry);
     }
 
     fn running(&self) -> Value {
@@ -267,11 +257,8 @@ fn what_is_sent_into_a_session_is_taken_once_in_its_form_and_its_way_is_told() {
 #[test]
 fn an_inbox_of_a_session_is_followed_while_its_client_takes_everything_out() {
     let session = Session::led();
-    let mut follower = session.room.command(&["--json", "inbox", "--team", TEAM, "worker", "--follow"]);
-    let mut follower = follower.stdout(Stdio::piped()).spawn().unwrap();
-    let (told, lines) = mpsc::channel();
-    let stdout = BufReader::new(follower.stdout.take().unwrap());
-    let reader = thread::spawn(move || stdout.lines().map_while(Result::ok).try_for_each(|line| told.send(line)));
+    let follow = ["--json", "inbox", "--team", TEAM, "worker", "--follow"];
+    let mut follower = Running::answering(&mut session.room.command(&follow));
     let recorded = fs::read_to_string(
         Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("../../fixtures/claude-2.1.329/inboxes-before-consumption/worker.json"),
@@ -279,17 +266,12 @@ fn an_inbox_of_a_session_is_followed_while_its_client_takes_everything_out() {
     let recorded: Vec<Value> = serde_json::from_str(&recorded.unwrap()).unwrap();
     let mut seen = Vec::new();
     for entry in &recorded {
-        // Written as the session's lead writes it, looked at by us, and taken out by its receiver.
-        let deadline = Instant::now() + PATIENCE;
-        fs::write(session.inbox("worker"), serde_json::to_string_pretty(&[entry]).unwrap()).unwrap();
-        let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).unwrap();
-        seen.push(serde_json::from_str::<Value>(&line).unwrap());
+        // Written by the session's lead, looked at by us, and taken out by its receiver.
+        append(&session.inbox("worker"), entry.clone());
+        seen.push(serde_json::from_str::<Value>(&follower.line()).unwrap());
         assert_eq!(take(&session.inbox("worker")).len(), 0, "lead_sig is none of our fields");
     }
-    follower.kill().unwrap();
-    follower.wait().unwrap();
-    drop(lines);
-    let _ended = reader.join().unwrap();
+    follower.kill();
     let ids = |of: &[Value], key: &str| of.iter().map(|entry| entry[key].clone()).collect::<Vec<_>>();
     assert_eq!(ids(&seen, "id"), ids(&recorded, "msg_id"));
     let frames: Vec<_> = seen.iter().map(|entry| entry["frame"].as_str()).collect();

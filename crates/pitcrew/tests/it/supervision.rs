@@ -3,9 +3,8 @@
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, Limits, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
@@ -14,9 +13,9 @@ use pitcrew_runtime::supervision::RecordedPanes;
 use pitcrew_store::{FileBackend, FileOptions};
 use pitcrew_team::{PaneHost, PanePlace, Started, SystemClock, Team, Teams};
 
+use crate::patience::until;
 use crate::room::Room;
-
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::running::Running;
 
 /// A lead whose command does not end by itself.
 const BUSY: &str = "
@@ -34,14 +33,6 @@ agents:
     - text: I lead now.
 ";
 
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "still not so: {what}");
-        std::thread::yield_now();
-    }
-}
-
 /// A process of a test, which is killed with it and reaped as soon as it ends.
 struct Process {
     identity: ProcessIdentity,
@@ -55,7 +46,7 @@ impl Process {
         command.arg("-c").arg(script).arg("sh").arg(&ready).process_group(0).stdin(Stdio::null());
         let mut child = command.spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
-        until("the process is ready", || ready.exists());
+        until("the process is ready", || ready.exists().then_some(()), || format!("{identity}"));
         std::thread::spawn(move || child.wait());
         Self { identity }
     }
@@ -95,12 +86,11 @@ impl Room {
     fn killed_while_busy(&self) -> Process {
         let model = self.script(BUSY);
         let mut command = self.command(&["run", "wait", "--team", "work", "--yes", "--model", &model]);
-        let mut running: Child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let running = Running::of(&mut command);
         let pid = self.work().join("pid");
-        until("the command runs", || pid.exists());
+        until("the command runs", || pid.exists().then_some(()), String::new);
         let identity = ProcessIdentity::of(fs::read_to_string(pid).unwrap().trim().parse().unwrap()).unwrap();
-        running.kill().unwrap();
-        running.wait().unwrap();
+        running.kill();
         fs::remove_file(self.work().join("pid")).unwrap();
         Process { identity }
     }
@@ -169,12 +159,13 @@ fn a_process_that_only_has_the_number_of_a_teammate_is_left_alone() {
 #[test]
 fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
     let room = Room::new();
-    let mut running = room.start_waiting();
-    rustix::process::kill_process(rustix::process::Pid::from_child(&running), rustix::process::Signal::STOP).unwrap();
+    let running = room.start_waiting();
     let stubborn = Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
+    // Before the run hangs, which may be while it holds the lock of the journal.
     room.started_for_bob(stubborn.identity, None);
+    running.signal(rustix::process::Signal::STOP);
     let pid = running.id();
-    let reaped = std::thread::spawn(move || running.wait().unwrap());
+    let reaped = std::thread::spawn(move || running.ended());
     let ended = room.json(&["shutdown", "work", "--force"]);
     assert_eq!((&ended["success"], &ended["pid"]), (&true.into(), &pid.into()), "{ended:#}");
     reaped.join().unwrap();
@@ -185,11 +176,10 @@ fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
 #[test]
 fn a_team_is_deleted_by_force_with_teammates_that_are_stuck_but_not_under_a_lead_that_lives() {
     let room = Room::new();
-    let mut running = room.start_waiting();
+    let running = room.start_waiting();
     let refused = room.run(&["team", "delete", "work", "--force"]);
     assert_eq!(refused.code, 4, "{refused:?}");
-    running.kill().unwrap();
-    running.wait().unwrap();
+    running.kill();
     let stuck = Process::shell(&room, "trap '' TERM; touch $1; while :; do sleep 0.01; done");
     room.started_for_bob(stuck.identity, None);
     assert_eq!(room.run(&["team", "delete", "work"]).code, 4);
@@ -245,7 +235,7 @@ fn a_record_that_is_torn_keeps_nobody_from_deleting_the_team_nor_the_doctor_from
 #[test]
 fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     let room = Room::new();
-    let mut running = room.start_waiting();
+    let running = room.start_waiting();
     let led = room.json(&["team", "lead", "work"]);
     assert_eq!((&led["lead"]["pid"], &led["lead"]["alive"]), (&running.id().into(), &true.into()), "{led:#}");
     let model = room.script(TAKEN_OVER);
@@ -253,8 +243,7 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
     let refused = room.run(&taking_over);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.stderr.contains("is run by process"), "{refused:?}");
-    running.kill().unwrap();
-    running.wait().unwrap();
+    running.kill();
     assert_eq!(room.json(&["team", "lead", "work"])["lead"]["alive"], false);
     assert!(room.ok(&["team", "lead"]).stdout.starts_with("nobody leads team work; process "));
     let ran = room.ok(&taking_over);

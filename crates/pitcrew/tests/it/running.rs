@@ -1,0 +1,99 @@
+//! The binary while it runs, with what it says.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::patience::PATIENCE;
+use crate::room::Room;
+
+/// A process that runs, with what it says, which is read as it comes. It is killed when the test is over.
+pub(crate) struct Running {
+    child: Child,
+    log: Receiver<String>,
+}
+
+impl Running {
+    pub(crate) fn start(room: &Room, args: &[&str]) -> Self {
+        Self::of(&mut room.command(args))
+    }
+
+    /// What it says is its log, on stderr.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let log = lines_of(child.stderr.take().unwrap());
+        Self { child, log }
+    }
+
+    /// What it says is its answer, on stdout.
+    pub(crate) fn answering(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let log = lines_of(child.stdout.take().unwrap());
+        Self { child, log }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for the next line that it says.
+    #[track_caller]
+    pub(crate) fn line(&mut self) -> String {
+        self.log.recv_timeout(PATIENCE).expect("it says nothing more")
+    }
+
+    /// Waits until it has said so, after what it was seen to say before.
+    #[track_caller]
+    pub(crate) fn until(&mut self, said: &str) {
+        let mut before = String::new();
+        while let Ok(line) = self.log.recv_timeout(PATIENCE) {
+            if line.contains(said) {
+                return;
+            }
+            before += &format!("{line}\n");
+        }
+        panic!("it did not say {said:?}:\n{before}");
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Waits for the end: the exit code, or none after a signal, and the rest of what it said.
+    #[track_caller]
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+        let mut rest = Vec::new();
+        loop {
+            match self.log.recv_timeout(PATIENCE) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("it does not end:\n{}", rest.join("\n")),
+            }
+        }
+        (self.child.wait().unwrap().code(), rest.join("\n"))
+    }
+
+    /// Kills it; it is gone when this returns.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It has ended in most tests.
+        let _gone = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, log) = channel();
+    let lines = BufReader::new(pipe).lines();
+    thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    log
+}
