@@ -8,6 +8,7 @@ use pitcrew_protocol::{AgentName, LEAD_NAME};
 use pitcrew_store::Change;
 use pitcrew_team::{MessageView, Team};
 use serde::Serialize;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
@@ -63,6 +64,8 @@ impl Inbox {
     async fn follow(&self, context: &Context, team: &Team, agent: &AgentName) -> Result<(), Failure> {
         // Watch first, so that nothing falls between the first look and the first change.
         let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
+        // One that comes while something is shown is heard when it was.
+        let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
         let inbox = agent.inbox_file();
         let mut shown = HashSet::new();
         loop {
@@ -74,10 +77,7 @@ impl Inbox {
             loop {
                 let change = tokio::select! {
                     change = changes.next() => change,
-                    interrupted = tokio::signal::ctrl_c() => {
-                        interrupted.map_err(Failure::internal)?;
-                        return Ok(());
-                    }
+                    _ = interrupt.recv() => return Ok(()),
                 };
                 match change {
                     Some(Change::Inbox(changed)) if changed == inbox => break,

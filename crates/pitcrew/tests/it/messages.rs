@@ -4,8 +4,10 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
 use insta::assert_snapshot;
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::room::Room;
+use crate::running::Running;
 
 #[test]
 fn a_message_is_sent_shown_and_traced() {
@@ -154,13 +156,28 @@ fn a_text_cannot_steer_the_terminal_of_who_reads_it() {
 fn following_shows_what_arrives_and_ends_at_ctrl_c() {
     let room = Room::with_crew();
     room.ok(&["send", "bob", "first"]);
-    let mut child = room.command(&["--json", "inbox", "bob", "--follow"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || serde_json::from_str::<serde_json::Value>(&lines.next().unwrap().unwrap()).unwrap();
-    assert_eq!(next()["text"], "first");
+    let mut follower = Running::answering(&mut room.command(&["--json", "inbox", "bob", "--follow"]));
+    let text = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap()["text"].clone();
+    assert_eq!(text(&follower.line()), "first");
     room.ok(&["send", "bob", "second"]);
-    assert_eq!(next()["text"], "second");
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert!(child.wait().unwrap().success());
+    assert_eq!(text(&follower.line()), "second");
+    follower.signal(Signal::INT);
+    assert_eq!(follower.ended().0, Some(0));
+}
+
+#[test]
+fn a_ctrl_c_that_comes_while_messages_are_shown_ends_following_after_them() {
+    let room = Room::with_crew();
+    // More than a pipe takes, so that the first of them is read while the last cannot be shown yet.
+    let count = 20;
+    for _ in 0..count {
+        room.ok(&["send", "bob", &"x".repeat(10_000)]);
+    }
+    let mut follow = room.command(&["--json", "inbox", "bob", "--follow"]);
+    let mut child = follow.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(lines.count(), count - 1);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
