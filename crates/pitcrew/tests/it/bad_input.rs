@@ -133,6 +133,7 @@ fn circles_of_tasks_are_refused() {
 #[test]
 fn a_second_broadcast_comes_too_soon() {
     let room = Room::with_crew();
+    room.one_broadcast_an_hour();
     room.ok(&["broadcast", "first"]);
     check(&room, &["broadcast", "second"], 6, "rate_limit");
 }

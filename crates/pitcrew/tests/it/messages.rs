@@ -12,6 +12,7 @@ use crate::running::Running;
 #[test]
 fn a_message_is_sent_shown_and_traced() {
     let room = Room::with_crew();
+    room.one_broadcast_an_hour();
     let seen = room.transcript(&[
         &["inbox", "bob"],
         &["send", "bob", "look at parser.rs\nfirst", "--summary", "where to start"],
@@ -30,7 +31,7 @@ fn a_message_is_sent_shown_and_traced() {
     ann: persisted as [uuid]
     bob: persisted as [uuid]
     $ pitcrew broadcast lunch!!
-    error: at most 1 broadcasts in 5 s are allowed; try again in [n] s
+    error: at most 1 broadcasts in 3600 s are allowed; try again in [n] s
     [exit 6]
     $ pitcrew inbox bob
     operator: where to start  [time] unread [uuid]

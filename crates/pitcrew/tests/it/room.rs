@@ -62,6 +62,12 @@ impl Room {
         room
     }
 
+    /// Makes the time between two broadcasts longer than any test takes, on a slow machine too.
+    pub(crate) fn one_broadcast_an_hour(&self) {
+        let limits = r#"{"pitcrew": {"limits": {"broadcastRate": {"count": 1, "seconds": 3600}}}}"#;
+        fs::write(self.root().join("settings.json"), limits).unwrap();
+    }
+
     /// The folder teams live below.
     pub(crate) fn root(&self) -> PathBuf {
         self.dir.path().join("root")
