@@ -7,20 +7,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{AgentName, Frame, Limits, TeamDir};
 use pitcrew_store::{FileBackend, FileOptions};
-use pitcrew_team::{Actor, PermissionAnswer, SystemClock, Team, Teams};
+use pitcrew_team::{Actor, Mail, PermissionAnswer, SystemClock, Team, Teams};
 use regex::Regex;
 use serde_json::{Value, json};
 
 use crate::models_over_http::model_server;
-use crate::room::Room;
-
-/// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(60);
+use crate::patience;
+use crate::room::{Room, journal_in};
 
 /// Starts `agent` for bob, whom a lead has placed.
 const BOB: &[&str] = &["agent", "--agent-id", "bob@crew"];
@@ -64,13 +61,9 @@ impl Seat {
     }
 
     fn tmux_command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("tmux");
-        command.args(["-u", "-f", "/dev/null", "-S"]).arg(&self.socket).args(args);
         // The server gives what runs in it its own environment.
-        command.env_clear().current_dir(self.room.work());
-        for (name, value) in self.room.command(&[]).get_envs() {
-            command.env(name, value.unwrap());
-        }
+        let mut command = self.room.tool("tmux", &["-u", "-f", "/dev/null", "-S"]);
+        command.arg(&self.socket).args(args).env("SHELL", "/bin/sh");
         command
     }
 
@@ -89,8 +82,9 @@ impl Seat {
         let size = [columns.to_string(), rows.to_string()];
         let made = ["new-session", "-d", "-x", &size[0], "-y", &size[1], "sh", "-c", &shell];
         self.tmux(&made);
-        // So that a window keeps the size it is given.
+        // So that a window keeps the size and the name it is given.
         self.tmux(&["set-option", "-g", "window-size", "manual"]);
+        self.tmux(&["set-option", "-g", "automatic-rename", "off"]);
     }
 
     /// What is on the terminal.
@@ -105,15 +99,8 @@ impl Seat {
     }
 
     #[track_caller]
-    fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let started = Instant::now();
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(started.elapsed() < PATIENCE, "{what}:\n{}", self.history());
-            std::thread::yield_now();
-        }
+    fn until<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
+        patience::until(what, look, || self.history())
     }
 
     /// Waits until the screen is as it is to be.
@@ -127,10 +114,12 @@ impl Seat {
         self.shows(text, |screen| screen.contains(text))
     }
 
-    /// Waits until the foot says that bob is idle.
+    /// Waits until bob is idle and the screen stays as it is: all of the foot is drawn, of which the prompt comes last, and
+    /// the mail that was read is not counted any more.
     #[track_caller]
     fn is_idle(&self) -> String {
-        self.shows("bob is idle", |screen| foot(screen).is_some_and(|foot| foot.starts_with("idle")))
+        let rests = |foot: &str| foot.starts_with("idle") && !foot.ends_with("unread");
+        self.shows("bob is idle", |screen| screen.ends_with("\n>") && foot(screen).is_some_and(rests))
     }
 
     fn types(&self, line: &str) {
@@ -160,8 +149,7 @@ impl Seat {
     }
 
     fn journal(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.room.root().join("teams/crew/pitcrew/journal.ndjson")).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        journal_in(&self.room.root().join("teams/crew/pitcrew/journal.ndjson"))
     }
 
     fn transcript(&self) -> String {
@@ -244,8 +232,7 @@ async fn the_view_shows_tokens_and_cost() {
         let seat = Seat::with_bob_on(room, "anthropic/claude-opus-5-5")?;
         seat.room.ok(&["send", "bob", "ROLE:bob write your file and tell me"]);
         seat.open((100, 30), FREE);
-        let screen = seat.shows("bob is done", |screen| foot(screen).is_some_and(|foot| foot.starts_with("idle")));
-        Some(foot(&screen).unwrap().to_owned())
+        Some(foot(&seat.is_idle()).unwrap().to_owned())
     });
     let shown = shown.await.unwrap();
     server.abort();
@@ -265,7 +252,7 @@ fn escape_cuts_a_long_turn_off_and_the_next_line_starts_another() {
     seat.room.ok(&["send", "bob", "Sleep."]);
     seat.open((100, 30), FREE);
     let pid = seat.until("the command runs", || seat.file("pid"));
-    assert!(foot(&seat.shows_text("Bash(echo")).unwrap().starts_with("Bash("));
+    seat.shows("the command in the foot", |screen| foot(screen).is_some_and(|foot| foot.starts_with("Bash(echo")));
     seat.tmux(&["send-keys", "Escape"]);
     let screen = seat.is_idle();
     assert!(!screen.contains("I stopped."), "{screen}");
@@ -283,7 +270,9 @@ fn asking(size: (u16, u16)) -> Option<Seat> {
     let seat = Seat::with_bob(ASKS)?;
     seat.room.ok(&["send", "bob", "Write it."]);
     seat.open(size, BOB);
-    seat.shows_text("answer>");
+    // The mail that was read is not counted any more, and the question is there: nothing more is drawn now.
+    let asks = |screen: &str| foot(screen) == Some("asks for leave to call Write") && screen.ends_with("\nanswer>");
+    seat.shows("the question", asks);
     Some(seat)
 }
 
@@ -294,7 +283,7 @@ fn check_it_was_answered(seat: &Seat) {
     let screen = seat.is_idle();
     assert!(!screen.contains("bob asks for leave") && !screen.contains("answer>"), "{screen}");
     assert_eq!(seat.file("it").as_deref(), Some("written\n"));
-    assert_eq!(seat.outcomes(), ["asked", "allowed"]);
+    seat.until("the answer in the journal", || (seat.outcomes() == ["asked", "allowed"]).then_some(()));
 }
 
 #[test]
@@ -312,12 +301,15 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     answer>
     "#);
     seat.until("the lead is asked", || (seat.outcomes() == ["asked"]).then_some(()));
-    seat.types("what?");
+    seat.tmux(&["send-keys", "-l", "what?"]);
+    seat.shows_text("answer> what?");
+    seat.tmux(&["send-keys", "Enter"]);
     seat.shows("what was no answer is gone", |screen| screen.ends_with("answer>"));
     seat.types("y");
     check_it_was_answered(&seat);
-    let unread = block_on(seat.team().unread(&AgentName::lead())).unwrap();
-    assert!(unread.iter().all(|mail| !matches!(mail.frame, Some(Frame::PermissionRequest(_)))), "{unread:?}");
+    let is_request = |mail: &Mail| matches!(mail.frame, Some(Frame::PermissionRequest(_)));
+    let unread = || block_on(seat.team().unread(&AgentName::lead())).unwrap();
+    seat.until("the question is void", || (!unread().iter().any(is_request)).then_some(()));
 }
 
 #[test]
@@ -343,9 +335,9 @@ fn control_c_ends_a_guest_in_order_and_leaves_an_ordinary_terminal() {
     seat.shows_text("> half a line");
     seat.tmux(&["send-keys", "C-c"]);
     assert_eq!(seat.is_ordinary_again(), "130");
-    let screen = seat.screen();
+    // The terminal shows what was written to it a little later than the shell goes on.
+    let screen = seat.shows_text("pitcrew join crew --as guest");
     assert!(!screen.contains("half a line") && !screen.contains("── guest of crew"), "{screen}");
-    assert!(screen.contains("pitcrew join crew --as guest"), "{screen}");
     let config = seat.room.json_file("teams/crew/config.json");
     let guest = config["members"].as_array().unwrap().iter().find(|member| member["name"] == "guest").unwrap().clone();
     assert_eq!(guest["isActive"], false, "it stays in the team, and is not at work");
@@ -434,6 +426,7 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     seat.shows("the low foot, with what is typed", |screen| only(screen, &[&narrow[1..6], &["answer> y"]].concat()));
     assert_eq!(seat.history().matches("bob asks for leave").count(), 1, "{}", seat.history());
     seat.tmux(&["send-keys", "Enter"]);
+    seat.is_idle();
     resize("60", "30");
     check_it_was_answered(&seat);
     assert_eq!(seat.history().matches("bob asks for leave").count(), 0, "{}", seat.history());
