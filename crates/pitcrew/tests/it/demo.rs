@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::room::Room;
+use crate::patience;
+use crate::room::{Room, journal_in};
 
 fn folder(room: &Room) -> PathBuf {
     room.work().join("demo")
@@ -21,8 +21,7 @@ fn journal(folder: &Path) -> Vec<Value> {
         Some(archive.flatten().next()?.path().join("team/pitcrew/journal.ndjson"))
     };
     let path = if alive.exists() { Some(alive) } else { archived() };
-    let text = path.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
-    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    path.map(|path| journal_in(&path)).unwrap_or_default()
 }
 
 fn count(journal: &[Value], event: &str) -> usize {
@@ -103,19 +102,24 @@ fn a_folder_with_something_in_it_is_not_unpacked_into() {
     assert_eq!(std::fs::read_dir(folder(&room)).unwrap().count(), 1);
 }
 
-/// Starts the demo, kills it once its journal has that many entries, and goes on with it.
-fn check_resumed(entries: usize) {
-    let room = Room::new();
-    let folder = folder(&room);
+/// Starts the demo, and kills it once its journal has that many entries; says whether it was not through by then.
+fn is_killed_at(room: &Room, entries: usize) -> bool {
+    let folder = folder(room);
     let mut demo = room.command(&["demo", "--dir", "demo"]);
-    let mut demo = demo.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let started = Instant::now();
-    while journal(&folder).len() < entries && demo.try_wait().unwrap().is_none() {
-        assert!(started.elapsed() < Duration::from_secs(120), "the demo stands still");
-        std::thread::yield_now();
-    }
+    let mut demo = demo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let mut is_due = || (journal(&folder).len() >= entries || demo.try_wait().unwrap().is_some()).then_some(());
+    patience::until("the demo comes so far", &mut is_due, || format!("{:?}", journal(&folder).last()));
     demo.kill().unwrap();
     demo.wait().unwrap();
+    folder.join("root/teams/demo/config.json").exists()
+}
+
+/// Kills the demo once its journal has that many entries, and goes on with it.
+fn check_resumed(entries: usize) {
+    // Who looks at a demo may be held up until that is through.
+    let rooms = std::iter::repeat_with(Room::new).take(20);
+    let room = rooms.into_iter().find(|room| is_killed_at(room, entries)).expect("it is always too late to kill it");
+    let folder = folder(&room);
     let root = folder.join("root").display().to_string();
     let mut resumed = room.command(&["--root", &root, "run", "--resume", "demo"]);
     // From another folder than the team works in: it goes on in its own.
