@@ -5,15 +5,12 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::room::{Ran, Room};
-
-/// How long anything may take before a test gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(90);
+use crate::patience;
+use crate::room::{Ran, Room, journal_in};
 
 /// A room with a tmux server of its own, in which the user has a pane.
 pub(crate) struct Terminal {
@@ -49,9 +46,13 @@ impl Terminal {
     }
 
     pub(crate) fn tmux_command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new("tmux");
-        command.args(args).env_remove("TMUX").env("TMUX_TMPDIR", self.room.temporary());
-        command.env("HOME", self.room.work().parent().unwrap());
+        let mut command = self.room.tool("tmux", &["-u"]);
+        // What is started in a pane is told by its lead where the root is.
+        command
+            .args(args)
+            .env("TMUX_TMPDIR", self.room.temporary())
+            .env("SHELL", "/bin/sh")
+            .env_remove("CLAUDE_CONFIG_DIR");
         command
     }
 
@@ -81,15 +82,21 @@ impl Terminal {
 
     /// Starts the team `work` on a script, its teammates where `mode` says.
     pub(crate) fn start_in(&self, mode: &str, script: &str, more: &[&str]) -> Child {
+        let mut command = self.run_in(mode, script, more);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// What starts the team `work` on a script, its teammates where `mode` says.
+    pub(crate) fn run_in(&self, mode: &str, script: &str, more: &[&str]) -> Command {
         let model = self.room.script(script);
         let args = ["run", "go", "--team", "work", "--model", &model, "--teammate-mode", mode, "--yes"];
         let args: Vec<&str> = args.iter().chain(more).copied().collect();
-        self.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        self.command(&args)
     }
 
     pub(crate) fn resume(&self) -> Child {
         let args = ["run", "--resume", "work", "--yes"];
-        self.command(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        self.command(&args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     pub(crate) fn team(&self) -> PathBuf {
@@ -101,8 +108,7 @@ impl Terminal {
     }
 
     pub(crate) fn journal(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.team().join("pitcrew/journal.ndjson")).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+        journal_in(&self.team().join("pitcrew/journal.ndjson"))
     }
 
     /// What is recorded as started and not stopped.
@@ -116,15 +122,8 @@ impl Terminal {
     }
 
     #[track_caller]
-    pub(crate) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-        let started = Instant::now();
-        loop {
-            if let Some(found) = look() {
-                return found;
-            }
-            assert!(started.elapsed() < PATIENCE, "{what}: {:?} {:?}", self.panes(), self.journal().last());
-            std::thread::yield_now();
-        }
+    pub(crate) fn until<T>(&self, what: &str, look: impl FnMut() -> Option<T>) -> T {
+        patience::until(what, look, || format!("{:?} {:?}", self.panes(), self.journal().last()))
     }
 
     /// The panes, the processes, the records and the config have nobody any more but the lead, and the user's own pane.
@@ -140,12 +139,10 @@ impl Terminal {
         }
     }
 
-    pub(crate) fn state_of(&self, member: &str, state: &str) -> Option<i64> {
-        let entries = self.journal();
-        let entry = entries
-            .iter()
-            .find(|entry| entry["event"] == "member_changed" && entry["member"] == member && entry["state"] == state);
-        entry.and_then(|entry| entry["at_ms"].as_i64())
+    /// Whether a member was in a state, by the journal.
+    pub(crate) fn was(&self, member: &str, state: &str) -> bool {
+        let is_it = |entry: &Value| entry["event"] == "member_changed" && entry["member"] == member;
+        self.journal().iter().any(|entry| is_it(entry) && entry["state"] == state)
     }
 }
 

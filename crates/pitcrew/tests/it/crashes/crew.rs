@@ -1,23 +1,19 @@
 //! A team that crashes: its script, who dies when, and its end.
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use pitcrew_runtime::identity::ProcessIdentity;
 use rustix::process::Signal;
 
 use super::Chance;
-use super::remains::{Dead, processes_in};
+use super::remains::Dead;
+use crate::patience;
+use crate::processes::processes_in;
 use crate::room::Ran;
 use crate::terminal::{Terminal, kill};
-
-/// How long anything may take before a test gives up.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// The pause between two looks, so that five teams leave each other some of the machine.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The most entries of the journal between one crash and the next.
 const ENTRIES_MOST: usize = 25;
@@ -86,7 +82,9 @@ impl Crew {
     pub(super) fn start(chance: Chance, crashes: usize) -> Option<Self> {
         let terminal = Terminal::new()?;
         let (room, plenty) = (&terminal.room, r#"{"count": 100000, "seconds": 60}"#);
-        let limits = format!(r#"{{"callRate": {plenty}, "spawnRate": {plenty}, "taskRate": {plenty}}}"#);
+        let rates = format!(r#""callRate": {plenty}, "spawnRate": {plenty}, "taskRate": {plenty}"#);
+        // The longer the crashes take, the more tasks there are.
+        let limits = format!(r#"{{"tasks": 100000, {rates}}}"#);
         fs::write(room.root().join("settings.json"), format!(r#"{{"pitcrew": {{"limits": {limits}}}}}"#)).unwrap();
         for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "Begin"]] {
             let git = ["-c", "user.name=dev", "-c", "user.email=dev@example.com"];
@@ -183,14 +181,9 @@ impl Crew {
     /// Waits until `look` finds what it looks for; what it says in its stead is told when that takes too long.
     #[track_caller]
     pub(super) fn until<T>(&self, what: &str, mut look: impl FnMut() -> Result<T, String>) -> T {
-        let started = Instant::now();
-        loop {
-            match look() {
-                Ok(found) => return found,
-                Err(_) if started.elapsed() < PATIENCE => std::thread::park_timeout(PAUSE),
-                Err(why) => panic!("not so: {what}: {why}\n{}", self.last_words()),
-            }
-        }
+        let why = Cell::new(String::new());
+        let look = || look().map_err(|reason| why.set(reason)).ok();
+        patience::until(what, look, || format!("{}\n{}", why.take(), self.last_words()))
     }
 
     /// What the leads logged last, and the end of the journal.

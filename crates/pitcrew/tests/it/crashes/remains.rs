@@ -13,7 +13,7 @@ use pitcrew_store::LeaseName;
 use serde_json::Value;
 
 use super::crew::Crew;
-use crate::room::Room;
+use crate::processes::{command_line, environments, has, processes_in};
 use crate::supervision::block_on;
 use crate::terminal::Terminal;
 
@@ -185,9 +185,8 @@ impl Crew {
         let panes = self.terminal.panes();
         is_so(panes == [self.terminal.theirs.clone()], || format!("panes {panes:?}"))?;
         let is_ours = |process: &ProcessIdentity| {
-            let line = fs::read(format!("/proc/{}/cmdline", process.pid)).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            !line.starts_with("tmux ") && line.trim() != "sleep 1000"
+            let line = command_line(process.pid);
+            !line.starts_with("tmux ") && line != "sleep 1000"
         };
         let left: Vec<ProcessIdentity> = processes_in(&self.terminal.room).into_iter().filter(is_ours).collect();
         is_so(left.is_empty(), || format!("{left:?} run"))?;
@@ -207,24 +206,6 @@ impl Terminal {
         };
         self.teammates().into_iter().filter_map(named).collect()
     }
-}
-
-/// Everything that runs with the room as its home.
-pub(super) fn processes_in(room: &Room) -> Vec<ProcessIdentity> {
-    let home = format!("HOME={}", room.work().parent().unwrap().display());
-    let at_home = environments().filter(|(_, environment)| has(environment, &home));
-    at_home.filter_map(|(pid, _)| ProcessIdentity::of(pid)).collect()
-}
-
-/// The environment of every process.
-fn environments() -> impl Iterator<Item = (u32, Vec<u8>)> {
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| Some((pid, fs::read(format!("/proc/{pid}/environ")).ok()?)))
-}
-
-fn has(environment: &[u8], variable: &str) -> bool {
-    environment.split(|byte| *byte == 0).any(|there| there == variable.as_bytes())
 }
 
 /// The locks below a folder, and since when they are held.
