@@ -239,6 +239,28 @@ fn the_demo_runs_in_panes_and_cleans_up() {
     assert!(!terminal.room.work().join("demo/root/teams/demo").exists(), "the team is still there");
 }
 
+/// A pane program, tmux behind it, that tells of the start of a process when that has ended.
+const LATE: &str = r#"
+'PITCREW' pane serve tmux | while IFS= read -r line; do
+  pid=$(printf '%s\n' "$line" | sed -n 's/.*"pid":\([0-9][0-9]*\).*/\1/p')
+  while [ -n "$pid" ] && kill -0 "$pid" 2> /dev/null; do sleep 0.02; done
+  printf '%s\n' "$line"
+done
+"#;
+
+#[test]
+fn a_teammate_that_is_through_before_its_start_is_known_was_started() {
+    let Some(terminal) = Terminal::new() else { return };
+    let program = terminal.room.work().join("late");
+    fs::write(&program, LATE.replace("PITCREW", env!("CARGO_BIN_EXE_pitcrew"))).unwrap();
+    let mode = format!("pane:sh {}", program.display());
+    let ran = ended(terminal.start_in(&mode, ENDLESS, &["--max-turns", "8"]));
+    assert_eq!(ran.code, 7, "{ran:?}");
+    assert!(ran.stderr.contains("bob has used all of its 8 turns"), "{ran:?}");
+    let config = terminal.config().unwrap();
+    assert!(config["members"].as_array().unwrap().iter().any(|member| member["name"] == "bob"), "it can be resumed");
+}
+
 /// A teammate that never comes to an end.
 const ENDLESS: &str = r#"
 agents:

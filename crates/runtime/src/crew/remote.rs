@@ -244,7 +244,8 @@ impl Minder {
             let screen = self.screen().await;
             return Err(with_screen(format!("its start cannot be recorded: {}", chain(&error)), screen.as_deref()));
         }
-        if started.pid.is_some() && process.is_none_or(|process| !process.is_alive()) {
+        let is_gone = started.pid.is_some() && process.is_none_or(|process| !process.is_alive());
+        if is_gone && !self.has_taken_prompt().await {
             let screen = self.screen().await;
             return Err(with_screen("its process ended at once".to_owned(), screen.as_deref()));
         }
@@ -378,6 +379,12 @@ impl Minder {
                 () = due(&mut self.gone_by) => return Seen::Gone { exit: None, screen: None },
             }
         }
+    }
+
+    /// Whether it took its prompt. One that did was started, however short its life was: what came of it, it has told.
+    async fn has_taken_prompt(&self) -> bool {
+        let mail = self.post.team.mail(self.name()).await.unwrap_or_default();
+        mail.iter().any(|mail| Some(&mail.id) == self.prompt.as_ref() && mail.message.is_read())
     }
 
     /// Looks at the agent's mail and, of a client that is not ours, at its entry in the config.
