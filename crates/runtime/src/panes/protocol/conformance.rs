@@ -251,7 +251,7 @@ impl Bench {
 }
 
 /// How often, and how long between, a terminal is asked until it has seen what happened in a pane.
-const END_LOOKS: usize = 250;
+const END_LOOKS: usize = 1500;
 const END_TICK: std::time::Duration = std::time::Duration::from_millis(20);
 
 fn same<T: PartialEq + fmt::Debug>(what: &'static str, expected: &T, found: &T) -> Outcome {

@@ -23,7 +23,7 @@ const ANSWER_TIME: Duration = Duration::from_secs(30);
 const TAIL_BYTES: usize = 2048;
 
 /// How long is waited for the last words of a program that has closed its output.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// Bytes read from a pipe at once.
 const CHUNK_BYTES: usize = 16 * 1024;
