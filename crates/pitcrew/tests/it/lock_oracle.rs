@@ -24,7 +24,8 @@ fn modules() -> Option<PathBuf> {
     let modules = folder.join("node_modules");
     let quiet =
         |command: &mut Command| command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
-    let is_there = || modules.join("proper-lockfile").is_dir();
+    // npm writes this one when all the others are there.
+    let is_there = || modules.join(".package-lock.json").is_file();
     let install = || {
         fs::create_dir_all(&folder).unwrap();
         let mut npm = Command::new("npm");

@@ -1,7 +1,6 @@
 //! `pitcrew run` with models that are reached over HTTP: a fake server streams the answers, everything else is real.
 
 use std::convert::Infallible;
-use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
 
@@ -191,7 +190,7 @@ pub(crate) async fn model_server(served: &Arc<AtomicUsize>) -> (String, tokio::t
 }
 
 fn git(room: &Room, args: &[&str]) -> String {
-    let output = Command::new("git").args(args).current_dir(room.work()).output().unwrap();
+    let output = room.tool("git", args).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
 }

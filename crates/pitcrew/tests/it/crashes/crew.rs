@@ -88,7 +88,7 @@ impl Crew {
         fs::write(room.root().join("settings.json"), format!(r#"{{"pitcrew": {{"limits": {limits}}}}}"#)).unwrap();
         for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "Begin"]] {
             let git = ["-c", "user.name=dev", "-c", "user.email=dev@example.com"];
-            let made = Command::new("git").args(git).args(args).current_dir(room.work()).output().unwrap();
+            let made = room.tool("git", &git).args(args).output().unwrap();
             assert!(made.status.success(), "{made:?}");
         }
         let model = room.script(&script(crashes));

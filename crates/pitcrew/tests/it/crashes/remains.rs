@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::SystemTime;
 
 use pitcrew_protocol::AgentName;
@@ -14,6 +13,7 @@ use serde_json::Value;
 
 use super::crew::Crew;
 use crate::processes::{command_line, environments, has, processes_in};
+use crate::room::Room;
 use crate::supervision::block_on;
 use crate::terminal::Terminal;
 
@@ -161,16 +161,16 @@ impl Crew {
         let owned: BTreeSet<PathBuf> =
             self.members().values().filter_map(|member| Some(member["worktreePath"].as_str()?.into())).collect();
         let (mut branches, mut folders) = (BTreeSet::new(), BTreeSet::new());
-        for block in git(&room.work(), &["worktree", "list", "--porcelain"]).split("\n\n").skip(1) {
+        for block in git(room, &room.work(), &["worktree", "list", "--porcelain"]).split("\n\n").skip(1) {
             let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
             let Some(path) = field("worktree ").map(PathBuf::from) else { continue };
-            let holds = path.is_dir() && !git(&path, &["status", "--porcelain"]).is_empty();
+            let holds = path.is_dir() && !git(room, &path, &["status", "--porcelain"]).is_empty();
             is_so(holds || owned.contains(&path), || format!("nobody has the worktree {}", path.display()))?;
             branches.extend(field("branch refs/heads/"));
             folders.insert(path);
         }
         let made: BTreeSet<String> =
-            git(&room.work(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/pitcrew/"])
+            git(room, &room.work(), &["for-each-ref", "--format=%(refname:short)", "refs/heads/pitcrew/"])
                 .lines()
                 .map(str::to_owned)
                 .collect();
@@ -230,7 +230,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-fn git(at: &Path, args: &[&str]) -> String {
-    let output = Command::new("git").args(args).current_dir(at).output().unwrap();
+fn git(room: &Room, at: &Path, args: &[&str]) -> String {
+    let output = room.tool("git", args).current_dir(at).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }

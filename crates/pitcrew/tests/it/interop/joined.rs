@@ -37,7 +37,7 @@ fn begun(stage: &Stage) -> (Pane, Pane) {
     let lead = stage.client_leads();
     stage.shown(&lead, "the team is made");
     let joiner = stage.pane(&JOIN);
-    stage.until("joiner in the config", || stage.member("joiner"));
+    stage.entry("joiner");
     (lead, joiner)
 }
 
@@ -75,7 +75,7 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     let (lead, joiner) = begun(&stage);
 
     // It is a member as the client writes one, and what it says first is in the lead's conversation.
-    let member = stage.member("joiner").unwrap();
+    let member = stage.entry("joiner");
     assert_eq!((&member["agentId"], &member["color"]), (&json!("joiner@probe"), &json!("blue")));
     stage.told("lead", "<teammate-message teammate_id=\"joiner\" color=\"blue\" summary=\"joined\">\nI have joined");
 
@@ -97,10 +97,11 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
     // What it was given and what it took are done, and reported.
     stage.told("lead", "B is done");
     for id in ["1", "2"] {
-        let task = stage.task(id).unwrap();
+        let task = stage.task(id);
         assert_eq!((&task["owner"], &task["status"]), (&json!("joiner"), &json!("completed")), "{task}");
     }
-    assert!(stage.frames("team-lead", "idle_notification").iter().any(|frame| frame["from"] == "joiner"));
+    let is_idle = || stage.frames("team-lead", "idle_notification").into_iter().find(|frame| frame["from"] == "joiner");
+    stage.until("joiner's idleness", is_idle);
 
     // It answers the shutdown request, is gone from the screen and the team, and the lead can delete that.
     let approved = stage.frame("team-lead", "shutdown_approved", 1);
@@ -135,7 +136,8 @@ fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place()
     let rejected = stage.frame("team-lead", "shutdown_rejected", 1);
     assert_eq!((&rejected["from"], &rejected["reason"]), (&json!("joiner"), &json!("still busy")));
     stage.shown(&lead, "stay then");
-    assert!(stage.panes().contains(&joiner) && stage.member("joiner").is_some());
+    assert!(stage.panes().contains(&joiner));
+    stage.entry("joiner");
 
     // Killed, it is started again under its name, goes on in its conversation, and keeps its task.
     stage.kill(&joiner);
@@ -145,6 +147,6 @@ fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place()
     stage.told("lead", "I go on");
     let asked = stage.requests("joiner");
     assert!(asked.last().unwrap().remembers("busy with A"), "it began anew");
-    assert_eq!(stage.task("1").unwrap()["owner"], "joiner");
+    assert_eq!(stage.task("1")["owner"], "joiner");
     assert!(stage.panes().contains(&again));
 }

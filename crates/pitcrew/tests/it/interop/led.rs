@@ -98,7 +98,7 @@ fn a_client_in_a_pane_works_asks_for_permissions_reports_and_shuts_down() {
 
     // What it did stands in the files, on its screen, and in its lead's conversation.
     stage.told("lead", "A is done");
-    let task = stage.task("1").unwrap();
+    let task = stage.task("1");
     assert_eq!((&task["owner"], &task["status"]), (&json!("worker"), &json!("completed")), "{task}");
 
     stage.told("lead", "worker has shut down");
@@ -144,7 +144,7 @@ fn a_client_in_a_pane_has_its_plan_rejected_and_then_approved() {
     let Some(stage) = Stage::set(&script) else { return };
     let lead = run(&stage);
     let planner = pane_of(&stage, "planner");
-    assert_eq!(stage.member("planner").unwrap()["planModeRequired"], true);
+    assert_eq!(stage.entry("planner")["planModeRequired"], true);
     stage.shown(&planner, "plan mode on");
 
     let first = stage.frame("planner", "plan_approval_response", 1);

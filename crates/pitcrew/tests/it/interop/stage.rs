@@ -5,22 +5,16 @@ use std::cell::Cell;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use super::script::Script;
+use crate::patience;
 use crate::room::Ran;
 
 /// The team every scenario is about.
 pub(crate) const TEAM: &str = "probe";
-
-/// How long anything may take that a scenario waits for; the client alone needs 3 s to start on an idle machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often a condition is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(25);
 
 /// How long a key may be without effect before it is pressed again.
 const PRESS_AGAIN_AFTER: Duration = Duration::from_secs(2);
@@ -70,16 +64,13 @@ impl Stage {
         sealed.arg(&script_file).arg(&out).args(["tmux", "-f", "/dev/null", "-S"]).arg(out.join("tmux")).arg("-D");
         let sealed = sealed.env("EXTRA_PATH", our_folder()).stdin(Stdio::null()).spawn().unwrap();
         let mut stage = Self { sealed, dir, _turn: turn };
-        let begun = Instant::now();
-        while !stage.out().join("tmux").exists() {
-            if let Some(ended) = stage.sealed.try_wait().unwrap() {
-                assert_eq!(ended.code(), Some(NO_NAMESPACES), "the stage cannot be set");
-                return skipped("there are no namespaces");
-            }
-            assert!(begun.elapsed() < PATIENCE, "the stage is not set after {PATIENCE:?}");
-            thread::sleep(LOOK_EVERY);
-        }
-        Some(stage)
+        let look = || {
+            let is_set = stage.out().join("tmux").exists().then_some(None);
+            is_set.or_else(|| stage.sealed.try_wait().unwrap().map(Some))
+        };
+        let Some(ended) = patience::until("the stage is set", look, String::new) else { return Some(stage) };
+        assert_eq!(ended.code(), Some(NO_NAMESPACES), "the stage cannot be set");
+        skipped("there are no namespaces")
     }
 
     fn out(&self) -> PathBuf {
@@ -208,6 +199,11 @@ impl Stage {
         self.config()?["members"].as_array()?.iter().find(|member| member["name"] == name).cloned()
     }
 
+    /// A member as the config has it, which is there.
+    pub(crate) fn entry(&self, name: &str) -> Value {
+        self.until(&format!("{name} in the config"), || self.member(name))
+    }
+
     /// Whether the config can be read and has no such member.
     pub(crate) fn is_gone(&self, name: &str) -> bool {
         self.config().is_some() && self.member(name).is_none()
@@ -231,9 +227,10 @@ impl Stage {
         self.until(&format!("{kind} {nth} in the inbox of {inbox}"), || self.frames(inbox, kind).get(nth - 1).cloned())
     }
 
-    /// A task.
-    pub(crate) fn task(&self, id: &str) -> Option<Value> {
-        json_in(&self.root().join("tasks").join(TEAM).join(format!("{id}.json")))
+    /// A task, which is there: the client writes it in place.
+    pub(crate) fn task(&self, id: &str) -> Value {
+        let path = self.root().join("tasks").join(TEAM).join(format!("{id}.json"));
+        self.until(&format!("task {id}"), || json_in(&path))
     }
 
     /// What the model of a role was asked, in order, but for titles and suggestions.
@@ -261,14 +258,7 @@ impl Stage {
 
     /// Waits for something. When it does not come, the test fails with all that can be seen.
     pub(crate) fn until<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
-        let begun = Instant::now();
-        loop {
-            if let Some(seen) = look() {
-                return seen;
-            }
-            assert!(begun.elapsed() < PATIENCE, "waited {PATIENCE:?} for {what}\n{}", self.scene());
-            thread::sleep(LOOK_EVERY);
-        }
+        patience::until(what, look, || self.scene())
     }
 
     /// All that can be seen: every screen, and the team's files.
