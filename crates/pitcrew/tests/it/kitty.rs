@@ -5,14 +5,16 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::Instant;
 
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::patience::{self, PATIENCE, PAUSE};
 use crate::room::{Ran, Room};
-use crate::terminal::{PATIENCE, ended, teammates};
+use crate::terminal::{ended, teammates};
 use crate::tmux_runs::patient;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/panes/kitty");
@@ -26,7 +28,7 @@ impl Drop for Owned {
         let _either = kill_process(Pid::from_child(&self.0), Signal::TERM);
         let asked = Instant::now();
         while matches!(self.0.try_wait(), Ok(None)) && asked.elapsed() < PATIENCE {
-            std::thread::yield_now();
+            thread::park_timeout(PAUSE);
         }
         let _either = self.0.kill();
         let _status = self.0.wait();
@@ -183,15 +185,8 @@ fn start(agent: &str, command: &str) -> Value {
 }
 
 #[track_caller]
-fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
-    let started = Instant::now();
-    loop {
-        if let Some(found) = look() {
-            return found;
-        }
-        assert!(started.elapsed() < PATIENCE, "{what}");
-        std::thread::yield_now();
-    }
+fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
+    patience::until(what, look, String::new)
 }
 
 #[test]

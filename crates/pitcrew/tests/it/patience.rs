@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The pause between two looks, so that who looks leaves the machine to who is looked at.
-const PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const PAUSE: Duration = Duration::from_millis(10);
 
 /// Waits until `look` finds what it looks for. When that takes too long, it is told what was waited for, and the `scene`.
 #[track_caller]
