@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Instant;
@@ -138,12 +137,13 @@ impl Kitty {
     /// No pane and no teammate is left, nor a socket of a keeper.
     fn check_nobody_is_left(&self, tabs: &[&str]) {
         until("the windows are closed", || (self.tabs() == tabs).then_some(()));
-        assert_eq!(teammates(&self.room), Vec::<u32>::new());
-        let folder = fs::read_dir(self.room.temporary()).unwrap().flatten();
-        let ours = folder.filter(|it| it.file_name().to_string_lossy().starts_with("pitcrew-kitty-"));
-        let left: Vec<PathBuf> =
-            ours.flat_map(|it| fs::read_dir(it.path()).unwrap()).map(|it| it.unwrap().path()).collect();
-        assert_eq!(left, Vec::<PathBuf>::new());
+        until("the teammates are gone", || teammates(&self.room).is_empty().then_some(()));
+        let sockets = || {
+            let folders = fs::read_dir(self.room.temporary()).unwrap().flatten();
+            let ours = folders.filter(|it| it.file_name().to_string_lossy().starts_with("pitcrew-kitty-"));
+            ours.flat_map(|it| fs::read_dir(it.path()).unwrap()).count()
+        };
+        until("the sockets of the keepers are gone", || (sockets() == 0).then_some(()));
     }
 }
 
