@@ -4,7 +4,7 @@ use std::path::Path;
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{
-    AgentName, Foreign, Frame, Injected, MessageId, TaskId, TeammateTerminated, neutralised, render,
+    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, neutralised, render,
 };
 use pitcrew_team::Actor;
 
@@ -107,6 +107,13 @@ impl TeamLoop {
                 vec![News::Left(agent.clone())]
             }
         }
+    }
+
+    pub(super) async fn tell_who_is_late(&mut self) {
+        let mates = self.crew.iter().filter(|(_, hand)| matches!(hand.part, Part::Teammate { .. }));
+        let late: Vec<&str> = mates.map(|(name, _)| name.as_str()).collect();
+        let late = if late.is_empty() { LEAD_NAME.to_owned() } else { late.join(", ") };
+        self.warn(format!("{late} did not shut down in time")).await;
     }
 
     pub(super) fn drop_errands(&self) {

@@ -91,6 +91,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         errands: 0,
         wakers,
         grace,
+        looks_again_at: None,
         is_over: false,
         _lease: lease,
     };

@@ -9,8 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, ApiError, Frame, InboxFile, LEAD_NAME, Member, MessageId, PermissionRequest, SendMessageInput,
-    neutralised,
+    AgentName, ApiError, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
 };
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{Actor, KnownMode, ModeLook, PermissionAnswer, RefusedMode, RequestKind, Team};
@@ -72,6 +71,8 @@ pub(super) struct TeamLoop {
     pub(super) errands: u32,
     pub(super) wakers: Wakers,
     pub(super) grace: Duration,
+    /// The inbox whose unread mail kept the run from being over: when it changes, the loop looks around again.
+    pub(super) looks_again_at: Option<InboxFile>,
     pub(super) is_over: bool,
     /// Held for its drop: while we have it, no other process runs the team.
     pub(super) _lease: Lease,
@@ -258,13 +259,6 @@ impl TeamLoop {
         self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.grace)));
     }
 
-    async fn tell_who_is_late(&mut self) {
-        let mates = self.crew.iter().filter(|(_, hand)| matches!(hand.part, Part::Teammate { .. }));
-        let late: Vec<&str> = mates.map(|(name, _)| name.as_str()).collect();
-        let late = if late.is_empty() { LEAD_NAME.to_owned() } else { late.join(", ") };
-        self.warn(format!("{late} did not shut down in time")).await;
-    }
-
     fn to_all(&self, names: &[AgentName], act: impl Fn(&Body)) {
         names.iter().filter_map(|name| self.crew.get(name)).for_each(|hand| act(&hand.body));
     }
@@ -287,6 +281,7 @@ impl TeamLoop {
     /// Sees whether a teammate has mail it has not taken. A teammate reports that it works before it marks mail read, so
     /// when nothing is unread, whoever is at work has said so: those reports are heard first.
     async fn look_around(&mut self) -> Vec<News> {
+        self.looks_again_at = None;
         for (name, hand) in &self.crew {
             if !matches!(hand.part, Part::Teammate { .. }) {
                 continue;
@@ -295,6 +290,8 @@ impl TeamLoop {
                 Ok(unread) if unread.is_empty() => {}
                 Ok(_) => {
                     hand.body.ring();
+                    // Mail that is no work for it, it marks read without a word to us.
+                    self.looks_again_at = Some(hand.inbox.clone());
                     return Vec::new();
                 }
                 Err(error) => tracing::warn!(agent = %name, %error, "an inbox cannot be read"),
@@ -358,6 +355,9 @@ impl TeamLoop {
                 if let Some(hand) = self.crew.values().find(|hand| hand.inbox == file) {
                     hand.body.ring();
                 }
+                if self.looks_again_at.as_ref() == Some(&file) {
+                    return self.look_around().await;
+                }
             }
             Change::Config => self.config_changed().await,
             Change::Journal => return self.read_journal().await,
@@ -365,7 +365,11 @@ impl TeamLoop {
             Change::Unsure => {
                 self.crew.values().for_each(|hand| hand.body.ring());
                 self.config_changed().await;
-                return self.read_journal().await;
+                let mut news = self.read_journal().await;
+                if self.looks_again_at.is_some() {
+                    news.extend(self.look_around().await);
+                }
+                return news;
             }
             Change::Gone => {
                 self.wakers.watch = None;

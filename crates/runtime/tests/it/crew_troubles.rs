@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::{Model, Request, ResponseStream};
-use pitcrew_protocol::TaskStatus;
+use pitcrew_protocol::{SendMessageInput, TaskStatus};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
+use pitcrew_team::Actor;
 
 use crate::crew_setting::{Setting, WAITER, finish, until};
+use crate::patience::in_time;
 
 #[tokio::test]
 async fn a_teammate_has_only_the_tools_of_its_type_whatever_it_calls() {
@@ -204,4 +206,45 @@ async fn who_does_not_shut_down_in_time_is_told() {
         });
         assert_eq!(told.collect::<Vec<_>>(), late);
     }
+}
+
+#[tokio::test]
+async fn mail_that_was_delivered_and_is_marked_late_does_not_keep_a_run_from_its_end() {
+    let setting = Setting::in_files();
+    let script = format!(
+        "agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: w, prompt: w}}}}]
+    - wait_for: {{contains: go on now, from: message}}
+    - text: Done.
+{WAITER}"
+    );
+    let mut handle = Runtime::start(setting.options(&script)).await.unwrap();
+    let idle = |who: &'static str| {
+        move |event: &RunEvent| match event {
+            RunEvent::AgentChanged { agent, status, .. } => agent.as_str() == who && *status == Status::Idle,
+            _ => false,
+        }
+    };
+    let team = setting.team_elsewhere().await;
+    let say = async |recipient: &str, content: &str| {
+        let (recipient, content) = (recipient.to_owned(), content.to_owned());
+        let input = SendMessageInput::Message { recipient, content, summary: None };
+        team.send(&Actor::User, input, None).await.unwrap();
+    };
+    until(&mut handle, idle("bob")).await;
+    say("bob", "hello").await;
+    until(&mut handle, idle("bob")).await;
+    // As after a crash between delivery and mark, with another client that holds the inbox meanwhile.
+    let inboxes = setting.root.join("teams/probe/inboxes");
+    let (inbox, held, new) = (inboxes.join("bob.json"), inboxes.join("bob.json.lock"), setting.root.join("by-hand"));
+    std::fs::create_dir(&held).unwrap();
+    let text = std::fs::read_to_string(&inbox).unwrap();
+    assert_eq!(text.matches("\"read\": true").count(), 1, "{text}");
+    std::fs::write(&new, text.replace("\"read\": true", "\"read\": false")).unwrap();
+    std::fs::rename(new, inbox).unwrap();
+    say("team-lead", "go on now").await;
+    until(&mut handle, idle("team-lead")).await;
+    std::fs::remove_dir(&held).unwrap();
+    in_time("the run ends", finish(handle)).await.success();
 }
