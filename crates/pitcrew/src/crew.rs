@@ -10,7 +10,7 @@ use pitcrew_model::{
 use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{
-    Asks, Begin, Entry, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime, SoloOptions,
+    Asks, Begin, Entry, Furnishings, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime, SoloOptions,
 };
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::{LeadKeys, Team, Teams};
@@ -99,33 +99,23 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
         named => Some(model_name(named, &settings, &endpoints).await?),
     };
-    let mode = match plan.mode.as_deref() {
-        Some(name) => permission_mode(name)?,
-        None => settings.permissions().default_mode.unwrap_or_default(),
-    };
     let teams = context.teams_with(&settings)?;
     let options = SoloOptions {
         teams: teams.clone(),
         team: plan.team,
         name: plan.name,
         entry: plan.entry,
-        cwd,
-        root: context.root.clone(),
-        temporary: context.temporary(),
-        home: context.home.clone(),
-        session_id: plan.session_id.unwrap_or_else(|| uuid::Uuid::new_v4().to_string()),
-        open_model: opener(endpoints),
+        furnishings: Furnishings {
+            session_id: plan.session_id.unwrap_or_else(new_session_id),
+            asks: plan.asks,
+            limits: plan.limits,
+            append_system_prompt: plan.append_system_prompt,
+            ..furnishings(context, cwd, endpoints, settings, plan.mode.as_deref())?
+        },
         model,
         agent_type: plan.agent_type,
         color: plan.color,
-        prices: prices(&settings)?,
-        settings,
-        mode,
-        asks: plan.asks,
-        limits: plan.limits,
-        append_system_prompt: plan.append_system_prompt,
         lead_key: plan.lead_key,
-        shutdown_grace: SHUTDOWN_GRACE,
     };
     let handle = Runtime::join(options).await.map_err(not_started)?;
     let team = teams.open(&handle.team).await?;
@@ -157,31 +147,53 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         (named, _) => named,
     };
     let model = model_name(named.as_deref(), &settings, &endpoints).await?;
-    let mode = match plan.mode.as_deref() {
-        Some(name) => permission_mode(name)?,
-        None => settings.permissions().default_mode.unwrap_or_default(),
-    };
     let options = RunOptions {
         teams,
         begin: plan.begin,
+        furnishings: Furnishings {
+            asks: plan.asks,
+            limits: plan.limits,
+            append_system_prompt: plan.append_system_prompt,
+            ..furnishings(context, cwd, endpoints, settings, plan.mode.as_deref())?
+        },
+        model,
+        teammate_model: plan.teammate_model,
+        hosting,
+    };
+    Runtime::start(options).await.map_err(not_started)
+}
+
+/// What agents work with as the context and the settings have it, with nobody to ask; the mode is the one named, or the settings'.
+fn furnishings(
+    context: &Context,
+    cwd: PathBuf,
+    endpoints: Endpoints,
+    settings: Settings,
+    mode: Option<&str>,
+) -> Result<Furnishings, Failure> {
+    let mode = match mode {
+        Some(name) => permission_mode(name)?,
+        None => settings.permissions().default_mode.unwrap_or_default(),
+    };
+    Ok(Furnishings {
         cwd,
         root: context.root.clone(),
         temporary: context.temporary(),
         home: context.home.clone(),
-        session_id: uuid::Uuid::new_v4().to_string(),
+        session_id: new_session_id(),
         open_model: opener(endpoints),
-        model,
-        teammate_model: plan.teammate_model,
+        append_system_prompt: None,
         prices: prices(&settings)?,
         settings,
         mode,
-        asks: plan.asks,
-        limits: plan.limits,
-        hosting,
+        asks: Asks::Deny,
+        limits: RunLimits::default(),
         shutdown_grace: SHUTDOWN_GRACE,
-        append_system_prompt: plan.append_system_prompt,
-    };
-    Runtime::start(options).await.map_err(not_started)
+    })
+}
+
+fn new_session_id() -> String {
+    uuid::Uuid::new_v4().to_string()
 }
 
 /// Reads a settings file that was named on the command line.

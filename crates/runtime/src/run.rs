@@ -28,13 +28,9 @@ pub use crate::solo::{Entry, SoloOptions};
 /// The face decides what a bare name such as `opus` means, and keeps one `Pace` for all models of a run.
 pub type OpenModel = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
 
-/// What a run is started with.
-pub struct RunOptions {
-    /// The team room, with its backend, limits and clock.
-    pub teams: Teams,
-    /// Whether a new team is made or an old one goes on.
-    pub begin: Begin,
-    /// The folder the lead works in; absolute.
+/// What agents work with, and how freely: the same for a lead with its team and for a member alone.
+pub struct Furnishings {
+    /// The folder that the lead works in, or a member alone when the config says none; absolute.
     pub cwd: PathBuf,
     /// The root: plans are kept below it, and the user's agent definitions.
     pub root: PathBuf,
@@ -42,40 +38,61 @@ pub struct RunOptions {
     pub temporary: PathBuf,
     /// The user's home, for `~` in rules and for the user's instructions.
     pub home: Option<PathBuf>,
-    /// The id of this session, as `lead_session_id` and in the stream.
+    /// The id of the session, in hooks, in the stream and, of a run, as `lead_session_id`.
     pub session_id: String,
-    /// How models are opened.
+    /// How models are opened; asked when the first call of one is made.
     pub open_model: OpenModel,
-    /// The model of the lead.
-    pub model: String,
-    /// The model of every teammate that names none; the lead's when absent.
-    pub teammate_model: Option<String>,
-    /// What the user adds to the lead's system prompt.
+    /// What the user adds to the system prompt of the lead, or of a member alone.
     pub append_system_prompt: Option<String>,
     /// What tokens cost.
     pub prices: PriceTable,
     /// The merged settings.
     pub settings: Settings,
-    /// The permission mode of the lead; teammates start in it too, `plan` and `delegate` excepted.
+    /// The permission mode of the lead, in which teammates start too, `plan` and `delegate` excepted; of a member alone when
+    /// the config says none.
     pub mode: PermissionMode,
-    /// Who answers when a call needs a permission.
+    /// Who answers when a call needs a permission; of a member alone besides its lead: the first answer counts, and with
+    /// [`Asks::Deny`] its lead's is the only one.
     pub asks: Asks,
-    /// Where the run ends by itself.
+    /// Where it ends by itself; the number of teammates is no business of a member alone.
     pub limits: RunLimits,
+    /// How long agents have to end when they are asked to, before they are stopped; and a lead to take a member out of the team.
+    pub shutdown_grace: Duration,
+}
+
+/// What a run is started with.
+pub struct RunOptions {
+    /// The team room, with its backend, limits and clock.
+    pub teams: Teams,
+    /// Whether a new team is made or an old one goes on.
+    pub begin: Begin,
+    /// What its agents work with.
+    pub furnishings: Furnishings,
+    /// The model of the lead.
+    pub model: String,
+    /// The model of every teammate that names none; the lead's when absent.
+    pub teammate_model: Option<String>,
     /// Where teammates live, and what runs them.
     pub hosting: Hosting,
-    /// How long agents have to end when they are asked to, before they are stopped.
-    pub shutdown_grace: Duration,
+}
+
+impl fmt::Debug for Furnishings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Furnishings")
+            .field("cwd", &self.cwd)
+            .field("root", &self.root)
+            .field("mode", &self.mode)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
 }
 
 impl fmt::Debug for RunOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RunOptions")
             .field("begin", &self.begin)
-            .field("cwd", &self.cwd)
             .field("model", &self.model)
-            .field("mode", &self.mode)
-            .field("limits", &self.limits)
+            .field("furnishings", &self.furnishings)
             .finish_non_exhaustive()
     }
 }

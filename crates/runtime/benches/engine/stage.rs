@@ -8,7 +8,7 @@ use pitcrew_model::{Model, PriceTable, Script, Scripted};
 use pitcrew_protocol::{Limits, Rate};
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
-use pitcrew_runtime::run::{Asks, Begin, OpenModel, RunLimits, RunOptions};
+use pitcrew_runtime::run::{Asks, Begin, Furnishings, OpenModel, RunLimits, RunOptions};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions};
 use pitcrew_team::{SystemClock, Teams};
@@ -42,22 +42,24 @@ impl Stage {
         RunOptions {
             teams: self.teams.clone(),
             begin: Begin::New { team: "bench".to_owned(), goal: "Go.".to_owned() },
-            cwd: self.path("."),
-            root: self.path("root"),
-            temporary: "/tmp".into(),
-            home: None,
-            session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
-            open_model,
             model: "script:bench.yaml".to_owned(),
             teammate_model: None,
-            append_system_prompt: None,
-            prices: PriceTable::default(),
-            settings: Settings::default(),
-            mode: PermissionMode::BypassPermissions,
-            asks: Asks::Deny,
-            limits: RunLimits::default(),
             hosting: Hosting::in_process(),
-            shutdown_grace: Duration::from_secs(5),
+            furnishings: Furnishings {
+                cwd: self.path("."),
+                root: self.path("root"),
+                temporary: "/tmp".into(),
+                home: None,
+                session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
+                open_model,
+                append_system_prompt: None,
+                prices: PriceTable::default(),
+                settings: Settings::default(),
+                mode: PermissionMode::BypassPermissions,
+                asks: Asks::Deny,
+                limits: RunLimits::default(),
+                shutdown_grace: Duration::from_secs(5),
+            },
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) use hire::Hire;
 pub(crate) use in_process::InProcess;
 pub(crate) use ledger::Ledger;
 pub(crate) use mode::{mode_named, says_mode};
-pub(crate) use quarters::{Furnishings, Quarters};
+pub(crate) use quarters::Quarters;
 pub(crate) use spawn::DEFAULT_TYPE;
 pub(crate) use start::{EVENTS_WAITING, holder_of_ours, start, store_error};
 pub(crate) use wake::{Desk, REPORTS_WAITING};

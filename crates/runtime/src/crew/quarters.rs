@@ -18,47 +18,8 @@ use crate::driver::{Report, Sink};
 use crate::gate::{Gate, PermissionMode};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
-use crate::run::{Asks, OpenModel, RunError, RunOptions};
-use crate::settings::Settings;
+use crate::run::{Asks, Furnishings, OpenModel, RunError};
 use crate::tools::PathLocks;
-
-/// What quarters are made from: what the face handed in, whatever it started.
-pub(crate) struct Furnishings {
-    pub(crate) cwd: PathBuf,
-    pub(crate) root: PathBuf,
-    pub(crate) temporary: PathBuf,
-    pub(crate) home: Option<PathBuf>,
-    pub(crate) session_id: String,
-    pub(crate) open_model: OpenModel,
-    pub(crate) model: String,
-    pub(crate) teammate_model: Option<String>,
-    /// What the user adds to the system prompt of the agents of a role.
-    pub(crate) append_system_prompt: Option<(Role, String)>,
-    pub(crate) prices: PriceTable,
-    pub(crate) settings: Settings,
-    pub(crate) mode: PermissionMode,
-    pub(crate) asks: Asks,
-}
-
-impl From<RunOptions> for Furnishings {
-    fn from(options: RunOptions) -> Self {
-        Self {
-            cwd: options.cwd,
-            root: options.root,
-            temporary: options.temporary,
-            home: options.home,
-            session_id: options.session_id,
-            open_model: options.open_model,
-            model: options.model,
-            teammate_model: options.teammate_model,
-            append_system_prompt: options.append_system_prompt.map(|text| (Role::Lead, text)),
-            prices: options.prices,
-            settings: options.settings,
-            mode: options.mode,
-            asks: options.asks,
-        }
-    }
-}
 
 /// What all agents of a run have in common.
 pub(crate) struct Quarters {
@@ -93,47 +54,51 @@ pub(crate) struct Quarters {
 }
 
 impl Quarters {
-    /// Reads what the settings and the project say.
+    /// Reads what the settings and the project say. The user's addition to the system prompt is for agents of `role`; teammates
+    /// that name no model work with `teammate_model`, or with `model` too.
     ///
     /// # Errors
     /// When a rule of the settings is malformed.
     pub(crate) fn new(
         team: Team,
-        options: Furnishings,
+        role: Role,
+        furnishings: Furnishings,
+        model: String,
+        teammate_model: Option<String>,
         sink: Sink,
         reports: mpsc::Sender<Report>,
     ) -> Result<Self, RunError> {
-        let settings = options.settings;
-        let gate = Gate::from_settings(&settings, options.home.as_deref())
+        let settings = furnishings.settings;
+        let gate = Gate::from_settings(&settings, furnishings.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
         Ok(Self {
             team,
             trust: None,
-            definitions: Definitions::load(Some(&options.cwd), Some(&options.root)),
-            home: options.home,
-            session_id: options.session_id,
-            open_model: options.open_model,
+            definitions: Definitions::load(Some(&furnishings.cwd), Some(&furnishings.root)),
+            home: furnishings.home,
+            session_id: furnishings.session_id,
+            open_model: furnishings.open_model,
             models: HashMap::new(),
-            teammate_model: options.teammate_model.unwrap_or_else(|| options.model.clone()),
-            append_system_prompt: options.append_system_prompt.map(|(role, text)| (role, text.into())),
-            model_name: options.model,
-            prices: Arc::new(options.prices),
+            teammate_model: teammate_model.unwrap_or_else(|| model.clone()),
+            append_system_prompt: furnishings.append_system_prompt.map(|text| (role, text.into())),
+            model_name: model,
+            prices: Arc::new(furnishings.prices),
             windows: settings.context_windows(),
             compact_at_percent: settings.compact_at_percent(),
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
-            mode: options.mode,
-            gate: Arc::new(gate.guarding(&options.root)),
-            confinement: Confinement::of_root(&options.root, &options.temporary),
+            mode: furnishings.mode,
+            gate: Arc::new(gate.guarding(&furnishings.root)),
+            confinement: Confinement::of_root(&furnishings.root, &furnishings.temporary),
             may_unconfine: settings.allows_unsandboxed_commands(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
-            asks: options.asks,
+            asks: furnishings.asks,
             locks: PathLocks::new(),
             sink,
             reports,
             instructions: HashMap::new(),
-            cwd: options.cwd,
-            root: options.root,
+            cwd: furnishings.cwd,
+            root: furnishings.root,
         })
     }
 

@@ -45,10 +45,12 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     let (reports, reported) = mpsc::channel(REPORTS_WAITING);
     let (minders, sightings) = mpsc::channel(REPORTS_WAITING);
     let (desk, requests) = Desk::new();
-    let (limits, grace, begin) = (options.limits, options.shutdown_grace, options.begin.clone());
-    let (hosting, is_resumed) = (options.hosting.clone(), begin.is_resumed());
+    let (limits, grace) = (options.furnishings.limits, options.furnishings.shutdown_grace);
+    let (hosting, begin, is_resumed) = (options.hosting.clone(), options.begin.clone(), options.begin.is_resumed());
     let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
-    let mut quarters = Quarters::new(team.clone(), options.into(), Sink(events), reports)?;
+    let (model, teammate_model) = (options.model, options.teammate_model);
+    let mut quarters =
+        Quarters::new(team.clone(), Role::Lead, options.furnishings, model, teammate_model, Sink(events), reports)?;
     let lead_model = quarters.model_name.clone();
     let model = quarters.model(&lead_model).map_err(|source| RunError::Model { name: lead_model.clone(), source })?;
     let stopper = Stopper::default();
@@ -122,10 +124,10 @@ async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
         team.note_pane_host(panes.host()).await?;
     }
     if let Begin::TakeOver { member: Some(member), .. } = &options.begin {
-        begin_take_over(&team, member, &options.root, options.shutdown_grace).await?;
+        begin_take_over(&team, member, &options.furnishings.root, options.furnishings.shutdown_grace).await?;
     }
     if options.begin.is_resumed() {
-        finish_take_over(&team, &options.cwd).await?;
+        finish_take_over(&team, &options.furnishings.cwd).await?;
     }
     Ok((team, lease))
 }
@@ -137,9 +139,9 @@ async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
             let input = TeamCreateInput { team_name: team.clone(), description, agent_type: None };
             let create = CreateTeam {
                 input,
-                cwd: options.cwd.to_string_lossy().into_owned(),
+                cwd: options.furnishings.cwd.to_string_lossy().into_owned(),
                 model: options.model.clone(),
-                session_id: options.session_id.clone(),
+                session_id: options.furnishings.session_id.clone(),
                 on_taken: OnTaken::Number,
             };
             options.teams.create(create).await?.0

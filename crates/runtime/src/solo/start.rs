@@ -17,8 +17,8 @@ use super::options::{Entry, SoloOptions};
 use super::solo_loop::{Beginning, SoloLoop, Wakers};
 use crate::agent::Role;
 use crate::crew::{
-    DEFAULT_TYPE, Desk, EVENTS_WAITING, Furnishings, Hire, InProcess, Ledger, Quarters, REPORTS_WAITING,
-    holder_of_ours, mode_named, says_mode, store_error,
+    DEFAULT_TYPE, Desk, EVENTS_WAITING, Hire, InProcess, Ledger, Quarters, REPORTS_WAITING, holder_of_ours, mode_named,
+    says_mode, store_error,
 };
 use crate::driver::Sink;
 use crate::events::{AgentStarted, RunStarted};
@@ -80,14 +80,15 @@ impl Arrival {
         let Self { team, member, watch, lease, lead } = self;
         let as_reader = team.clone().trusting(lead.trust().borrow().clone());
         let (known_mode, refused_mode) = KnownMode::of(&as_reader, &member);
-        let (entry, grace) = (options.entry, options.shutdown_grace);
-        let limits = RunLimits { max_turns: options.limits.turns_of(&member), ..options.limits };
+        let (entry, grace) = (options.entry, options.furnishings.shutdown_grace);
+        let limits =
+            RunLimits { max_turns: options.furnishings.limits.turns_of(&member), ..options.furnishings.limits };
         let (reports, reported) = mpsc::channel(REPORTS_WAITING);
         let here = InProcess::default();
         let model = model_name(&member, options.model.as_deref())?;
         let mode = if says_mode(&member) { mode_named(known_mode.mode()) } else { None };
         let hire = hire(&team, &member, &model, &options, mode, here.token());
-        let mut quarters = Quarters::new(team, furnishings(options, model), sink, reports)?;
+        let mut quarters = Quarters::new(team, Role::Teammate, options.furnishings, model, None, sink, reports)?;
         quarters.trust = Some(lead.trust());
         let definition = quarters.definitions.get(agent_type(&member)).cloned().ok();
         let started = started(&quarters, &member, &hire);
@@ -160,7 +161,7 @@ async fn joined(team: &Team, name: &AgentName, options: &SoloOptions) -> Result<
         name: options.name.clone(),
         agent_type: options.agent_type.clone().unwrap_or_else(|| DEFAULT_TYPE.to_owned()),
         model: options.model.clone().unwrap_or_default(),
-        cwd: options.cwd.to_string_lossy().into_owned(),
+        cwd: options.furnishings.cwd.to_string_lossy().into_owned(),
         color: options.color.clone(),
         ..JoinMember::default()
     };
@@ -202,31 +203,13 @@ fn hire(
         name: member.name.clone(),
         role: Role::Teammate,
         definition: None,
-        model: Arc::new(Deferred::new(model.to_owned(), options.open_model.clone())),
-        mode: mode.unwrap_or(options.mode),
-        cwd: folder.map_or_else(|| options.cwd.clone(), PathBuf::from),
+        model: Arc::new(Deferred::new(model.to_owned(), options.furnishings.open_model.clone())),
+        mode: mode.unwrap_or(options.furnishings.mode),
+        cwd: folder.map_or_else(|| options.furnishings.cwd.clone(), PathBuf::from),
         parent_call: None,
-        max_turns: options.limits.turns_of(member),
+        max_turns: options.furnishings.limits.turns_of(member),
         prompt,
         cancel,
-    }
-}
-
-fn furnishings(options: SoloOptions, model: String) -> Furnishings {
-    Furnishings {
-        cwd: options.cwd,
-        root: options.root,
-        temporary: options.temporary,
-        home: options.home,
-        session_id: options.session_id,
-        open_model: options.open_model,
-        model,
-        teammate_model: None,
-        append_system_prompt: options.append_system_prompt.map(|text| (Role::Teammate, text)),
-        prices: options.prices,
-        settings: options.settings,
-        mode: options.mode,
-        asks: options.asks,
     }
 }
 

@@ -21,7 +21,7 @@ fn guest() -> AgentName {
 async fn asked(setting: &Setting) -> (RunHandle, Team, Ask, String) {
     let (person, mut asks) = mpsc::channel(1);
     let mut options = setting.options(LEAD);
-    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
     let team = setting.team().await;

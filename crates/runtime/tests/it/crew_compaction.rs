@@ -155,9 +155,13 @@ fn options(setting: &Setting, model: &Arc<Narrow>) -> RunOptions {
     std::fs::write(setting.cwd.join("long.txt"), "a line of a long file\n".repeat(350)).unwrap();
     let mut options = setting.options(SCRIPT);
     let model: Arc<dyn Model> = model.clone();
-    options.open_model = Arc::new(move |_name| Ok(model.clone()));
-    (options.asks, options.mode) = (Asks::Allow, PermissionMode::Default);
-    options.prices.override_with(&serde_json::json!({"script:test.yaml": {"input": 1.0, "output": 1.0}})).unwrap();
+    options.furnishings.open_model = Arc::new(move |_name| Ok(model.clone()));
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Allow, PermissionMode::Default);
+    options
+        .furnishings
+        .prices
+        .override_with(&serde_json::json!({"script:test.yaml": {"input": 1.0, "output": 1.0}}))
+        .unwrap();
     options
 }
 
@@ -288,7 +292,7 @@ agents:
     let setting = Setting::new();
     let model = Narrow::new(&script, 2_000, false);
     let mut options = options(&setting, &model);
-    options.settings = pitcrew_runtime::settings::Settings::default();
+    options.furnishings.settings = pitcrew_runtime::settings::Settings::default();
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "I got through.");
     assert!(compactions(&ran.events, "team-lead").len() >= 2);

@@ -63,7 +63,7 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     let before = files(&setting.root, "other");
     let script = FORGER.replace("ROOT", setting.root.to_str().unwrap()) + WAITER;
     let mut options = setting.options(&script);
-    options.mode = PermissionMode::BypassPermissions;
+    options.furnishings.mode = PermissionMode::BypassPermissions;
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "All went home.", "{:#?}", ran.results());
     for tool in ["Write", "Edit", "Bash"] {

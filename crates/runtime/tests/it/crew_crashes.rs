@@ -99,7 +99,7 @@ async fn cut_off_after(events: usize) -> bool {
     let setting = Setting::new();
     let options = || {
         let mut options = setting.options(SCRIPT);
-        (options.asks, options.mode) = (Asks::Allow, PermissionMode::Default);
+        (options.furnishings.asks, options.furnishings.mode) = (Asks::Allow, PermissionMode::Default);
         options
     };
     let mut first = Runtime::start(options()).await.unwrap();
@@ -147,7 +147,7 @@ async fn two_processes_cannot_run_one_team() {
     let setting = Setting::new();
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(SCRIPT);
-    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut first = Runtime::start(options).await.unwrap();
     until(&mut first, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let _unanswered = asks.recv().await.unwrap();

@@ -29,7 +29,7 @@ agents:
 {WAITER}"#
     );
     let mut options = setting.options(&script);
-    options.mode = PermissionMode::BypassPermissions;
+    options.furnishings.mode = PermissionMode::BypassPermissions;
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::AgentChanged { .. })).await;
     handle

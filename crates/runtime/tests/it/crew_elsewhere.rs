@@ -231,7 +231,7 @@ async fn a_client_that_was_asked_to_shut_down_is_waited_for_and_its_end_is_told(
     let panes = ProcessPanes::new();
     let (mut options, overheard) = setting.overheard(ONE);
     options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
-    options.shutdown_grace = PATIENCE;
+    options.furnishings.shutdown_grace = PATIENCE;
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::AgentLaunched { .. })).await;
     let bob = Played::bob(&setting).await;
@@ -496,7 +496,7 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
     let mut options = resumed(&setting, &panes);
     let (hosting, placements) = hosting(&panes, Program::Claude, &["sleep", "1000"]);
     options.hosting = hosting;
-    options.limits.max_turns = Some(50);
+    options.furnishings.limits.max_turns = Some(50);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
     assert_eq!(

@@ -55,8 +55,8 @@ impl Scene {
         let plan = setting.root.join("plans/probe-planner.md");
         let mut options = setting.options(&CREW.replace("PLAN", &plan.display().to_string()));
         let (person, asks) = mpsc::channel(1);
-        (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
-        options.shutdown_grace = Duration::from_millis(100);
+        (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
+        options.furnishings.shutdown_grace = Duration::from_millis(100);
         let mut handle = Runtime::start(options).await.unwrap();
         let mut missing = 2;
         let events = until(&mut handle, |event| {
@@ -237,8 +237,8 @@ async fn a_command_that_was_taken_does_nothing_when_it_is_replayed_after_a_crash
     let mut options =
         setting.options("agents: {team-lead: [{text: I am back.}], bob: [{wait_for: {contains: never}}]}");
     options.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
-    options.asks = Asks::Deny;
-    options.shutdown_grace = Duration::from_millis(100);
+    options.furnishings.asks = Asks::Deny;
+    options.furnishings.shutdown_grace = Duration::from_millis(100);
     let mut handle = Runtime::start(options).await.unwrap();
     let of_bob = |event: &RunEvent| matches!(event, RunEvent::MailDelivered { agent, .. } if agent.as_str() == "bob");
     let events = until(&mut handle, of_bob).await;

@@ -88,7 +88,7 @@ async fn a_teammate_in_plan_mode_changes_nothing_before_its_plan_is_approved() {
     std::fs::create_dir(setting.cwd.join("../seen")).unwrap();
     let lead_looks = format!("({LOOK}) > ../seen/by-lead");
     let mut options = setting.options(&script(&plan.display().to_string(), &lead_looks));
-    options.mode = PermissionMode::BypassPermissions;
+    options.furnishings.mode = PermissionMode::BypassPermissions;
     let ran = setting.run(options).await;
     ran.success();
     let results = ran.results();

@@ -83,7 +83,7 @@ async fn the_same_job_is_done_by_a_team_that_is_kept_in_files() {
 
 async fn check_job(setting: &Setting) {
     let mut options = setting.options(TWO_TEAMMATES);
-    options.asks = Asks::Allow;
+    options.furnishings.asks = Asks::Allow;
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "hello.txt is written and checked.", "{:#?}", ran.results());
     assert!(ran.outcome.team_deleted);
@@ -172,7 +172,7 @@ agents:
 "#;
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(script);
-    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
     let answering = async {
         let mut asked = Vec::new();
         while let Some(ask) = asks.recv().await {
@@ -245,7 +245,7 @@ agents:
 "#;
     let mut options = setting.options(script);
     // Long enough for the polite one, however busy the machine is; the deaf one uses it up.
-    (options.asks, options.shutdown_grace) = (Asks::Allow, Duration::from_secs(5));
+    (options.furnishings.asks, options.furnishings.shutdown_grace) = (Asks::Allow, Duration::from_secs(5));
     let mut handle = Runtime::start(options).await.unwrap();
     let stopper = handle.stopper();
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "deaf")).await;
@@ -259,7 +259,7 @@ agents:
     std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
     let mut again = setting.options(script);
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
-    again.asks = Asks::Allow;
+    again.furnishings.asks = Asks::Allow;
     let ran = setting.run(again).await;
     ran.success();
     assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0);
@@ -271,7 +271,7 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     let script =
         with_waiter("    - repeat: {until: {contains: never}, at_most: 1000, turns: [{tools: [{name: TaskList}]}]}\n");
     let mut options = setting.options(&script);
-    options.limits.max_turns = Some(7);
+    options.furnishings.limits.max_turns = Some(7);
     let ran = setting.run(options).await;
     let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
     assert_eq!(reason, "team-lead has used all of its 7 turns");
@@ -279,8 +279,8 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
 
     let usage = Usage { input_tokens: 1_000_000, output_tokens: 500_000, ..Usage::default() };
     let (mut options, _) = setting.with_usage(&script, usage);
-    options.prices.override_with(&json!({"script:test.yaml": {"input": 1.0, "output": 2.0}})).unwrap();
-    options.limits.max_cost_usd = Some(5.0);
+    options.furnishings.prices.override_with(&json!({"script:test.yaml": {"input": 1.0, "output": 2.0}})).unwrap();
+    options.furnishings.limits.max_cost_usd = Some(5.0);
     let ran = setting.run(options).await;
     let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
     assert_eq!(reason, "the run has cost its $5.00");
@@ -296,7 +296,7 @@ async fn more_teammates_than_the_run_may_have_are_refused() {
         "    - tools:\n        - {name: Task, input: {name: a, description: w, prompt: w}}\n        - {name: Task, input: {name: b, description: w, prompt: w}}\n",
     );
     let mut options = setting.options(&script);
-    options.limits.max_teammates = Some(1);
+    options.furnishings.limits.max_teammates = Some(1);
     let ran = setting.run(options).await;
     let answers = ran.results_of("team-lead", "Task");
     assert!(answers[0].starts_with("Spawned successfully."), "{answers:?}");
@@ -322,7 +322,7 @@ agents:
 "#;
     let (person, mut asks) = tokio::sync::mpsc::channel(1);
     let mut options = setting.options(script);
-    (options.asks, options.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let ask = asks.recv().await.unwrap();
@@ -352,7 +352,7 @@ agents:
     - tools: [{name: Bash, input: {command: sleep 1000}}]
 "#;
     let mut options = setting.options(script);
-    options.asks = Asks::Allow;
+    options.furnishings.asks = Asks::Allow;
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "Enough.");
     assert_eq!(ran.outcome.agents[1].state, Status::Killed);
@@ -367,7 +367,7 @@ async fn a_hook_keeps_a_teammate_from_going_idle() {
     let mut options = setting.options(&script);
     let command = "test -e once || { touch once; echo 'look again' >&2; exit 2; }";
     let hooks = json!({"hooks": {"TeammateIdle": [{"hooks": [{"type": "command", "command": command}]}]}});
-    options.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
+    options.furnishings.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
     let ran = setting.run(options).await;
     ran.success();
     assert!(setting.cwd.join("once").exists());
@@ -382,7 +382,7 @@ async fn a_hook_keeps_a_teammate_from_going_idle() {
 async fn without_team_tools_there_are_only_plain_tools() {
     let setting = Setting::new();
     let mut options = setting.options("agents: {team-lead: [{text: Alone.}]}");
-    options.settings = Settings::merge(vec![(Layer::User, json!({"pitcrew": {"teams": false}}))]).unwrap();
+    options.furnishings.settings = Settings::merge(vec![(Layer::User, json!({"pitcrew": {"teams": false}}))]).unwrap();
     let ran = setting.run(options).await;
     let RunEvent::Started(started) = &ran.events[0] else { panic!("{:?}", ran.events[0]) };
     assert_eq!(started.tools, ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "TaskStop"]);
@@ -424,7 +424,7 @@ agents:
     - tools: [{name: Bash, input: {command: sleep 1000}}]
 "#;
     let mut options = setting.options(script);
-    options.asks = Asks::Allow;
+    options.furnishings.asks = Asks::Allow;
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob")).await;
     let team = setting.team().await;
@@ -486,7 +486,7 @@ async fn a_stopped_run_waits_for_no_answer_of_the_leads_model_and_goes_on_from_t
         ))
     };
     let mut options = setting.options(&script(600_000));
-    options.shutdown_grace = Duration::from_secs(600);
+    options.furnishings.shutdown_grace = Duration::from_secs(600);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| {
         matches!(event, RunEvent::AgentChanged { agent, status: Status::Idle, .. } if agent.as_str() == "waiter")
@@ -508,7 +508,7 @@ async fn a_stopped_run_waits_for_no_answer_of_the_leads_model_and_goes_on_from_t
     let alone = Setting::new();
     let mut options =
         alone.options("agents: {team-lead: [{tools: [{name: TaskList}]}, {delay_ms: 600000, text: Late.}]}");
-    options.shutdown_grace = Duration::from_secs(600);
+    options.furnishings.shutdown_grace = Duration::from_secs(600);
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
     handle.stopper().stop();
@@ -529,7 +529,7 @@ agents:
     - repeat: {at_most: 1000, turns: [{tools: [{name: TaskList}]}]}
 "#;
     let mut options = setting.options(script);
-    (options.asks, options.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    (options.furnishings.asks, options.furnishings.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob")).await;
     handle.stopper().stop();
@@ -537,7 +537,7 @@ agents:
     std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
     let mut again = setting.options(script);
     again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
-    (again.asks, again.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
+    (again.furnishings.asks, again.furnishings.shutdown_grace) = (Asks::Allow, Duration::from_millis(300));
     let ran = setting.run(again).await;
     ran.success();
     // One call was cut off, one was made again, and one is left.

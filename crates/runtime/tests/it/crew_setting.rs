@@ -10,7 +10,7 @@ use pitcrew_protocol::Limits;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
-use pitcrew_runtime::run::{Asks, Begin, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
+use pitcrew_runtime::run::{Asks, Begin, Furnishings, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{SystemClock, Team, Teams};
@@ -131,22 +131,24 @@ impl Setting {
         RunOptions {
             teams: self.teams.clone(),
             begin: Begin::New { team: "probe".to_owned(), goal: "Do it.".to_owned() },
-            cwd: self.cwd.clone(),
-            root: self.root.clone(),
-            temporary: tempfile::env::temp_dir(),
-            home: None,
-            session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
-            open_model: Arc::new(move |_name| Ok(model.clone())),
             model: "script:test.yaml".to_owned(),
-            prices: PriceTable::default(),
-            settings: Settings::default(),
-            mode: PermissionMode::AcceptEdits,
-            asks: Asks::Deny,
-            limits: RunLimits::default(),
             hosting: Hosting::in_process(),
             teammate_model: None,
-            append_system_prompt: None,
-            shutdown_grace: Duration::from_secs(5),
+            furnishings: Furnishings {
+                cwd: self.cwd.clone(),
+                root: self.root.clone(),
+                temporary: tempfile::env::temp_dir(),
+                home: None,
+                session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
+                open_model: Arc::new(move |_name| Ok(model.clone())),
+                prices: PriceTable::default(),
+                settings: Settings::default(),
+                mode: PermissionMode::AcceptEdits,
+                asks: Asks::Deny,
+                limits: RunLimits::default(),
+                append_system_prompt: None,
+                shutdown_grace: Duration::from_secs(5),
+            },
         }
     }
 
@@ -160,7 +162,7 @@ impl Setting {
         let overheard = Overheard::new(script, usage);
         let model: Arc<dyn Model> = overheard.clone();
         let mut options = self.options(script);
-        options.open_model = Arc::new(move |_name| Ok(model.clone()));
+        options.furnishings.open_model = Arc::new(move |_name| Ok(model.clone()));
         (options, overheard)
     }
 

@@ -79,7 +79,8 @@ async fn no_text_of_an_agent_a_task_or_a_hook_passes_for_somebody_elses() {
     let setting = Setting::in_files();
     let (mut options, model) = setting.overheard(&script());
     let hook = json!([{"hooks": [{"type": "command", "command": "cat >&2; exit 2"}]}]);
-    options.settings = Settings::merge(vec![(Layer::Project, json!({"hooks": {"PostToolUse": hook}}))]).unwrap();
+    options.furnishings.settings =
+        Settings::merge(vec![(Layer::Project, json!({"hooks": {"PostToolUse": hook}}))]).unwrap();
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "Poor bob.");
     check("team-lead", &model.told_to("team-lead"), &["ann", "bob", "system", "team-lead"]);

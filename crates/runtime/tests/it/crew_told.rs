@@ -38,7 +38,7 @@ async fn what_hooks_add_before_and_after_a_call_is_read_with_its_result() {
     let hooks = json!({"hooks": {"PreToolUse": adds("PreToolUse", "look twice"), "PostToolUse": adds("PostToolUse", "well seen")}});
     let script = "agents: {team-lead: [{tools: [{name: Glob, input: {pattern: '*'}}]}, {text: Seen.}]}";
     let (mut options, model) = setting.overheard(script);
-    options.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
+    options.furnishings.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
     setting.run(options).await.success();
     let told = model.told_to("team-lead");
     let added = |text: &str| format!("<system-reminder>\n{text}\n</system-reminder>");
@@ -58,7 +58,7 @@ async fn a_hook_that_says_stop_keeps_a_call_from_running() {
     let hooks = json!({"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": command}]}]}});
     let script = "agents: {team-lead: [{tools: [{name: Write, input: {file_path: a, content: b}}]}, {text: Well.}]}";
     let mut options = setting.options(script);
-    options.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
+    options.furnishings.settings = Settings::merge(vec![(Layer::Project, hooks)]).unwrap();
     let ran = setting.run(options).await;
     assert_eq!(ran.results_of("team-lead", "Write"), ["not today"]);
     assert!(!setting.cwd.join("a").exists());
@@ -77,7 +77,8 @@ async fn the_environment_of_the_settings_is_there_for_commands_and_hooks() {
     let mut options = setting.options(&script);
     let hooks = json!({"SessionStart": [{"hooks": [{"type": "command", "command": "echo $PROBE > hook.txt"}]}]});
     let settings = json!({"env": {"PROBE": "seen"}, "hooks": hooks});
-    (options.asks, options.settings) = (Asks::Allow, Settings::merge(vec![(Layer::User, settings)]).unwrap());
+    (options.furnishings.asks, options.furnishings.settings) =
+        (Asks::Allow, Settings::merge(vec![(Layer::User, settings)]).unwrap());
     setting.run(options).await.success();
     for file in ["bob.txt", "hook.txt"] {
         assert_eq!(std::fs::read_to_string(setting.cwd.join(file)).unwrap(), "seen\n", "{file}");
@@ -135,7 +136,7 @@ agents:
     let definition = "---\nname: hand\ndescription: touches\ntools: Bash\n---\nTouch.\n";
     std::fs::write(setting.cwd.join(".claude/agents/hand.md"), definition).unwrap();
     let (mut options, model) = setting.overheard(&script);
-    (options.mode, options.asks) = (PermissionMode::Delegate, Asks::Allow);
+    (options.furnishings.mode, options.furnishings.asks) = (PermissionMode::Delegate, Asks::Allow);
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "Seen.");
     let mut tools = model.tools_of("team-lead");

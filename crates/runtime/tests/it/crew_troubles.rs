@@ -37,7 +37,7 @@ agents:
         - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
 "#;
     let mut options = setting.options(script);
-    options.asks = Asks::Allow;
+    options.furnishings.asks = Asks::Allow;
     let ran = setting.run(options).await;
     ran.success();
     for tool in ["Write", "Edit", "Task", "TeamDelete"] {
@@ -143,8 +143,8 @@ agents:
     - text: I was never asked for this.
 "#,
     );
-    let open = options.open_model.clone();
-    options.open_model = Arc::new(move |name| Ok(Arc::new(Buggy(open(name)?)) as Arc<dyn Model>));
+    let open = options.furnishings.open_model.clone();
+    options.furnishings.open_model = Arc::new(move |name| Ok(Arc::new(Buggy(open(name)?)) as Arc<dyn Model>));
     let ran = setting.run(options).await;
     assert_eq!(ran.success(), "Poor bob.");
     let bob = ran.outcome.agents.iter().find(|agent| agent.name.as_str() == "bob").unwrap();
@@ -191,7 +191,7 @@ async fn who_does_not_shut_down_in_time_is_told() {
         let script =
             format!("agents:\n  team-lead:\n    {spawns}\n    - wait_for: {{contains: what never comes}}\n{bob}");
         let mut options = setting.options(&script);
-        options.shutdown_grace = grace;
+        options.furnishings.shutdown_grace = grace;
         let mut handle = Runtime::start(options).await.unwrap();
         let is_idle = |event: &RunEvent| match event {
             RunEvent::AgentChanged { agent, status, .. } => agent.as_str() == "bob" && *status == Status::Idle,

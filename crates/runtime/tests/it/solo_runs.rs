@@ -5,7 +5,7 @@ use pitcrew_protocol::{AgentName, Frame, SendMessageInput};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Answer, Asks, RunEnd, RunHandle, Runtime, SoloOptions};
+use pitcrew_runtime::run::{Answer, Asks, RunEnd, RunHandle, Runtime};
 use pitcrew_team::store::Event as Noted;
 use pitcrew_team::{Actor, PermissionAnswer, Team};
 use serde_json::json;
@@ -29,7 +29,7 @@ async fn a_placed_member_works_and_shuts_down(setting: Setting) {
     let _lead = lead_lease(&team).await;
     tell(&team, "bob", "Make it.").await;
     let (mut options, model) = setting.alone_overheard(&worker());
-    options.mode = PermissionMode::BypassPermissions;
+    options.furnishings.mode = PermissionMode::BypassPermissions;
     let mut handle = start(options).await;
     until_it_is(&mut handle, Status::Idle).await;
     let told = model.told_to("bob");
@@ -147,7 +147,7 @@ async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() 
     tell(&team, "bob", "Sleep.").await;
     let script = "agents: {bob: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
     let mut options = setting.alone(script);
-    options.mode = PermissionMode::BypassPermissions;
+    options.furnishings.mode = PermissionMode::BypassPermissions;
     let mut handle = start(options).await;
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
     handle.interrupt();
@@ -168,7 +168,8 @@ async fn asking(setting: &Setting, team: &Team) -> (RunHandle, mpsc::Receiver<pi
     tell(team, "bob", "Write it.").await;
     let script = "agents: {bob: [{tools: [{name: Write, input: {file_path: it, content: written}}]}, {text: Well.}]}";
     let (person, asked) = mpsc::channel(1);
-    let options = SoloOptions { asks: Asks::Person(person), mode: PermissionMode::Default, ..setting.alone(script) };
+    let mut options = setting.alone(script);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut handle = start(options).await;
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
@@ -282,7 +283,7 @@ async fn the_lead_of_a_run_can_be_interrupted_and_waits_for_a_word() {
     let setting = Setting::new();
     let script = "agents: {team-lead: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
     let mut options = setting.options(script);
-    options.mode = PermissionMode::BypassPermissions;
+    options.furnishings.mode = PermissionMode::BypassPermissions;
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
     handle.interrupt();

@@ -1,15 +1,13 @@
 //! A member that runs alone, in a team whose lead is the test.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use pitcrew_model::Model;
 use pitcrew_protocol::{AgentName, Frame, SendMessageInput, TeamCreateInput};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::run::{Asks, Entry, RunHandle, Runtime, SoloOptions};
+use pitcrew_runtime::run::{Entry, RunHandle, Runtime, SoloOptions};
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{Actor, CreateTeam, Mail, OnTaken, SpawnMember, Team};
 
@@ -35,29 +33,16 @@ impl Setting {
     /// The same, with a model that keeps what it is asked.
     pub(crate) fn alone_overheard(&self, script: &str) -> (SoloOptions, Arc<Overheard>) {
         let (options, overheard) = self.overheard(script);
-        let model: Arc<dyn Model> = overheard.clone();
         let options = SoloOptions {
             teams: options.teams,
             team: "probe".to_owned(),
             name: "bob".to_owned(),
             entry: Entry::Placed,
-            cwd: options.cwd,
-            root: options.root,
-            temporary: options.temporary,
-            home: None,
-            session_id: options.session_id,
-            open_model: Arc::new(move |_name| Ok(model.clone())),
             model: None,
             agent_type: None,
             color: None,
-            prices: options.prices,
-            settings: options.settings,
-            mode: options.mode,
-            asks: Asks::Deny,
-            limits: options.limits,
-            append_system_prompt: None,
             lead_key: None,
-            shutdown_grace: Duration::from_secs(5),
+            furnishings: options.furnishings,
         };
         (options, overheard)
     }
