@@ -3,23 +3,21 @@
 use std::fs::{self, File};
 use std::path::PathBuf;
 
-use pitcrew_protocol::SendMessageInput;
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{RunHandle, Runtime};
-use pitcrew_team::Actor;
 use serde_json::Value;
 
 use crate::crew_setting::{Setting, WAITER, finish, until};
 
-/// A run whose lead makes a teammate, bob, when the user says `go`; bob reads a file and waits for its end.
+/// A run whose lead makes a teammate, bob, when the file `go` is there; bob reads a file and waits for its end.
 async fn before_bob(setting: &Setting, file: &str) -> RunHandle {
     let script = format!(
         r#"
 agents:
   team-lead:
-    - wait_for: {{contains: go, from: message}}
+    - tools: [{{name: Bash, input: {{command: 'until [ -e go ]; do sleep 0.01; done'}}}}]
     - tools: [{{name: Task, input: {{name: bob, description: read, prompt: Read.}}}}]
     - wait_for: {{contains: is idle, from: message}}
     - text: Thank you.
@@ -31,14 +29,12 @@ agents:
     let mut options = setting.options(&script);
     options.furnishings.mode = PermissionMode::BypassPermissions;
     let mut handle = Runtime::start(options).await.unwrap();
-    until(&mut handle, |event| matches!(event, RunEvent::AgentChanged { .. })).await;
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
     handle
 }
 
-async fn go(setting: &Setting) {
-    let (recipient, content) = ("team-lead".to_owned(), "go".to_owned());
-    let go = SendMessageInput::Message { recipient, content, summary: None };
-    setting.team().await.send(&Actor::User, go, None).await.unwrap();
+fn go(setting: &Setting) {
+    fs::write(setting.cwd.join("go"), "").unwrap();
 }
 
 fn team_folder(setting: &Setting) -> PathBuf {
@@ -52,7 +48,7 @@ async fn an_agent_thinks_while_its_transcript_is_on_its_way_to_the_disk_and_acts
     let mut handle = before_bob(&setting, transcript.to_str().unwrap()).await;
     let held = File::create(&transcript).unwrap();
     held.lock().unwrap();
-    go(&setting).await;
+    go(&setting);
     until(&mut handle, |event| matches!(event, RunEvent::Answered(answered) if answered.agent.as_str() == "bob")).await;
     assert_eq!(fs::read_to_string(&transcript).unwrap(), "");
     drop(held);
@@ -76,7 +72,7 @@ async fn an_agent_goes_on_while_its_mail_is_being_marked_read_and_rests_when_it_
         let mail: Value = serde_json::from_slice(&fs::read(&inbox).unwrap()).unwrap();
         mail[0]["read"] == true
     };
-    go(&setting).await;
+    go(&setting);
     until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str() == "bob")).await;
     assert!(!is_read(), "it was marked read under somebody else's lock");
     fs::remove_dir(&lock).expect("the lock was not waited for until it was stale");
