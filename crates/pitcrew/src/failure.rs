@@ -203,6 +203,9 @@ fn hints_in(error: &ApiError) -> Vec<String> {
             hints.push(format!("{}: {shown}", of.replace('_', " ")));
         }
     }
+    if error.details.contains_key("corrupt") {
+        hints.push("`pitcrew doctor` tells what is torn, and with --repair puts it aside".to_owned());
+    }
     hints
 }
 
@@ -227,6 +230,8 @@ mod tests {
         let failure = Failure::from(error);
         assert_eq!(failure.hints(), ["agents: ann, bob"]);
         assert_eq!(failure.kind.code(), 3);
+        let torn = ApiError::new(ErrorCode::InternalError, "bob.json is not readable").with("corrupt", true);
+        assert!(Failure::from(torn).hints()[0].contains("pitcrew doctor"));
     }
 
     #[test]

@@ -109,7 +109,8 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
         }
         StoreError::Corrupt { path, reason } => {
             let path = path.display().to_string();
-            internal(format!("{path} is not readable: {reason}")).with("path", path).with("reason", reason)
+            let error = internal(format!("{path} is not readable: {reason}"));
+            error.with("path", path).with("reason", reason).with("corrupt", true)
         }
         StoreError::Locked { path, waited_ms } => {
             let path = path.display().to_string();
