@@ -10,11 +10,9 @@ impl Chance {
     /// Starts a sequence from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut chance = Self { state: seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) };
-        // Neighbouring seeds differ in few bits; two steps spread them.
-        chance.next();
-        chance.next();
-        chance
+        // The state counts up by a constant, so a state from the seed alone would be another seed's a step later.
+        let mixed = Self { state: seed }.next();
+        Self { state: mixed ^ seed.rotate_left(32) }
     }
 
     /// Starts a sequence from a seed and a text, for decisions that must not depend on their order.

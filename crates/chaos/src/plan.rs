@@ -8,8 +8,12 @@ use crate::chance::Chance;
 /// The names of the workers, in the order in which they are taken.
 const ROLES: [&str; 5] = ["ann", "bob", "cas", "dan", "eve"];
 
-/// Journal events at which somebody dies while the team works.
-const WORK_EVENTS: [&str; 18] = [
+/// Journal events at which somebody dies while the team works; those that come often twice.
+const WORK_EVENTS: [&str; 22] = [
+    "message_persisted",
+    "message_injected",
+    "message_acknowledged",
+    "turn_ended",
     "message_persisted",
     "message_injected",
     "message_acknowledged",
@@ -31,9 +35,11 @@ const WORK_EVENTS: [&str; 18] = [
 ];
 
 /// Journal events at which somebody dies while the team ends.
-const END_EVENTS: [&str; 9] = [
+const END_EVENTS: [&str; 11] = [
     "message_persisted:shutdown_request",
     "message_persisted:shutdown_approved",
+    "message_acknowledged",
+    "turn_ended",
     "message_persisted:shutdown_rejected",
     "member_changed:shutdown_requested",
     "member_changed:completed",
@@ -197,12 +203,15 @@ impl Plan {
         let workers = ROLES.iter().take(count).enumerate();
         let workers = workers.map(|(index, role)| worker(&mut chance, role, index, place)).collect();
         let crashes = crashes(&mut chance, place);
-        let writers = Writers {
+        let drawn = Writers {
             honouring: chance.percent(50),
             ignoring: chance.percent(30),
             cli: chance.percent(60),
         };
         let fault = fault(&mut chance);
+        // Other clients write in place, and would tear an inbox on a full disk themselves.
+        let is_full = matches!(fault, Some(Fault::FullDisk { .. }));
+        let writers = if is_full { Writers { honouring: false, ignoring: false, ..drawn } } else { drawn };
         Self {
             seed,
             place,
@@ -253,11 +262,15 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
         (_, _) => Victim::Everyone,
     };
     let events: &[&'static str] = if at_end { &END_EVENTS } else { &WORK_EVENTS };
-    let moment = match (chance.below(10), chance.pick(events)) {
+    // Of members in the lead's process there is no record of a start, and their permissions are no mail.
+    let is_rare = |event: &&str| matches!(*event, "started" | "stopped") || event.ends_with("permission_response");
+    let events: Vec<&'static str> =
+        events.iter().copied().filter(|event| place != Place::InProcess || !is_rare(event)).collect();
+    let moment = match (chance.below(10), chance.pick(&events)) {
         (0, _) | (_, None) => Moment::After(Duration::from_millis(chance.below(200))),
         (1..=2, _) => Moment::After(Duration::from_millis(chance.between(200, 2_500))),
         (_, Some(event)) => {
-            let most = if at_end { 2 } else { 6 };
+            let most = if at_end { 2 } else { 12 };
             let then = if chance.percent(50) { 0 } else { chance.below(40) };
             Moment::At { event, nth: chance.between(1, most), then: Duration::from_millis(then) }
         }

@@ -16,17 +16,20 @@ use crate::oracle::{self, Finding, Scene};
 use crate::plan::{Crash, Fault, Moment, Plan, Victim};
 use crate::processes::members;
 use crate::server::Server;
-use crate::stage::{Stage, files};
+use crate::stage::Stage;
 use crate::writers::{Desk, Writer};
 
 /// How long a run may go without a request, a journal entry or an end before it counts as waiting for ever.
 const STALLED: Duration = Duration::from_secs(75);
 
 /// How long a run may take at most.
-const LONGEST: Duration = Duration::from_secs(420);
+const LONGEST: Duration = Duration::from_secs(300);
 
 /// How long an event is waited for before its crash happens without it.
-const EVENT_WAIT: Duration = Duration::from_secs(6);
+const EVENT_WAIT: Duration = Duration::from_secs(4);
+
+/// How long the others go on writing after the last crash.
+const WRITERS_STAY: Duration = Duration::from_secs(5);
 
 /// The pause between two looks.
 const PAUSE: Duration = Duration::from_millis(1);
@@ -76,6 +79,7 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
     let mut driver = Driver {
         stage: &stage,
         server: &server,
+        desk: &desk,
         plan: &plan,
         stop,
         started,
@@ -154,6 +158,7 @@ pub struct End {
 struct Driver<'a> {
     stage: &'a Stage,
     server: &'a Server,
+    desk: &'a Desk,
     plan: &'a Plan,
     stop: &'a AtomicBool,
     started: Instant,
@@ -190,7 +195,11 @@ impl Driver<'_> {
             }
         }
         self.server.let_end();
-        while let Waited::Now(_) = self.wait(None)? {}
+        // The others write a little into the end, and then no more: a team that waits for ever must be seen to.
+        if let Waited::Now(_) = self.wait(Some(&Moment::After(WRITERS_STAY)))? {
+            self.desk.stop();
+            while let Waited::Now(_) = self.wait(None)? {}
+        }
         Ok(())
     }
 
@@ -209,7 +218,7 @@ impl Driver<'_> {
     fn start_again(&mut self) -> Result<bool, Error> {
         self.life += 1;
         let is_there = self.stage.team().join("config.json").exists();
-        let is_archived = !files(&self.stage.root().join("pitcrew/archive")).is_empty();
+        let is_archived = self.stage.archived().is_some();
         if !is_there && is_archived {
             self.note("the team was deleted before the crash".to_owned());
             return Ok(false);

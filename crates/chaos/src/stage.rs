@@ -96,12 +96,33 @@ impl Stage {
     /// The team's journal; in the archive when the team is deleted.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
-        let live = self.team().join("pitcrew/journal.ndjson");
-        if live.exists() {
+        self.team_or_archive().join("pitcrew/journal.ndjson")
+    }
+
+    /// The team's folder, or the one in the archive when the team is deleted.
+    #[must_use]
+    pub fn team_or_archive(&self) -> PathBuf {
+        let live = self.team();
+        if live.join("config.json").exists() {
             return live;
         }
-        let archived = files(&self.root().join("pitcrew/archive")).into_iter();
-        archived.map(|folder| folder.join("journal.ndjson")).find(|path| path.exists()).unwrap_or(live)
+        self.archived().map_or(live, |folder| folder.join("team"))
+    }
+
+    /// The folder of the team's tasks, or the one in the archive when the team is deleted.
+    #[must_use]
+    pub fn tasks(&self) -> PathBuf {
+        let live = self.root().join("tasks").join(TEAM);
+        if self.team().join("config.json").exists() {
+            return live;
+        }
+        self.archived().map_or(live, |folder| folder.join("tasks"))
+    }
+
+    /// The newest folder of the archive.
+    #[must_use]
+    pub fn archived(&self) -> Option<PathBuf> {
+        files(&self.root().join("pitcrew/archive")).pop()
     }
 
     /// Whether the root is on a small file system of its own.
@@ -113,6 +134,10 @@ impl Stage {
     /// Keeps the folder after the end, and says where.
     pub fn keep(&mut self) -> PathBuf {
         self.dir.disable_cleanup(true);
+        if self.mounted {
+            // What is on the small file system goes with it.
+            let _either = Command::new("cp").arg("-a").arg(self.root()).arg(self.dir.path().join("root-kept")).output();
+        }
         self.dir.path().to_owned()
     }
 

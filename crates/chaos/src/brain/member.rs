@@ -2,11 +2,14 @@
 
 use serde_json::json;
 
-use super::{Came, Heard, Say, Wanted, World, all};
+use super::{Came, Heard, Say, Wanted, World, all, number_in};
 use crate::chance::Chance;
 
 /// The most notes that one member writes.
 const NOTES_MOST: usize = 300;
+
+/// After so many notes a member makes a task of its own and does it.
+const OWN_TASK_EVERY: usize = 4;
 
 /// The fewest notes that one member writes.
 const NOTES_LEAST: usize = 4;
@@ -39,6 +42,9 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
     }
     let mut sent = 0;
     while sent < NOTES_LEAST || (sent < NOTES_MOST && !world.may_end) {
+        if sent % OWN_TASK_EVERY == OWN_TASK_EVERY - 1 {
+            own_task(heard, name, sent)?;
+        }
         all(heard, [note(name, sent, world)])?;
         sent += 1;
     }
@@ -55,6 +61,15 @@ fn tasks(heard: &Heard) -> Vec<String> {
     let (_, rest) = heard.told.split_once("TASKS:").unwrap_or_default();
     let ids = rest.split_whitespace().next().unwrap_or_default();
     ids.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()
+}
+
+/// Makes a task and does it.
+fn own_task(heard: &Heard, name: &str, nth: usize) -> Result<(), Say> {
+    let subject = format!("part {nth} that {name} found");
+    let input = json!({"subject": subject, "description": "Do it."});
+    let made = all(heard, [Wanted::new(format!("o-{nth}"), "TaskCreate", input)])?;
+    let id = made.first().and_then(|text| number_in(text)).unwrap_or_default();
+    task(heard, name, &id)
 }
 
 /// Does one task, unless a predecessor has completed it.

@@ -23,7 +23,8 @@ struct Sent {
 
 pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let post = Post::read(scene.stage);
-    let mut findings = doubles(scene);
+    let mut findings = doubles(&scene.seen.most, "in a request");
+    findings.extend(doubles(&post.transcripts, "in its transcript"));
     for sent in sent(scene) {
         if let Some(why) = fate(scene, &post, &sent) {
             findings.push(Finding::new("a message is lost", format!("{} {}: {why}", sent.token, sent.id.unwrap_or_default())));
@@ -32,10 +33,10 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
-/// What stood twice in one request.
-fn doubles(scene: &Scene<'_>) -> Vec<Finding> {
-    let twice = scene.seen.most.iter().filter(|(_, count)| **count > 1);
-    let text = |((agent, token), count): (&(String, String), &usize)| format!("{agent} has {token} {count} times");
+/// What stands twice where it must stand once.
+fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Finding> {
+    let twice = counts.iter().filter(|(_, count)| **count > 1);
+    let text = |((agent, token), count): (&(String, String), &usize)| format!("{agent} has {token} {count} times {place}");
     twice.map(text).map(|text| Finding::new("a message is doubled", text)).collect()
 }
 
@@ -65,8 +66,17 @@ fn fate(scene: &Scene<'_>, post: &Post, sent: &Sent) -> Option<String> {
     if scene.seen.most.contains_key(&key) {
         return None;
     }
+    // Who was killed has in its conversation what its transcript has; who left by itself must have seen it.
+    if post.transcripts.contains_key(&key) && !post.left.contains(&sent.to) {
+        return None;
+    }
+    let is_in_inbox = post.known.contains(&sent.token);
     let Some(id) = sent.id.as_ref().or_else(|| post.ids.get(&sent.token)) else {
-        return (!sent.may_vanish).then(|| "not in a conversation, and in no inbox".to_owned());
+        // Another client's message has no id in the file, so the journal tells only that mail of this receiver is dead.
+        let may_be_dead = is_in_inbox && post.dead_of.contains(&sent.to);
+        let may_be_unread = post.unread.contains(&sent.token) && sent.to == "team-lead";
+        let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread);
+        return is_lost.then(|| format!("not in a conversation; it is in the inbox: {is_in_inbox}"));
     };
     if let Some(reason) = post.dead.get(id) {
         let is_told = sent.from == "outside"
@@ -91,6 +101,14 @@ fn fate(scene: &Scene<'_>, post: &Post, sent: &Sent) -> Option<String> {
 struct Post {
     /// The ids of messages by their tokens.
     ids: BTreeMap<String, String>,
+    /// The tokens of all messages in inboxes.
+    known: BTreeSet<String>,
+    /// How often a token is in the mail of an agent's transcript.
+    transcripts: BTreeMap<(String, String), usize>,
+    /// The members that left by themselves.
+    left: BTreeSet<String>,
+    /// The members of whom some mail is dead.
+    dead_of: BTreeSet<String>,
     /// The tokens of unread messages.
     unread: BTreeSet<String>,
     /// All texts in inboxes.
@@ -104,10 +122,12 @@ struct Post {
 impl Post {
     fn read(stage: &Stage) -> Self {
         let mut post = Self::default();
-        let folders = [stage.team().join("inboxes")].into_iter().chain(
-            files(&stage.root().join("pitcrew/archive")).into_iter().map(|folder| folder.join("inboxes")),
-        );
-        for path in folders.flat_map(|folder| files(&folder)) {
+        let folder = stage.team_or_archive();
+        for path in files(&folder.join("pitcrew/transcripts")) {
+            let agent = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            post.add_transcript(&agent, &fs::read_to_string(&path).unwrap_or_default());
+        }
+        for path in files(&folder.join("inboxes")) {
             let text = fs::read_to_string(&path).unwrap_or_default();
             let messages: Value = serde_json::from_str(&text).unwrap_or_default();
             for message in messages.as_array().into_iter().flatten() {
@@ -115,22 +135,35 @@ impl Post {
             }
         }
         for entry in entries(stage) {
+            if entry["event"] == "member_changed" && entry["state"] == "completed" {
+                post.left.extend(entry["member"].as_str().map(str::to_owned));
+            }
             let Some(id) = entry["id"].as_str() else { continue };
             let event = entry["event"].as_str().unwrap_or_default().to_owned();
             if event == "message_dead" {
                 let reason = entry["reason"].as_str().unwrap_or_default().to_owned();
                 post.dead.insert(id.to_owned(), reason);
+                post.dead_of.extend(entry["to"].as_str().map(str::to_owned));
             }
             post.steps.entry(id.to_owned()).or_default().push(event);
         }
         post
     }
 
+    fn add_transcript(&mut self, agent: &str, text: &str) {
+        let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        for entry in entries.filter(|entry| entry["kind"] == "mail") {
+            for token in tokens_in(entry["text"].as_str().unwrap_or_default()) {
+                *self.transcripts.entry((agent.to_owned(), token.to_owned())).or_default() += 1;
+            }
+        }
+    }
+
     fn add(&mut self, message: &Value) {
         let text = message["text"].as_str().unwrap_or_default();
-        let ids = ["id", "messageId", "message_id"];
-        let id = ids.iter().find_map(|name| message[*name].as_str());
+        let id = message["metadata"]["pitcrew"]["id"].as_str();
         for token in tokens_in(text) {
+            self.known.insert(token.to_owned());
             if let Some(id) = id {
                 self.ids.insert(token.to_owned(), id.to_owned());
             }

@@ -8,15 +8,12 @@ use serde_json::Value;
 
 use super::{Finding, Scene};
 use crate::brain::{step_of, tokens_in};
-use crate::stage::{TEAM, files};
+use crate::stage::files;
 use crate::writers::members;
 
 pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = commands(scene);
-    let folder = scene.stage.root().join("tasks").join(TEAM);
-    if !folder.exists() {
-        return findings;
-    }
+    let folder = scene.stage.tasks();
     let tasks = tasks(&folder);
     let mut untrue = |text: String| findings.push(Finding::new("a task's end is untrue", text));
     for (id, result) in &scene.seen.results {
