@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::error::{Error, chain};
-use crate::plan::{Place, Plan};
+use crate::plan::{CUTS_A_RUN, Place, Plan};
 use crate::run::{Options, Outcome, run};
 
 /// The seeds that failed once, which are run first.
@@ -38,6 +38,12 @@ pub struct Chaos {
     /// Where all members live [default: as the seed says]
     #[arg(long)]
     only: Option<Only>,
+    /// Make runs whose crashes are power cuts, so many cuts together
+    #[arg(long, value_name = "CUTS", conflicts_with_all = ["runs", "seeds", "only"])]
+    power_cuts: Option<u64>,
+    /// The first seed of runs with power cuts
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "power_cuts")]
+    from: u64,
     /// Runs at one time
     #[arg(long, default_value_t = 2)]
     jobs: usize,
@@ -100,7 +106,12 @@ impl Chaos {
             Only::Panes => Place::Panes,
             Only::Mixed => Place::Mixed,
         });
-        let plans: Vec<Plan> = self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect();
+        let plans: Vec<Plan> = match self.power_cuts {
+            Some(cuts) => {
+                (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect()
+            }
+            None => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
+        };
         if self.plan {
             plans.iter().for_each(|plan| say(&plan.to_string()));
             return Ok(true);
@@ -116,9 +127,12 @@ impl Chaos {
             });
         }
         let stop = tokio::spawn(async {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                STOP.store(true, Ordering::SeqCst);
+            let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = term.recv() => {}
             }
+            STOP.store(true, Ordering::SeqCst);
         });
         let mut tally = Tally::default();
         while let Some(outcome) = runs.join_next().await {

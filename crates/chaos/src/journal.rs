@@ -12,13 +12,24 @@ use crate::stage::Stage;
 pub struct Tail {
     offset: u64,
     rest: Vec<u8>,
+    /// The newest entry so far, in milliseconds.
+    newest_ms: u64,
+    /// The file became shorter and is read again: nothing up to this time is new.
+    known_ms: u64,
 }
 
 impl Tail {
     /// The entries since the last call.
     pub fn more(&mut self, stage: &Stage) -> Vec<Value> {
+        let opened = File::open(stage.journal());
+        let length = opened.as_ref().ok().and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len());
+        // After a power cut the journal is shorter, at once or when its torn end is cut off.
+        if length < self.offset {
+            (self.offset, self.known_ms) = (0, self.newest_ms);
+            self.rest.clear();
+        }
         let mut bytes = std::mem::take(&mut self.rest);
-        if let Ok(mut file) = File::open(stage.journal())
+        if let Ok(mut file) = opened
             && file.seek(SeekFrom::Start(self.offset)).is_ok()
         {
             let read = file.read_to_end(&mut bytes).unwrap_or(0);
@@ -26,7 +37,12 @@ impl Tail {
         }
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         self.rest = bytes.split_off(whole);
-        bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let entries = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let at_ms = |entry: &Value| entry["at_ms"].as_u64().unwrap_or_default();
+        let entries: Vec<Value> = entries.filter(|entry| at_ms(entry) > self.known_ms).collect();
+        self.newest_ms = entries.iter().map(at_ms).fold(self.newest_ms, u64::max);
+        entries
     }
 }
 

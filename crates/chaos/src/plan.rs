@@ -49,6 +49,9 @@ const END_EVENTS: [&str; 11] = [
     "message_dead",
 ];
 
+/// The power cuts of one run.
+pub const CUTS_A_RUN: u64 = 5;
+
 /// Where the members of a run live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -103,6 +106,8 @@ pub enum Victim {
     LeadAndMember,
     /// Every process of the run.
     Everyone,
+    /// Every process, and the disk below them: what was not durable is gone.
+    Power,
 }
 
 /// When a crash happens.
@@ -151,6 +156,8 @@ pub enum Fault {
         /// The limit.
         kib: u64,
     },
+    /// The root is on a file system that is cut off from its disk in every crash.
+    PowerCuts,
     /// Few descriptors in one life of the lead.
     Descriptors {
         /// The life, from 0 up.
@@ -169,6 +176,8 @@ pub struct Writers {
     pub ignoring: bool,
     /// `pitcrew send`.
     pub cli: bool,
+    /// `pitcrew task create` and `pitcrew task claim`.
+    pub claims: bool,
 }
 
 /// A whole run.
@@ -207,6 +216,7 @@ impl Plan {
             honouring: chance.percent(50),
             ignoring: chance.percent(30),
             cli: chance.percent(60),
+            claims: false,
         };
         let fault = fault(&mut chance);
         // Other clients write in place, and would tear an inbox on a full disk themselves.
@@ -224,10 +234,26 @@ impl Plan {
         }
     }
 
-    /// The crashes that happen before the team may end.
+    /// Makes the plan of a seed in which every crash is a power cut.
     #[must_use]
-    pub fn crashes_at_work(&self) -> usize {
-        self.crashes.iter().filter(|crash| !crash.at_end).count()
+    pub fn of_power_cuts(seed: u64) -> Self {
+        let mut plan = Self::of(seed, None);
+        let mut chance = Chance::of(seed, "power cuts");
+        let cut = |at_end: bool, chance: &mut Chance| Crash { victim: Victim::Power, ..crash(chance, plan.place, at_end) };
+        plan.crashes = (1..=CUTS_A_RUN).map(|nth| cut(nth == CUTS_A_RUN, &mut chance)).collect();
+        plan.writers = Writers { cli: true, claims: true, ..Writers::default() };
+        plan.fault = Some(Fault::PowerCuts);
+        // Commands of workers write into their worktree without an fsync, which a power cut may take back.
+        plan.workers.iter_mut().for_each(|worker| worker.has_worktree = false);
+        plan.deletes_team = false;
+        plan
+    }
+
+    /// The same run with its first crashes only.
+    #[must_use]
+    pub fn shortened(mut self, crashes: usize) -> Self {
+        self.crashes.truncate(crashes);
+        self
     }
 }
 

@@ -16,7 +16,7 @@ use crate::oracle::{self, Finding, Scene};
 use crate::plan::{Crash, Fault, Moment, Plan, Victim};
 use crate::processes::members;
 use crate::server::Server;
-use crate::stage::Stage;
+use crate::stage::{Disk, Stage};
 use crate::writers::{Desk, Writer};
 
 /// How long a run may go without a request, a journal entry or an end before it counts as waiting for ever.
@@ -98,12 +98,13 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
             (plan.writers.cli, Writer::Cli),
             (plan.writers.honouring, Writer::Honouring),
             (plan.writers.ignoring, Writer::Ignoring),
+            (plan.writers.claims, Writer::Claims),
         ];
         for (_, writer) in writers.into_iter().filter(|(is_there, _)| *is_there) {
             let (desk, stage, seed) = (&desk, &stage, plan.seed);
             scope.spawn(move || desk.write(stage, writer, seed));
         }
-        if let (Some(Fault::FullDisk { after_ms, for_ms }), true) = (plan.fault, stage.is_small()) {
+        if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) = (plan.fault, stage.disk()) {
             let root = stage.root();
             scope.spawn(move || fill(&root, after_ms, for_ms));
         }
@@ -119,8 +120,12 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
     }
     log.push(format!("{} requests", server.asked()));
     let mut skipped = Vec::new();
-    if matches!(plan.fault, Some(Fault::FullDisk { .. })) && !stage.is_small() {
-        skipped.push("a full disk: mounting takes root".to_owned());
+    if stage.disk() == Disk::Plain {
+        match plan.fault {
+            Some(Fault::FullDisk { .. }) => skipped.push("a full disk: mounting takes root".to_owned()),
+            Some(Fault::PowerCuts) => skipped.push("power cuts: loop devices take root".to_owned()),
+            Some(Fault::FileSize { .. } | Fault::Descriptors { .. }) | None => {}
+        }
     }
     let folder = (options.keeps && !findings.is_empty()).then(|| stage.keep());
     Ok(Outcome { plan, crashes, findings, log, folder, took: started.elapsed(), skipped })
@@ -302,11 +307,11 @@ impl Driver<'_> {
             }
             Some(Fault::FullDisk { after_ms, for_ms }) => {
                 let now = self.started.elapsed();
-                self.stage.is_small()
+                self.stage.disk() == Disk::Small
                     && now >= Duration::from_millis(after_ms)
                     && now <= Duration::from_millis(after_ms + for_ms + 15_000)
             }
-            None => false,
+            Some(Fault::PowerCuts) | None => false,
         }
     }
 
@@ -348,6 +353,9 @@ impl Driver<'_> {
     }
 
     fn strike(&mut self, crash: &Crash, entry: Option<&Value>) -> Result<(), Error> {
+        if crash.victim == Victim::Power {
+            return self.cut_power(entry);
+        }
         let there = members(&self.stage.processes());
         let named = entry.and_then(member_of);
         let named = there.iter().find(|process| process.member.as_deref() == named && named.is_some());
@@ -367,7 +375,7 @@ impl Driver<'_> {
             self.note(format!("lead {} is killed {}", self.life, why(entry)));
         }
         let mates: Vec<_> = match crash.victim {
-            Victim::Lead => Vec::new(),
+            Victim::Lead | Victim::Power => Vec::new(),
             Victim::Member | Victim::LeadAndMember => member.into_iter().collect(),
             Victim::Everyone => there.iter().collect(),
         };
@@ -378,6 +386,28 @@ impl Driver<'_> {
         }
         if kills_lead {
             thread::park_timeout(Duration::from_millis(crash.draw % 60));
+            self.start_again()?;
+        }
+        Ok(())
+    }
+}
+
+impl Driver<'_> {
+    /// Cuts the power off, and looks at once whether what was acknowledged before is there.
+    fn cut_power(&mut self, entry: Option<&Value>) -> Result<(), Error> {
+        if self.stage.disk() != Disk::Image {
+            return Ok(());
+        }
+        let acknowledged = self.desk.written();
+        self.stage.cut_power()?;
+        if let Some(mut lead) = self.lead.take() {
+            lead.wait().map_err(Error::io("wait for", Path::new("the lead")))?;
+        }
+        self.crashes += 1;
+        self.note(format!("the power is cut {}", why(entry)));
+        let lost = oracle::missing(self.stage, &acknowledged);
+        self.findings.extend(lost);
+        if self.findings.is_empty() {
             self.start_again()?;
         }
         Ok(())

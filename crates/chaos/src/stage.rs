@@ -4,12 +4,26 @@ use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::plan::{Fault, Place, Plan};
 use crate::processes::{Process, processes_at_home};
+
+/// The size of the file system that is cut off.
+const IMAGE_BYTES: u64 = 96 * 1024 * 1024;
+
+/// How often a file system that was cut off is tried to be unmounted.
+const UNMOUNT_TRIES: usize = 200;
+
+/// Has a file system go down without writing its journal out (EXT4_IOC_SHUTDOWN with NOLOGFLUSH, as in Linux's `ext4.h`).
+const SHUT_DOWN: &str = "
+import fcntl, os, struct, sys
+fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))
+";
 
 /// The team of every run.
 pub const TEAM: &str = "chaos";
@@ -21,13 +35,24 @@ pub struct Stage {
     binary: PathBuf,
     url: String,
     has_terminal: bool,
-    mounted: bool,
+    disk: Disk,
+}
+
+/// What the root is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    /// A folder of the machine's own file system.
+    Plain,
+    /// A small file system in memory.
+    Small,
+    /// ext4 in a file, which can be cut off.
+    Image,
 }
 
 impl Drop for Stage {
     fn drop(&mut self) {
         self.end_all();
-        if self.mounted {
+        if self.disk != Disk::Plain {
             let _gone = Command::new("umount").arg("-l").arg(self.root()).output();
         }
     }
@@ -43,24 +68,76 @@ impl Stage {
         let dir = tempfile::Builder::new().prefix("chaos-").tempdir_in("/tmp");
         let dir = dir.map_err(Error::io("make a folder below", Path::new("/tmp")))?;
         let has_terminal = plan.place != Place::InProcess;
-        let mut stage = Self { dir, binary: binary.to_owned(), url: url.to_owned(), has_terminal, mounted: false };
+        let mut stage = Self { dir, binary: binary.to_owned(), url: url.to_owned(), has_terminal, disk: Disk::Plain };
         for folder in [stage.root(), stage.work(), stage.temporary()] {
             fs::create_dir(&folder).map_err(Error::io("make", &folder))?;
         }
-        if matches!(plan.fault, Some(Fault::FullDisk { .. })) {
-            stage.mounted = mount_small(&stage.root());
-        }
+        stage.disk = stage.mounted(plan.fault);
         let settings = stage.root().join("settings.json");
         fs::write(&settings, settings_text().to_string()).map_err(Error::io("write", &settings))?;
         for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "Begin"]] {
             let name = ["-c", "user.name=dev", "-c", "user.email=dev@example.com"];
             done(stage.tool("git").args(name).args(args))?;
         }
-        if has_terminal {
-            let args = ["-u", "-f", "/dev/null", "new-session", "-d", "-s", "mine", "-x", "200", "-y", "50"];
-            done(stage.tool("tmux").args(args).args(["sleep", "100000"]).env_remove("CLAUDE_CONFIG_DIR"))?;
-        }
+        stage.open_terminal()?;
         Ok(stage)
+    }
+
+    /// Starts the tmux server, where the run has one.
+    ///
+    /// # Errors
+    /// When it does not start.
+    fn open_terminal(&self) -> Result<(), Error> {
+        if !self.has_terminal {
+            return Ok(());
+        }
+        let args = ["-u", "-f", "/dev/null", "new-session", "-d", "-s", "mine", "-x", "200", "-y", "50"];
+        done(self.tool("tmux").args(args).args(["sleep", "100000"]).env_remove("CLAUDE_CONFIG_DIR"))
+    }
+
+    /// Mounts what a fault needs below the root; says what that is, which is nothing without the right to.
+    fn mounted(&self, fault: Option<Fault>) -> Disk {
+        match fault {
+            Some(Fault::FullDisk { .. }) if mount_small(&self.root()) => Disk::Small,
+            Some(Fault::PowerCuts) if self.make_image().is_ok() => Disk::Image,
+            Some(_) | None => Disk::Plain,
+        }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.dir.path().join("disk.img")
+    }
+
+    fn make_image(&self) -> Result<(), Error> {
+        let image = self.image();
+        let file = File::create(&image).map_err(Error::io("make", &image))?;
+        file.set_len(IMAGE_BYTES).map_err(Error::io("make", &image))?;
+        done(Command::new("mkfs.ext4").args(["-q", "-m", "0"]).arg(&image))?;
+        self.mount_image()
+    }
+
+    fn mount_image(&self) -> Result<(), Error> {
+        done(Command::new("mount").args(["-o", "loop"]).arg(self.image()).arg(self.root()))
+    }
+
+    /// Cuts the power: the file system loses what it has not written, every process dies, and the disk is there again.
+    ///
+    /// # Errors
+    /// When the file system cannot be cut off or mounted again.
+    pub fn cut_power(&self) -> Result<(), Error> {
+        done(Command::new("python3").args(["-c", SHUT_DOWN]).arg(self.root()))?;
+        let mut unmounted = Err(Error::Stopped);
+        for _ in 0..UNMOUNT_TRIES {
+            self.end_all();
+            unmounted = done(Command::new("umount").arg(self.root()));
+            if unmounted.is_ok() {
+                break;
+            }
+            thread::park_timeout(Duration::from_millis(50));
+        }
+        unmounted?;
+        self.mount_image()?;
+        self.open_terminal()
     }
 
     /// The folder of the run.
@@ -125,16 +202,16 @@ impl Stage {
         files(&self.root().join("pitcrew/archive")).pop()
     }
 
-    /// Whether the root is on a small file system of its own.
+    /// What the root is on.
     #[must_use]
-    pub fn is_small(&self) -> bool {
-        self.mounted
+    pub fn disk(&self) -> Disk {
+        self.disk
     }
 
     /// Keeps the folder after the end, and says where.
     pub fn keep(&mut self) -> PathBuf {
         self.dir.disable_cleanup(true);
-        if self.mounted {
+        if self.disk != Disk::Plain {
             // What is on the small file system goes with it.
             let _either = Command::new("cp").arg("-a").arg(self.root()).arg(self.dir.path().join("root-kept")).output();
         }

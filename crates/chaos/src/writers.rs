@@ -22,6 +22,8 @@ pub enum Writer {
     Ignoring,
     /// `pitcrew send`.
     Cli,
+    /// `pitcrew task create` and `pitcrew task claim`.
+    Claims,
 }
 
 /// A message from outside that its writer believes to be written.
@@ -35,6 +37,8 @@ pub struct Written {
     pub to: String,
     /// Its id, where pitcrew told one.
     pub id: Option<String>,
+    /// A task that the lead has claimed.
+    pub is_claimed: bool,
 }
 
 /// What the writers of a run wrote, and when they stop.
@@ -68,6 +72,10 @@ impl Desk {
             let token = format!("[[{writer:?}>{to}:w:{number}]]");
             let id = match writer {
                 Writer::Cli => send(stage, &to, &token),
+                Writer::Claims => {
+                    self.make_and_claim(stage, &token);
+                    continue;
+                }
                 Writer::Honouring => append(stage, &to, &token).map(|()| None),
                 Writer::Ignoring => {
                     let pause = Duration::from_millis(chance.between(5, 60));
@@ -79,9 +87,27 @@ impl Desk {
                 }
             };
             if let Some(id) = id {
-                let written = Written { writer, token, to, id };
-                self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
+                self.add(Written { writer, token, to, id, is_claimed: false });
             }
+        }
+    }
+
+    fn add(&self, written: Written) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
+    }
+
+    /// Makes a task and has the lead claim it, which nobody else does.
+    fn make_and_claim(&self, stage: &Stage, token: &str) {
+        let run = |args: &[&str]| {
+            let output = stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;
+            output.status.success().then(|| serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
+        };
+        let Some(id) = run(&["task", "create", token]).as_ref().and_then(find_id) else { return };
+        let written =
+            |is_claimed| Written { writer: Writer::Claims, token: token.to_owned(), to: "team-lead".to_owned(), id: Some(id.clone()), is_claimed };
+        self.add(written(false));
+        if run(&["task", "claim", &id, "--as", "team-lead"]).is_some() {
+            self.add(written(true));
         }
     }
 }

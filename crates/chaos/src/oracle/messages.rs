@@ -9,7 +9,7 @@ use super::{Finding, Scene};
 use crate::brain::{IS_DEAD, tokens_in};
 use crate::journal::entries;
 use crate::stage::{Stage, files};
-use crate::writers::Writer;
+use crate::writers::{Writer, Written};
 
 /// A message that its sender believes to be sent.
 struct Sent {
@@ -33,6 +33,14 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
+/// The messages of `pitcrew send` that are in no inbox.
+pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
+    let post = Post::read(stage);
+    let sent = acknowledged.iter().filter(|written| written.writer == Writer::Cli);
+    let lost = sent.filter(|written| !post.known.contains(&written.token));
+    lost.map(|written| Finding::new("an acknowledged message is gone", format!("{written:?}"))).collect()
+}
+
 /// What stands twice where it must stand once.
 fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Finding> {
     let twice = counts.iter().filter(|(_, count)| **count > 1);
@@ -50,7 +58,7 @@ fn sent(scene: &Scene<'_>) -> Vec<Sent> {
         let (token, from, to) = (tried.token.clone(), tried.from.clone(), tried.to.clone()?);
         Some(Sent { token, from, to, id: None, may_vanish: false })
     });
-    let written = scene.written.iter().filter(|written| written.writer != Writer::Ignoring).map(|written| Sent {
+    let written = scene.written.iter().filter(|written| matches!(written.writer, Writer::Honouring | Writer::Cli)).map(|written| Sent {
         token: written.token.clone(),
         from: "outside".to_owned(),
         to: written.to.clone(),

@@ -56,6 +56,14 @@ pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings
 }
 
+/// What was acknowledged to writers from outside and is not in the files.
+#[must_use]
+pub fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
+    let mut findings = messages::missing(stage, acknowledged);
+    findings.extend(tasks::missing(stage, acknowledged));
+    findings
+}
+
 /// The report says that the run has succeeded, with the lead's last words, and the files say so too.
 fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let Some(end) = &scene.end else { return Vec::new() };

@@ -8,12 +8,13 @@ use serde_json::Value;
 
 use super::{Finding, Scene};
 use crate::brain::{step_of, tokens_in};
-use crate::stage::files;
-use crate::writers::members;
+use crate::stage::{Stage, files};
+use crate::writers::{Writer, Written, members};
 
 pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let mut findings = commands(scene);
     let folder = scene.stage.tasks();
+    findings.extend(missing(scene.stage, &scene.written));
     let tasks = tasks(&folder);
     let mut untrue = |text: String| findings.push(Finding::new("a task's end is untrue", text));
     for (id, result) in &scene.seen.results {
@@ -35,6 +36,19 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// The tasks that were made and claimed from outside and are not so.
+pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
+    let tasks = tasks(&stage.tasks());
+    let made = acknowledged.iter().filter(|written| written.writer == Writer::Claims);
+    let is_gone = |written: &&Written| {
+        let task = written.id.as_ref().and_then(|id| tasks.get(id));
+        let is_there = task.is_some_and(|task| task["subject"] == written.token);
+        let is_claimed = task.is_some_and(|task| task["owner"] == "team-lead" && task["status"] == "in_progress");
+        !is_there || (written.is_claimed && !is_claimed)
+    };
+    made.filter(is_gone).map(|written| Finding::new("an acknowledged task is gone", format!("{written:?}"))).collect()
 }
 
 fn tasks(folder: &Path) -> BTreeMap<String, Value> {
