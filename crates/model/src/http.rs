@@ -182,19 +182,28 @@ fn is_no_stream(headers: &HeaderMap) -> bool {
     content_type.is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
 }
 
-/// Reads `retry-after-ms`, and `retry-after` in seconds or as a date, which is measured against the server's own clock.
+/// Reads `retry-after-ms`, and `retry-after` in seconds or as a date.
+///
+/// A date is compared with the server's own clock, or with ours when the server does not tell its time.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();
     if let Some(millis) = number("retry-after-ms") {
-        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+        return seconds(millis / 1000.0);
     }
-    if let Some(seconds) = number("retry-after") {
-        return Duration::try_from_secs_f64(seconds).ok();
+    if let Some(number) = number("retry-after") {
+        return seconds(number);
     }
-    let date = |name: &str| jiff::fmt::rfc2822::parse(text(name)?).ok();
-    let wait = date("retry-after")?.duration_since(&date("date")?);
+    let date = |name: &str| Some(jiff::fmt::rfc2822::parse(text(name)?).ok()?.timestamp());
+    let now = date("date").unwrap_or_else(jiff::Timestamp::now);
+    let wait = date("retry-after")?.duration_since(now);
     Some(Duration::try_from(wait).unwrap_or_default())
+}
+
+/// Reads a number of seconds; one past all bounds is as long as can be.
+fn seconds(number: f64) -> Option<Duration> {
+    let too_long = number.is_finite() && number > 0.0;
+    Duration::try_from_secs_f64(number).ok().or(too_long.then_some(Duration::MAX))
 }
 
 fn install_crypto() {
@@ -226,6 +235,9 @@ mod tests {
         assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "2")]), Some(Duration::from_millis(1500)));
         let dates = [("date", "Fri, 20 Nov 2026 13:00:00 GMT"), ("retry-after", "Fri, 20 Nov 2026 13:00:30 GMT")];
         assert_eq!(wait(&dates), Some(Duration::from_secs(30)));
+        assert_eq!(wait(&[("retry-after", "99999999999999999999999")]), Some(Duration::MAX));
+        assert_eq!(wait(&[("retry-after", "Fri, 20 Nov 2020 13:00:30 GMT")]), Some(Duration::ZERO), "by our own clock");
+        assert!(wait(&[("retry-after", "Fri, 20 Nov 2099 13:00:30 GMT")]) > Some(Duration::from_secs(3600)));
         for nonsense in ["-1", "soon", "inf", ""] {
             assert_eq!(wait(&[("retry-after", nonsense)]), None);
         }
