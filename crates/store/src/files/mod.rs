@@ -17,6 +17,7 @@ mod paths;
 mod plain;
 mod rates;
 mod reapply;
+mod rename;
 mod tasks;
 mod teams;
 mod turn;

@@ -13,6 +13,8 @@ mod odd_files;
 #[cfg(test)]
 mod overwritten;
 #[cfg(test)]
+mod places;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod scene;
