@@ -38,8 +38,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// [`StoreError::TeamTaken`]. A crash leaves either the whole team or none.
     async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError>;
 
-    /// The team's config.
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError>;
+    /// The team's config; shared, since every step of every agent looks at it.
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError>;
 
     /// Reads, changes and writes the config, keeping foreign fields. An update lost to a writer that holds no lock is
     /// noticed and applied again.

@@ -155,7 +155,7 @@ async fn a_team_is_made_listed_and_read_back(backend: Arc<dyn Backend>) -> Resul
     same("no teams", backend.teams().await?, Vec::new())?;
     let dir = team(&backend).await?;
     same("teams", backend.teams().await?, vec![TeamDir::of("probe-team")])?;
-    same("config", backend.team(&dir).await?, config("Probe Team")?)?;
+    same("config", backend.team(&dir).await?.as_ref(), &config("Probe Team")?)?;
     same("inbox", backend.inbox(&dir, &bob()).await?, Vec::new())?;
     same("tasks", backend.tasks(&dir).await?.len(), 0)?;
     same("journal", backend.journal(&dir).await?, Vec::new())
@@ -188,7 +188,7 @@ async fn an_edit_of_a_config_keeps_foreign_fields(backend: Arc<dyn Backend>) -> 
     let mut expected = config("Probe Team")?;
     expected.description = Some("new".into());
     same("answer", edited, expected.clone())?;
-    same("config", backend.team(&dir).await?, expected)
+    same("config", backend.team(&dir).await?.as_ref(), &expected)
 }
 
 async fn a_refused_edit_changes_nothing(backend: Arc<dyn Backend>) -> Result<(), Failure> {
@@ -202,7 +202,7 @@ async fn a_refused_edit_changes_nothing(backend: Arc<dyn Backend>) -> Result<(),
     );
     let is_refused = matches!(edited.await, Err(StoreError::Refused(e)) if e.code == ErrorCode::PermissionDenied);
     same("refused", is_refused, true)?;
-    same("config", backend.team(&dir).await?, config("Probe Team")?)
+    same("config", backend.team(&dir).await?.as_ref(), &config("Probe Team")?)
 }
 
 async fn a_team_that_is_not_there_is_named_in_the_error(backend: Arc<dyn Backend>) -> Result<(), Failure> {

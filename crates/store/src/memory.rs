@@ -140,8 +140,8 @@ impl Backend for MemoryBackend {
         Ok(())
     }
 
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
-        self.with(team, |t| Ok(t.config.clone()))
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
+        self.with(team, |t| Ok(Arc::new(t.config.clone())))
     }
 
     async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError> {

@@ -28,7 +28,7 @@ impl Team {
         input: TaskCreateInput,
         call: Option<&str>,
     ) -> Result<Task, ApiError> {
-        let speaker = Speaker::of(actor, &self.config().await?)?;
+        let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         speaker.must_belong("make tasks")?;
         refusal::check_filled("subject", &input.subject)?;
         self.check_texts(Some(&input.subject), Some(&input.description), input.active_form.as_deref())?;
@@ -101,7 +101,7 @@ impl Team {
     /// `invalid_status` with the owner or the blockers, or when none is ready; `task_not_found`; `permission_denied` for
     /// whoever cannot own tasks.
     pub async fn claim(&self, actor: &Actor, id: Option<&str>) -> Result<Task, ApiError> {
-        let speaker = Speaker::of(actor, &self.config().await?)?;
+        let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         match speaker.rank {
             Rank::Lead | Rank::Teammate => {}
             Rank::User | Rank::Outside => return Err(refusal::denied("only a member can own a task")),

@@ -36,7 +36,7 @@ pub(crate) struct Files {
     pub(crate) disk: Disk,
     pub(crate) recent: Recent,
     pub(crate) dialects: Mutex<HashMap<TeamDir, (Stamp, bool)>>,
-    pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, TeamConfig)>>,
+    pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, Arc<TeamConfig>)>>,
     pub(crate) tables: Tables,
     pub(crate) folders: Mutex<Folders>,
     pub(crate) watchers: Watchers,
@@ -120,7 +120,7 @@ impl Backend for FileBackend {
         self.run(move |files| files.create_team(&config)).await
     }
 
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         let team = team.clone();
         self.run(move |files| files.team(&team)).await
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
 use pitcrew_protocol::{TeamConfig, TeamDir};
 use serde_json::Value;
@@ -61,34 +61,35 @@ impl Files {
     }
 
     /// A team's config; remembered while its file stays as it is.
-    pub(crate) fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    pub(crate) fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         match self.read_team(team) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.read_team(team),
             done => done,
         }
     }
 
-    fn read_team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    fn read_team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         let path = self.paths.config(team);
         self.verify_config(team)?;
         let stamp = self.must_exist(team)?;
         if let Some((Some(then), config)) = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team)
             && *then == stamp
         {
-            return Ok(config.clone());
+            return Ok(Arc::clone(config));
         }
         let (settled, config) = update::read(&path, &path, |snapshot| {
             let config = read_config(team, snapshot)?;
             Ok((snapshot.filter(|s| s.is_settled()).map(|s| s.stamp), config))
         })?;
-        self.remember(team, settled, &config);
-        Ok(config)
+        Ok(self.remember(team, settled, config))
     }
 
     /// Keeps the config as it was seen last; with a stamp, as what the file of that stamp holds.
-    fn remember(&self, team: &TeamDir, settled: Option<Stamp>, config: &TeamConfig) {
+    fn remember(&self, team: &TeamDir, settled: Option<Stamp>, config: TeamConfig) -> Arc<TeamConfig> {
+        let config = Arc::new(config);
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
-        configs.insert(team.clone(), (settled, config.clone()));
+        configs.insert(team.clone(), (settled, Arc::clone(&config)));
+        config
     }
 
     /// Puts the config that was seen last into a file that stays empty: a client writes in place, and one that ends in the
@@ -98,7 +99,7 @@ impl Files {
         let Some(seen) = seen else { return Ok(false) };
         let path = self.paths.config(team);
         let updated = update::update(&self.disk, &path, &path, |before| match before {
-            Some(snapshot) if snapshot.bytes.is_empty() => Ok(Plan::Write(pretty(&seen)?, ())),
+            Some(snapshot) if snapshot.bytes.is_empty() => Ok(Plan::Write(pretty(seen.as_ref())?, ())),
             Some(_) | None => Ok(Plan::Keep(())),
         })?;
         if updated.written.is_some() {
@@ -127,7 +128,7 @@ impl Files {
             Ok(Plan::Write(pretty(&config)?, config))
         })?;
         if updated.written.is_some() {
-            self.remember(team, None, &updated.value);
+            self.remember(team, None, updated.value.clone());
             self.recent.note(&path, updated.written, [Write::Config(edit.clone())]);
             self.verify_config(team)?;
         }

@@ -78,7 +78,7 @@ impl Backend for MortalBackend {
         self.write(self.kept.create_team(config)).await
     }
 
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         self.read(self.kept.team(team)).await
     }
 
