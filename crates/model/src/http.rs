@@ -1,12 +1,14 @@
 //! The HTTP client, its limits in time, and how refusals of both vendors are sorted.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Once;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{RequestBuilder, Url};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use reqwest::{Body, RequestBuilder, Url};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::emit::Emitter;
@@ -68,6 +70,41 @@ fn is_loopback(url: &Url) -> bool {
 /// Appends a path to a base URL, whether or not that ends in a slash.
 pub(crate) fn join(base: &Url, path: &str) -> String {
     format!("{}/{path}", base.as_str().trim_end_matches('/'))
+}
+
+/// Adds a body of JSON that is gone from memory once it is on its way.
+///
+/// A conversation is long and a model may think for minutes. The client would keep a body that it could send again;
+/// calls are made again by us, as a whole.
+pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> RequestBuilder {
+    let mut length = Length(0);
+    let written = serde_json::to_writer(&mut length, body).and_then(|()| {
+        // Exactly as long as it must be: a vector that grows by itself ends up to twice as long.
+        let mut bytes = Vec::with_capacity(length.0);
+        serde_json::to_writer(&mut bytes, body).map(|()| bytes)
+    });
+    match written {
+        Ok(bytes) => {
+            let request = request.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, bytes.len());
+            request.body(Body::wrap_stream(futures_util::stream::iter([Ok::<_, Infallible>(bytes)])))
+        }
+        // The client reports it when the request is sent.
+        Err(_) => request.json(body),
+    }
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl std::io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Sends a request and reads its stream of events to the end of the answer.
