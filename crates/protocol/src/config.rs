@@ -115,4 +115,15 @@ impl Member {
     pub fn is_called(&self, name: &str) -> bool {
         same_name(self.name.as_str(), name)
     }
+
+    /// Whether pitcrew runs the member: it carries our record under `pitcrew`, and that names no other program.
+    #[must_use]
+    pub fn is_run_by_pitcrew(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Record {
+            program: Option<String>,
+        }
+        let record = self.foreign.get("pitcrew").map(|raw| serde_json::from_str::<Record>(raw.get()));
+        record.and_then(Result::ok).is_some_and(|record| record.program.is_none_or(|program| program == "pitcrew"))
+    }
 }

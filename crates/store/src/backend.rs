@@ -10,7 +10,7 @@ use futures_util::stream::BoxStream;
 use pitcrew_protocol::{AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir};
 use serde::{Deserialize, Serialize};
 
-use crate::{JournalEntry, StoreError};
+use crate::{JournalEntry, Overwritten, StoreError};
 
 /// A change to a team's config. It may be applied more than once, to newer states, and so must be idempotent and pure.
 pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync>;
@@ -84,6 +84,11 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Changes tasks: see [`TaskTable`]. Ids of removed tasks are never given again. A crash leaves a change of one task,
     /// its dependencies included, made or not made; of changes to several tasks it may leave some.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
+
+    /// Looks whether other programs have undone what we wrote into the team's files, from a reading before it and without
+    /// the lock; puts it back, notes it in the journal and tells. A message is missed only in the inbox of a member that
+    /// pitcrew runs, and not in a team of the session dialect: elsewhere it was taken.
+    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError>;
 
     /// Breaks the locks of a team that nobody has refreshed for 10 s, and says how many: a process that was killed left them,
     /// and of what nobody writes any more nobody would break them.

@@ -15,6 +15,19 @@ pub struct JournalEntry {
     pub event: Event,
 }
 
+/// What another program undid in a file, and what was done about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overwritten {
+    /// The file, such as `inboxes/bob.json`, `tasks/3.json` or `config.json`.
+    pub file: String,
+    /// What was put back: ids of messages, names of fields, or `removed` for a task that had come back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub put_back: Vec<String>,
+    /// The fields that keep the other program's value, since it changed them as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
+}
+
 /// What can happen in a team.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
@@ -89,6 +102,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fields: Vec<String>,
     },
+    /// Another program wrote an older reading of a file back, without its lock, and so undid what we had written.
+    Overwritten(Overwritten),
     /// A member joined, left, or changed its state or mode.
     MemberChanged {
         /// The member.

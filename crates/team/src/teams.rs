@@ -147,6 +147,11 @@ impl Teams {
         if name != dir.as_str() && config.name.as_str().to_lowercase() != name.to_lowercase() {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
+        // Whoever opens a team puts back what other programs undid in its files; the store tells of it. What keeps it from
+        // that keeps nobody from the team.
+        if let Err(error) = self.backend().reapply(&dir).await {
+            tracing::warn!(team = %dir, %error, "cannot see whether our writes were undone");
+        }
         Ok(Team::new(self.clone(), dir, &config))
     }
 

@@ -147,6 +147,7 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             Event::TeamCreated { .. }
             | Event::TeamDeleted { .. }
             | Event::TaskChanged { .. }
+            | Event::Overwritten(_)
             | Event::MemberChanged { .. }
             | Event::Started { .. }
             | Event::Stopped { .. }
@@ -170,6 +171,7 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
         Event::TeamCreated { .. }
         | Event::TeamDeleted { .. }
         | Event::TaskChanged { .. }
+        | Event::Overwritten(_)
         | Event::MemberChanged { .. }
         | Event::Started { .. }
         | Event::Stopped { .. }

@@ -15,12 +15,13 @@ use super::group::{Queues, Waiting};
 use super::lines::{self, Force};
 use super::paths::Paths;
 use super::rates;
-use super::reapply::Recent;
 use super::tasks::Tables;
+use super::teams::Readers;
 use super::watch::Watchers;
+use super::written_log::WrittenLogs;
 use crate::{
-    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName, RateScope,
-    Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName, Overwritten,
+    RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -34,8 +35,8 @@ pub struct FileBackend {
 pub(crate) struct Files {
     pub(crate) paths: Paths,
     pub(crate) disk: Disk,
-    pub(crate) recent: Recent,
-    pub(crate) dialects: Mutex<HashMap<TeamDir, (Stamp, bool)>>,
+    pub(crate) logs: WrittenLogs,
+    pub(crate) readers: Mutex<HashMap<TeamDir, (Stamp, Arc<Readers>)>>,
     pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, Arc<TeamConfig>)>>,
     pub(crate) tables: Tables,
     pub(crate) folders: Mutex<Folders>,
@@ -50,8 +51,8 @@ impl FileBackend {
         let files = Files {
             paths: Paths::new(root),
             disk: Disk::new(options),
-            recent: Recent::default(),
-            dialects: Mutex::default(),
+            logs: WrittenLogs::default(),
+            readers: Mutex::default(),
             configs: Mutex::default(),
             tables: Tables::default(),
             folders: Mutex::default(),
@@ -103,7 +104,9 @@ impl Files {
     pub(crate) fn forget(&self, team: &TeamDir) {
         self.tables.forget(team);
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
-        self.dialects.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+        self.logs.forget(&self.paths.team(team));
+        self.logs.forget(&self.paths.tasks(team));
         self.configs.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
         self.watchers.tell_gone(team);
     }
@@ -133,6 +136,11 @@ impl Backend for FileBackend {
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let team = team.clone();
         self.run(move |files| files.archive_team(&team)).await
+    }
+
+    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.reapply(&team)).await
     }
 
     async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
@@ -291,7 +299,7 @@ impl Backend for FileBackend {
 }
 
 impl Files {
-    fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
+    pub(crate) fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| super::disk::failed("write", &path)(e.into()))?;

@@ -3,13 +3,14 @@
 //! Only pitcrew writes them, so the system's own file lock keeps two processes apart. A line that a crash tore is passed
 //! over by readers and cut off by the next append.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::disk::{Disk, failed, is_absent, make_dir};
 use super::plain::{self, Unopened};
+use super::turn;
 use crate::StoreError;
 
 /// How far back one step looks for the end of the last whole line.
@@ -34,10 +35,8 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
         text.push_str(line.as_ref());
         text.push('\n');
     }
-    let opened = plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
-    let mut file = opened.map_err(|error| error.at("open", path))?;
+    let mut file = open_locked(path)?;
     let is_new = file.metadata().is_ok_and(|m| m.len() == 0);
-    file.lock().map_err(failed("lock", path))?;
     let end = whole_end(&file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
     disk.crash_point("line to append");
     if let Err(error) = file.write_all(text.as_bytes()) {
@@ -54,6 +53,42 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
         disk.crash_point("line forced");
     }
     Ok(())
+}
+
+/// Opens the file for appending, alone; makes it when it is not there.
+fn open_locked(path: &Path) -> Result<File, StoreError> {
+    loop {
+        let opened = plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
+        let file = opened.map_err(|error| error.at("open", path))?;
+        file.lock().map_err(failed("lock", path))?;
+        // While we waited for the lock, another process may have renamed a shorter file over this one.
+        if turn::is_at(&file, path) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Keeps of a file that is longer than `most` bytes only the lines that `keep` answers; says whether it did.
+pub(crate) fn shorten(
+    disk: &Disk,
+    path: &Path,
+    most: u64,
+    keep: impl FnOnce(Vec<String>) -> Vec<String>,
+) -> Result<bool, StoreError> {
+    if fs::symlink_metadata(path).map_or(true, |meta| meta.len() <= most) {
+        return Ok(false);
+    }
+    // Held until the new file stands in its place: an append waits for it, and then opens the new one.
+    let file = open_locked(path)?;
+    if file.metadata().map_or(true, |meta| meta.len() <= most) {
+        return Ok(false);
+    }
+    let mut text = keep(read(path)?).join("\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let _stamp = disk.write_temp(path, text.as_bytes(), None)?.rename(path)?;
+    Ok(true)
 }
 
 /// Puts lines in the place of a file's, which are kept in another one. What is kept is on disk before anything is replaced.
@@ -134,8 +169,6 @@ fn whole_end(file: &File) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::files::disk::FileOptions;
 

@@ -13,6 +13,7 @@ mod lifecycle;
 mod lines;
 mod lock;
 mod mail;
+mod overwritten;
 mod paths;
 mod plain;
 mod rates;
@@ -24,6 +25,7 @@ mod turn;
 mod update;
 mod watch;
 mod written;
+mod written_log;
 
 pub use backend::FileBackend;
 pub use disk::{Durability, FileOptions};

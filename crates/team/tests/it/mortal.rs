@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
     Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName, MemoryBackend,
-    RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
+    Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -116,6 +116,10 @@ impl Backend for MortalBackend {
 
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
         self.write(self.kept.acknowledge(team, inbox, ids)).await
+    }
+
+    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        self.read(self.kept.reapply(team)).await
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
