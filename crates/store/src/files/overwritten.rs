@@ -225,8 +225,12 @@ impl Files {
 
 /// What the inbox lacks: messages that its log has as sent and not as read, and marks.
 fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
-    let there: HashMap<MessageId, (usize, bool)> =
-        stored(entries).into_iter().map(|(at, stored)| (stored.id, (at, stored.message.is_read()))).collect();
+    // A second entry under the id of a read message is no older reading but a forgery, for the receiver to refuse.
+    let mut there: HashMap<MessageId, (usize, bool)> = HashMap::new();
+    for (at, stored) in stored(entries) {
+        let is_read = stored.message.is_read();
+        there.entry(stored.id).and_modify(|known| known.1 |= is_read).or_insert((at, is_read));
+    }
     let mut read = HashSet::new();
     for line in lines {
         match line {

@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use pitcrew_protocol::Task;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -68,14 +69,17 @@ fn compare(path: &mut Vec<String>, before: Option<&Value>, after: Option<&Value>
     if before == after {
         return;
     }
+    // The first change of a task puts a mark into it; it must stand alone, to be known as one.
+    let is_split = path.first().is_some_and(|key| key == "metadata") && path.len() <= 2;
     let keys = match (before, after) {
         (Some(before), Some(after)) => keys_of(before).zip(keys_of(after)),
+        (None, Some(after)) if is_split => keys_of(after).map(|keys| (Vec::new(), keys)),
         (None, _) | (_, None) => None,
     };
     let Some((mut keys, more)) = keys else {
         return found.push(FieldChange { path: path.clone(), before: before.cloned(), after: after.cloned() });
     };
-    keys.extend(more.into_iter().filter(|key| before.is_some_and(|before| child(before, key).is_none())));
+    keys.extend(more.into_iter().filter(|key| before.is_none_or(|before| child(before, key).is_none())));
     for key in keys {
         let (before, after) = (before.and_then(|v| child(v, key)), after.and_then(|v| child(v, key)));
         path.push(key.to_owned());
@@ -157,6 +161,17 @@ fn nanos(time: Duration) -> i128 {
 /// Whether the field is a mark of ours, by which a reading from before a change is known.
 fn is_mark(change: &FieldChange) -> bool {
     matches!(change.path.as_slice(), [first, second, ..] if first == "metadata" && second == "pitcrew")
+}
+
+/// Whether the task has the mark that the last of `writes` with one put on it. A file may be written back so soon after
+/// us, at the same length, that its stamp does not tell.
+pub(crate) fn has_last_mark<'a>(writes: impl DoubleEndedIterator<Item = &'a FieldWrite>, task: &Task) -> bool {
+    let Some(last) = writes.rev().find(|write| write.fields.iter().any(is_mark)) else { return true };
+    last.fields.iter().filter(|change| is_mark(change)).all(|change| {
+        let [_metadata, key, rest @ ..] = change.path.as_slice() else { return true };
+        let ours = task.metadata.as_ref().and_then(|metadata| metadata.get(key));
+        ours.and_then(|ours| get(ours, rest)) == change.after.as_ref()
+    })
 }
 
 /// Puts back into `now` what it lacks of `writes`, which are all writes of one file in order.

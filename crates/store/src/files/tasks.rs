@@ -50,6 +50,8 @@ struct Table {
 #[derive(Debug)]
 struct Entry {
     stamp: Stamp,
+    /// Whether the next change of the file must show in its stamp.
+    is_settled: bool,
     holds: Holds,
 }
 
@@ -96,8 +98,15 @@ impl Tables {
 impl Files {
     pub(crate) fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
         self.must_exist(team)?;
-        self.verify_tasks(team)?;
-        Ok(self.read_tasks(team, None)?.listed)
+        let mut reading = self.read_tasks(team, None)?;
+        for _ in 0..TRIES {
+            if self.is_verified(team, &reading) {
+                break;
+            }
+            self.verify_tasks(team)?;
+            reading = self.read_tasks(team, None)?;
+        }
+        Ok(reading.listed)
     }
 
     pub(crate) fn edit_tasks(&self, team: &TeamDir, mut edit: TaskEdit) -> Result<(), StoreError> {
@@ -237,17 +246,20 @@ impl Files {
         let suspects = {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
             table.verified = Some(Arc::clone(&reading.listed));
-            let is_changed = |file: &str, last: Option<Stamp>| {
-                let entry = file.strip_suffix(".json").and_then(|stem| table.files.get(stem));
-                entry.is_some_and(|entry| {
-                    Some(entry.stamp) != last && !self.logs.is_checked(&folder.join(file), &entry.stamp)
-                })
-            };
             self.logs.with_writes(&log, |writes| {
-                let last: HashMap<&str, Option<Stamp>> =
-                    writes.iter().map(|write| (write.file.as_str(), write.stamp)).collect();
-                let changed = last.into_iter().filter(|(file, last)| is_changed(file, *last));
-                changed.map(|(file, _)| file.to_owned()).collect::<Vec<String>>()
+                let mut of_file: HashMap<&str, Vec<&FieldWrite>> = HashMap::new();
+                for write in writes {
+                    of_file.entry(write.file.as_str()).or_default().push(write);
+                }
+                let suspects = of_file.into_iter().filter(|(file, writes)| {
+                    let stem = file.strip_suffix(".json").unwrap_or(file);
+                    let Some(Entry { stamp, .. }) = table.files.get(stem) else { return false };
+                    let is_as_left = writes.last().is_some_and(|last| last.stamp == Some(*stamp))
+                        || self.logs.is_checked(&folder.join(file), stamp);
+                    let task = find(&reading.listed, stem);
+                    !is_as_left || !task.is_none_or(|task| reapply::has_last_mark(writes.iter().copied(), task))
+                });
+                suspects.map(|(file, _)| file.to_owned()).collect::<Vec<String>>()
             })?
         };
         let mut found = Vec::new();
@@ -377,7 +389,7 @@ impl Entry {
         if matches!(holds, Holds::Other) {
             tracing::debug!(stem, "a file among the tasks is no task");
         }
-        Ok(Self { stamp: snapshot.stamp, holds })
+        Ok(Self { stamp: snapshot.stamp, is_settled: snapshot.is_settled(), holds })
     }
 }
 
@@ -493,7 +505,7 @@ fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -
     for stem in stems {
         let name = format!("{stem}.json");
         if let Some(entry) = known.get(stem)
-            && !entry.stamp.is_fresh()
+            && entry.is_settled
             && fs::metadata(folder.join(&name)).is_ok_and(|meta| Stamp::of(&meta) == entry.stamp)
         {
             continue;

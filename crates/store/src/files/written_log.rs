@@ -7,7 +7,7 @@
 //! The logs are not forced to disk. They matter only while another program holds an older reading in memory, and a power
 //! cut ends that program too. A crash between a write and its line loses the line only: that write never returned.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -134,10 +134,24 @@ pub(crate) fn add<L: Serialize>(disk: &Disk, path: &Path, lines: &[L]) {
 /// Adds what was written to a field log, and drops its older half when it has become too long.
 pub(crate) fn add_fields(disk: &Disk, path: &Path, writes: &[FieldWrite]) {
     add(disk, path, writes);
-    let newest = |lines: Vec<String>| newest(lines, usize::try_from(FIELD_LOG_MOST / 2).unwrap_or(0));
-    if let Err(error) = lines::shorten(disk, path, FIELD_LOG_MOST, newest) {
+    if let Err(error) = lines::shorten(disk, path, FIELD_LOG_MOST, changes_only) {
         warn(path, &error);
     }
+}
+
+/// The lines that a field log which became too long keeps: the newest changes, and the last stamp of each file.
+fn changes_only(lines: Vec<String>) -> Vec<String> {
+    let mut stamped = HashSet::new();
+    let mut kept: Vec<String> = Vec::new();
+    for line in lines.into_iter().rev() {
+        let Ok(write) = serde_json::from_str::<FieldWrite>(&line) else { continue };
+        let is_last = stamped.insert(write.file);
+        if is_last || write.is_removed || !write.fields.is_empty() {
+            kept.push(line);
+        }
+    }
+    kept.reverse();
+    newest(kept, usize::try_from(FIELD_LOG_MOST / 2).unwrap_or(0))
 }
 
 fn warn(path: &Path, error: &StoreError) {

@@ -21,4 +21,6 @@ mod scene;
 #[cfg(test)]
 mod sharing;
 #[cfg(test)]
+mod stale_writers;
+#[cfg(test)]
 mod suite;
