@@ -2,7 +2,7 @@
 //!
 //! The journal is evidence, not truth: inboxes, tasks and transcripts are read for what is, the journal for what was.
 
-use pitcrew_protocol::{AgentName, MessageId, TaskId};
+use pitcrew_protocol::{AgentName, MessageId, TaskAssignment, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// One line of the journal.
@@ -13,6 +13,45 @@ pub struct JournalEntry {
     /// What.
     #[serde(flatten)]
     pub event: Event,
+}
+
+/// What is asked of a journal, which is too long to be read whole for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// One message, and the deletion of the team.
+    Message(MessageId),
+    /// The states and turns of members.
+    Members,
+    /// The frames that told members of their tasks.
+    Assignments,
+}
+
+impl About {
+    /// Whether the event belongs to the answer.
+    #[must_use]
+    pub fn includes(&self, event: &Event) -> bool {
+        match self {
+            Self::Message(wanted) => {
+                event.message().is_some_and(|id| id == wanted) || matches!(event, Event::TeamDeleted { .. })
+            }
+            Self::Members => matches!(event, Event::MemberChanged { .. } | Event::TurnEnded { .. }),
+            Self::Assignments => matches!(event, Event::MessagePersisted { frame: Some(frame), .. }
+                if frame == TaskAssignment::TYPE),
+        }
+    }
+
+    /// Texts of which each line that belongs to the answer has one; others may have one too. They are so short that the
+    /// standard library finds them fast.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        const FAST: usize = 32;
+        let texts = match self {
+            Self::Message(id) => vec![serde_json::json!(id).to_string(), r#""event":"team_deleted""#.to_owned()],
+            Self::Members => [r#""event":"member_changed""#, r#""event":"turn_ended""#].map(str::to_owned).into(),
+            Self::Assignments => vec![format!(r#""frame":"{}""#, TaskAssignment::TYPE)],
+        };
+        let end = |text: String| text.get(text.len().saturating_sub(FAST)..).map(str::to_owned).unwrap_or(text);
+        texts.into_iter().map(end).collect()
+    }
 }
 
 /// What another program undid in a file, and what was done about it.
@@ -177,4 +216,28 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
+}
+
+impl Event {
+    /// The message that the event is about.
+    #[must_use]
+    pub fn message(&self) -> Option<&MessageId> {
+        match self {
+            Self::MessagePersisted { id, .. }
+            | Self::MessageInjected { id, .. }
+            | Self::MessageAcknowledged { id, .. }
+            | Self::MessageDead { id, .. }
+            | Self::FrameRefused { id, .. } => Some(id),
+            Self::TeamCreated { .. }
+            | Self::TeamDeleted { .. }
+            | Self::TaskChanged { .. }
+            | Self::Overwritten(_)
+            | Self::MemberChanged { .. }
+            | Self::Started { .. }
+            | Self::Stopped { .. }
+            | Self::Permission { .. }
+            | Self::ConversationCompacted { .. }
+            | Self::TurnEnded { .. } => None,
+        }
+    }
 }
