@@ -3,6 +3,7 @@
 use std::iter::Sum;
 use std::ops::{Add, AddAssign};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::Stream;
@@ -29,16 +30,18 @@ pub trait Model: Send + Sync {
 pub type ResponseStream = Pin<Box<dyn Stream<Item = Result<StreamEvent, ModelError>> + Send>>;
 
 /// The input of one call.
+///
+/// Conversations are long and calls are made again, so a copy of a request shares what it holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
     /// Who asks.
     pub agent: AgentTag,
     /// The system prompt, in blocks.
-    pub system: Vec<String>,
+    pub system: Vec<Arc<str>>,
     /// The conversation so far, the oldest message first.
-    pub messages: Vec<Message>,
+    pub messages: Arc<Vec<Message>>,
     /// The tools the model may call.
-    pub tools: Vec<ToolSpec>,
+    pub tools: Arc<[ToolSpec]>,
     /// How many tokens the answer may have.
     pub max_output_tokens: u32,
 }

@@ -139,6 +139,17 @@ pub enum ModelError {
         /// How long the vendor asks to wait.
         retry_after: Option<Duration>,
     },
+    /// The model failed for passing reasons for longer than a call may wait, or asks for a longer wait.
+    #[error("{}", out_of_patience(*waited, *patience, source))]
+    OutOfPatience {
+        /// How long the call waited.
+        waited: Duration,
+        /// How long it may wait.
+        patience: Duration,
+        /// How the model failed last.
+        #[source]
+        source: Box<ModelError>,
+    },
     /// A script has a fault.
     #[error(transparent)]
     Script(#[from] ScriptError),
@@ -160,6 +171,7 @@ impl ModelError {
             | Self::Auth { .. }
             | Self::Quota { .. }
             | Self::ContextTooLong { .. }
+            | Self::OutOfPatience { .. }
             | Self::Script(_) => false,
         }
     }
@@ -170,6 +182,7 @@ impl ModelError {
             Self::RateLimited { retry_after, .. }
             | Self::Overloaded { retry_after, .. }
             | Self::Status { retry_after, .. } => *retry_after,
+            Self::OutOfPatience { source, .. } => source.retry_after(),
             Self::Spec { .. }
             | Self::NoModel
             | Self::MissingKey { .. }
@@ -189,6 +202,16 @@ impl ModelError {
     /// Tells whether the vendor is short of capacity, so that everyone who calls it should slow down.
     pub fn slows_the_team(&self) -> bool {
         matches!(self, Self::RateLimited { .. } | Self::Overloaded { .. })
+    }
+}
+
+fn out_of_patience(waited: Duration, patience: Duration, source: &ModelError) -> String {
+    let (waited, patience) = (waited.as_secs(), patience.as_secs());
+    match source.retry_after().map(|asked| asked.as_secs()) {
+        Some(asked) if waited.saturating_add(asked) >= patience && asked > 0 => {
+            format!("the model asks to wait {asked} s, longer than the patience of {patience} s allows")
+        }
+        Some(_) | None => format!("the model was unavailable for {waited} s, as long as the patience allows"),
     }
 }
 

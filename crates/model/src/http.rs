@@ -1,12 +1,14 @@
 //! The HTTP client, its limits in time, and how refusals of both vendors are sorted.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Once;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{RequestBuilder, Url};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
+use reqwest::{Body, RequestBuilder, Url};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::emit::Emitter;
@@ -68,6 +70,41 @@ fn is_loopback(url: &Url) -> bool {
 /// Appends a path to a base URL, whether or not that ends in a slash.
 pub(crate) fn join(base: &Url, path: &str) -> String {
     format!("{}/{path}", base.as_str().trim_end_matches('/'))
+}
+
+/// Adds a body of JSON that is gone from memory once it is on its way.
+///
+/// A conversation is long and a model may think for minutes. The client would keep a body that it could send again;
+/// calls are made again by us, as a whole.
+pub(crate) fn send_once(request: RequestBuilder, body: &impl Serialize) -> RequestBuilder {
+    let mut length = Length(0);
+    let written = serde_json::to_writer(&mut length, body).and_then(|()| {
+        // Exactly as long as it must be: a vector that grows by itself ends up to twice as long.
+        let mut bytes = Vec::with_capacity(length.0);
+        serde_json::to_writer(&mut bytes, body).map(|()| bytes)
+    });
+    match written {
+        Ok(bytes) => {
+            let request = request.header(CONTENT_TYPE, "application/json").header(CONTENT_LENGTH, bytes.len());
+            request.body(Body::wrap_stream(futures_util::stream::iter([Ok::<_, Infallible>(bytes)])))
+        }
+        // The client reports it when the request is sent.
+        Err(_) => request.json(body),
+    }
+}
+
+/// Counts what is written.
+struct Length(usize);
+
+impl std::io::Write for Length {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Sends a request and reads its stream of events to the end of the answer.
@@ -182,19 +219,28 @@ fn is_no_stream(headers: &HeaderMap) -> bool {
     content_type.is_some_and(|kind| kind.starts_with("text/html") || kind.starts_with("application/json"))
 }
 
-/// Reads `retry-after-ms`, and `retry-after` in seconds or as a date, which is measured against the server's own clock.
+/// Reads `retry-after-ms`, and `retry-after` in seconds or as a date.
+///
+/// A date is compared with the server's own clock, or with ours when the server does not tell its time.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |name: &str| text(name)?.parse::<f64>().ok();
     if let Some(millis) = number("retry-after-ms") {
-        return Duration::try_from_secs_f64(millis / 1000.0).ok();
+        return seconds(millis / 1000.0);
     }
-    if let Some(seconds) = number("retry-after") {
-        return Duration::try_from_secs_f64(seconds).ok();
+    if let Some(number) = number("retry-after") {
+        return seconds(number);
     }
-    let date = |name: &str| jiff::fmt::rfc2822::parse(text(name)?).ok();
-    let wait = date("retry-after")?.duration_since(&date("date")?);
+    let date = |name: &str| Some(jiff::fmt::rfc2822::parse(text(name)?).ok()?.timestamp());
+    let now = date("date").unwrap_or_else(jiff::Timestamp::now);
+    let wait = date("retry-after")?.duration_since(now);
     Some(Duration::try_from(wait).unwrap_or_default())
+}
+
+/// Reads a number of seconds; one past all bounds is as long as can be.
+fn seconds(number: f64) -> Option<Duration> {
+    let too_long = number.is_finite() && number > 0.0;
+    Duration::try_from_secs_f64(number).ok().or(too_long.then_some(Duration::MAX))
 }
 
 fn install_crypto() {
@@ -226,6 +272,9 @@ mod tests {
         assert_eq!(wait(&[("retry-after-ms", "1500"), ("retry-after", "2")]), Some(Duration::from_millis(1500)));
         let dates = [("date", "Fri, 20 Nov 2026 13:00:00 GMT"), ("retry-after", "Fri, 20 Nov 2026 13:00:30 GMT")];
         assert_eq!(wait(&dates), Some(Duration::from_secs(30)));
+        assert_eq!(wait(&[("retry-after", "99999999999999999999999")]), Some(Duration::MAX));
+        assert_eq!(wait(&[("retry-after", "Fri, 20 Nov 2020 13:00:30 GMT")]), Some(Duration::ZERO), "by our own clock");
+        assert!(wait(&[("retry-after", "Fri, 20 Nov 2099 13:00:30 GMT")]) > Some(Duration::from_secs(3600)));
         for nonsense in ["-1", "soon", "inf", ""] {
             assert_eq!(wait(&[("retry-after", nonsense)]), None);
         }

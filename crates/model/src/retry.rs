@@ -7,49 +7,85 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use rand::TryRng;
 use rand::rngs::SysRng;
+use tokio::time::Instant;
 
 use crate::emit::{self, Emitter};
 use crate::{Model, ModelError, Pace, Request, ResponseStream, StreamEvent};
 
-/// How often and how patiently a call is made again.
+/// How patiently a call is made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// How many times a call is made in all.
-    pub attempts: u32,
+    /// How long a call may wait for its model, counted from its first wait. How often it is made does not matter.
+    pub patience: Duration,
     /// The first pause; each further one is twice as long.
     pub first_delay: Duration,
     /// The longest pause of our own choice.
     pub longest_delay: Duration,
-    /// The longest pause a vendor may ask for. A longer one ends the call with the vendor's error.
-    pub longest_retry_after: Duration,
+}
+
+impl RetryPolicy {
+    /// How long a call may wait for its model unless the settings say otherwise.
+    pub const PATIENCE: Duration = Duration::from_secs(600);
 }
 
 impl Default for RetryPolicy {
-    /// Ten attempts, which with pauses of half a second to half a minute ride out an outage of three minutes.
+    /// Ten minutes, with pauses of half a second to half a minute.
     fn default() -> Self {
         Self {
-            attempts: 10,
+            patience: Self::PATIENCE,
             first_delay: Duration::from_millis(500),
             longest_delay: Duration::from_secs(32),
-            longest_retry_after: Duration::from_secs(600),
         }
     }
 }
 
 impl RetryPolicy {
-    /// Returns the pause after the given number of failed attempts, or none when the error is final.
+    /// Returns our own pause after the given number of failed attempts.
     ///
-    /// `jitter` is between 0 and 1: it takes up to half of our own pauses away, so that a team does not return as one.
-    fn delay(&self, failed: u32, error: &ModelError, jitter: f64) -> Option<Duration> {
-        if failed >= self.attempts || !error.is_retryable() {
-            return None;
-        }
-        if let Some(asked) = error.retry_after() {
-            return (asked <= self.longest_retry_after).then_some(asked);
-        }
+    /// `jitter` is between 0 and 1: it takes up to half of the pause away, so that a team does not return as one.
+    fn back_off(&self, failed: u32, jitter: f64) -> Duration {
         let doublings = failed.saturating_sub(1).min(31);
         let delay = self.first_delay.saturating_mul(1 << doublings).min(self.longest_delay);
-        Some(delay.mul_f64(1.0 - jitter / 2.0))
+        delay.mul_f64(1.0 - jitter / 2.0)
+    }
+}
+
+/// The waiting of one call: how often it failed, and how long it has waited.
+struct Waiting {
+    policy: RetryPolicy,
+    failed: u32,
+    /// When the call had to wait for the first time.
+    since: Option<Instant>,
+}
+
+impl Waiting {
+    fn new(policy: RetryPolicy) -> Self {
+        Self { policy, failed: 0, since: None }
+    }
+
+    /// Returns how much of the patience is left; the first call of this starts the clock.
+    fn patience_left(&mut self) -> Duration {
+        let since = *self.since.get_or_insert_with(Instant::now);
+        self.policy.patience.saturating_sub(since.elapsed())
+    }
+
+    /// Returns the pause before the next attempt, or the error that ends the call.
+    ///
+    /// The pause is at least our own, however soon the vendor wants to be asked again. The last one ends with the patience,
+    /// so that the model is tried once more then.
+    fn after(&mut self, error: ModelError, jitter: f64) -> Result<(Duration, ModelError), ModelError> {
+        if !error.is_retryable() {
+            return Err(error);
+        }
+        self.failed = self.failed.saturating_add(1);
+        let left = self.patience_left();
+        let asked = error.retry_after().unwrap_or_default();
+        if left.is_zero() || asked > left {
+            let waited = self.policy.patience.saturating_sub(left);
+            return Err(ModelError::OutOfPatience { waited, patience: self.policy.patience, source: Box::new(error) });
+        }
+        let delay = self.policy.back_off(self.failed, jitter).min(left).max(asked);
+        Ok((delay, error))
     }
 }
 
@@ -83,17 +119,14 @@ impl Model for Retrying {
         let pace = self.pace.clone();
         let policy = self.policy.clone();
         emit::stream(move |out| async move {
-            let mut failed = 0;
+            let mut waiting = Waiting::new(policy);
             loop {
-                keep_pace(&pace, &out).await;
+                keep_pace(&pace, &mut waiting, &out).await;
                 let Err(error) = attempt(inner.as_ref(), request.clone(), &out).await else {
                     return Ok(());
                 };
-                failed += 1;
-                let Some(delay) = policy.delay(failed, &error, jitter()) else {
-                    return Err(error);
-                };
-                tracing::debug!(model = inner.id(), failed, ?delay, %error, "call is made again");
+                let (delay, error) = waiting.after(error, jitter())?;
+                tracing::debug!(model = inner.id(), failed = waiting.failed, ?delay, %error, "call is made again");
                 if error.slows_the_team() {
                     pace.hold(delay);
                 }
@@ -119,10 +152,14 @@ async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(
     Err(ModelError::StreamCut { vendor: "model" })
 }
 
-/// Waits until the team's hold is over, and a little longer each, so that not all start in one instant.
-async fn keep_pace(pace: &Pace, out: &Emitter) {
+/// Waits until the team's hold is over, and a little longer each, so that not all start in one instant. A hold that others
+/// prolong again and again is kept as long as the patience lasts.
+async fn keep_pace(pace: &Pace, waiting: &mut Waiting, out: &Emitter) {
     while let Some(remaining) = pace.remaining() {
-        let delay = remaining + remaining.mul_f64(jitter() / 4.0);
+        let delay = (remaining + remaining.mul_f64(jitter() / 4.0)).min(waiting.patience_left());
+        if delay.is_zero() {
+            return;
+        }
         let reason = "the vendor asked the team to slow down".to_owned();
         out.emit(StreamEvent::Waiting { reason, delay }).await;
         tokio::time::sleep(delay).await;

@@ -48,6 +48,8 @@ fn pictures(content: Option<&ToolContent>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use serde_json::json;
 
     use super::*;
@@ -64,7 +66,7 @@ mod tests {
         Request {
             agent: AgentTag { name: "bob".to_owned(), team: None },
             system: Vec::new(),
-            messages: vec![
+            messages: Arc::new(vec![
                 Message::user(vec![Block::text("look"), picture]),
                 Message::assistant(vec![
                     Block::thinking("hm", "signed"),
@@ -72,8 +74,8 @@ mod tests {
                     Block::tool_use("b", "Bash", json!("{\"comm")),
                 ]),
                 Message::user(vec![result, Block::tool_error("b", "no JSON"), Block::text("go on")]),
-            ],
-            tools,
+            ]),
+            tools: tools.into(),
             max_output_tokens: 100,
         }
     }
@@ -98,6 +100,6 @@ mod tests {
     fn with_tools_nothing_changes() {
         let tool = ToolSpec { name: "Read".to_owned(), description: String::new(), input_schema: json!({}) };
         let request = request(vec![tool]);
-        assert_eq!(sendable(&request), request.messages);
+        assert_eq!(sendable(&request), request.messages.as_slice());
     }
 }

@@ -1,6 +1,7 @@
 //! The command line as a whole: the options every command has, the commands, and how one of them is run.
 
 use std::ffi::OsString;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +14,7 @@ use crate::commands::{
 };
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
+use crate::limits;
 use crate::output::{Form, Output};
 
 /// Run teams of coding agents.
@@ -99,8 +101,8 @@ impl Command {
             Self::Pane(command) => command.run(context),
             Self::PaneExec(command) => command.run(),
             Self::PaneProbe(command) => command.run(context),
-            Self::Completions(command) => command.run(),
-            Self::Man(command) => command.run(),
+            Self::Completions(command) => limits::without_runtime(|| command.run()),
+            Self::Man(command) => limits::without_runtime(|| command.run()),
         }
     }
 }
@@ -114,7 +116,10 @@ pub(crate) fn start() -> ExitCode {
     };
     let output = Output::new(if cli.shared.json { Form::Json } else { Form::Text }, cli.shared.color.into());
     surroundings.listen();
-    let ended = Context::new(surroundings, &cli.shared, output).and_then(|context| cli.command.run(&context));
+    let ended = limits::without_panic(|| {
+        let context = Context::new(surroundings, &cli.shared, output)?;
+        cli.command.run(&context)
+    });
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -131,9 +136,16 @@ fn not_understood(error: &clap::Error, args: &[OsString]) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
     if is_answer || !wants_json {
-        // A reader that has gone away is no reason to end differently.
-        let _ = error.print();
-        return if is_answer { ExitCode::SUCCESS } else { Failure::usage("").exit_code() };
+        return match error.print() {
+            // A reader that has gone away is no reason to end differently.
+            Err(failed) if is_answer && failed.kind() != io::ErrorKind::BrokenPipe => {
+                let failure = Failure::internal(failed);
+                Output::new(Form::Text, anstream::ColorChoice::Auto).failure(&failure);
+                failure.exit_code()
+            }
+            Ok(()) | Err(_) if is_answer => ExitCode::SUCCESS,
+            Ok(()) | Err(_) => Failure::usage("").exit_code(),
+        };
     }
     let said = error.render().to_string();
     let failure = Failure::usage(said.trim_start_matches("error: ").trim_end());

@@ -17,7 +17,8 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::cli::Shared;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Explained, Failure};
+use crate::limits;
 use crate::output::Output;
 
 /// The environment's name for the root.
@@ -89,7 +90,8 @@ impl Context {
     /// When there is no working folder, or no root was given and there is no home to have one.
     pub(crate) fn new(surroundings: Surroundings, shared: &Shared, output: Output) -> Result<Self, Failure> {
         let cwd = std::env::current_dir()
-            .map_err(|e| Failure::internal(e).hint("the working folder cannot be read; it may have been removed"))?;
+            .map_err(|e| Failure::internal(Explained::new("the working folder cannot be read", e)))
+            .map_err(|failure| failure.hint("it may have been removed"))?;
         let home = surroundings.non_empty("HOME").map(PathBuf::from);
         let root = shared
             .root
@@ -156,19 +158,17 @@ impl Context {
             project: Some(project.to_owned()),
             root: Some(self.root.clone()),
         };
-        Settings::load(&paths).map_err(|e| Failure::new(FailureKind::Usage, e))
+        Settings::load(&paths).map_err(Failure::unusable)
     }
 
     /// Runs a short command: on this thread alone, so that it starts fast.
     pub(crate) fn briefly<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::internal)?;
-        runtime.block_on(work)
+        limits::block_on(&mut tokio::runtime::Builder::new_current_thread(), work)
     }
 
     /// Runs a command that lives long and does much at once.
     pub(crate) fn at_length<T>(&self, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::internal)?;
-        runtime.block_on(work)
+        limits::block_on(&mut tokio::runtime::Builder::new_multi_thread(), work)
     }
 
     /// A variable of the environment that says something.

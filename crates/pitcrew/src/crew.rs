@@ -17,7 +17,7 @@ use pitcrew_team::{LeadKeys, Team, Teams};
 use serde_json::{Map, Value};
 
 use crate::context::Context;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Explained, Failure, FailureKind};
 use crate::hosting::{HostingArgs, Left, hosting};
 
 /// How long agents have to end when they are asked to.
@@ -201,11 +201,12 @@ fn new_session_id() -> String {
 /// # Errors
 /// When it cannot be read or is no JSON object.
 pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> {
-    let said = |error: &dyn std::fmt::Display| {
-        Failure::usage(format!("the settings file {} cannot be used: {error}", path.display()))
+    let unusable = |source: Box<dyn std::error::Error + Send + Sync>| {
+        let said = format!("the settings file {} cannot be used", path.display());
+        Failure::unusable(Explained::new(said, source))
     };
-    let text = std::fs::read_to_string(path).map_err(|e| said(&e))?;
-    serde_json::from_str(&text).map_err(|e| said(&e))
+    let text = std::fs::read_to_string(path).map_err(|e| unusable(e.into()))?;
+    serde_json::from_str(&text).map_err(|e| unusable(e.into()))
 }
 
 /// The command line's layer, with the reference's switch when the environment has it.
@@ -244,7 +245,7 @@ async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure
 /// The lead's model: what was named, else the settings', else what the environment offers, a local Ollama last.
 async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoints) -> Result<String, Failure> {
     if let Some(name) = named {
-        let spec: ModelSpec = name.parse().map_err(|e: ModelError| Failure::new(FailureKind::Usage, e))?;
+        let spec: ModelSpec = name.parse().map_err(|e: ModelError| Failure::unusable(e))?;
         return Ok(spec.to_string());
     }
     match default_spec(settings.model(), endpoints, None) {
@@ -254,9 +255,9 @@ async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoi
             // A machine without Ollama is the usual case and no error of its own.
             let local = ollama_models(endpoints).await.ok();
             let spec = default_spec(None, endpoints, local.as_deref());
-            spec.map(|spec| spec.to_string()).map_err(|e| Failure::new(FailureKind::Usage, e))
+            spec.map(|spec| spec.to_string()).map_err(Failure::unusable)
         }
-        Err(error) => Err(Failure::new(FailureKind::Usage, error)),
+        Err(error) => Err(Failure::unusable(error)),
     }
 }
 
@@ -281,7 +282,7 @@ fn install_crypto() {
 fn prices(settings: &Settings) -> Result<PriceTable, Failure> {
     let mut prices = PriceTable::list();
     if let Some(ours) = settings.pitcrew("prices") {
-        prices.override_with(ours).map_err(|e| Failure::new(FailureKind::Usage, e))?;
+        prices.override_with(ours).map_err(Failure::unusable)?;
     }
     Ok(prices)
 }
@@ -301,7 +302,7 @@ fn not_started(error: RunError) -> Failure {
         error @ RunError::MemberHeld { .. } => Failure::new(FailureKind::Conflict, error)
             .hint("a member runs in one process at a time; `pitcrew shutdown TEAM --member NAME` ends it"),
         error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),
-        error @ (RunError::Model { .. } | RunError::Settings { .. }) => Failure::new(FailureKind::Usage, error),
+        error @ (RunError::Model { .. } | RunError::Settings { .. }) => Failure::unusable(error),
         error @ RunError::Store { .. } => Failure::internal(error),
     }
 }

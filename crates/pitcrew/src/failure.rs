@@ -4,9 +4,11 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
+use std::io;
 use std::process::ExitCode;
 
 use pitcrew_protocol::{ApiError, ErrorCode};
+use rustix::io::Errno;
 use serde_json::Value;
 
 /// What kind of end a command came to; each kind has one exit code.
@@ -145,6 +147,13 @@ impl Failure {
         Self::new(FailureKind::Usage, message.into())
     }
 
+    /// What was asked for cannot be used: malformed, unless the system failed while it was read.
+    pub(crate) fn unusable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let error = error.into();
+        let kind = if system_error(&*error).is_some() { FailureKind::Internal } else { FailureKind::Usage };
+        Self::new(kind, error)
+    }
+
     /// Something under us failed.
     pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::new(FailureKind::Internal, error)
@@ -173,8 +182,9 @@ impl Failure {
     }
 
     /// What the user can do about it.
-    pub(crate) fn hints(&self) -> &[String] {
-        &self.hints
+    pub(crate) fn hints(&self) -> Vec<String> {
+        let limit = system_error(&*self.error).and_then(limit_hint).map(str::to_owned);
+        self.hints.iter().cloned().chain(limit).collect()
     }
 
     /// The envelope of the API.
@@ -190,6 +200,69 @@ impl From<ApiError> for Failure {
     fn from(error: ApiError) -> Self {
         let hints = hints_in(&error);
         Self { kind: FailureKind::of(error.code), error: error.into(), hints }
+    }
+}
+
+/// An error with a sentence in front of it that says what failed.
+#[derive(Debug)]
+pub(crate) struct Explained {
+    said: String,
+    source: Box<dyn Error + Send + Sync>,
+}
+
+impl Explained {
+    /// The error under that sentence.
+    pub(crate) fn new(said: impl Into<String>, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        Self { said: said.into(), source: source.into() }
+    }
+}
+
+impl std::fmt::Display for Explained {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.said)
+    }
+}
+
+impl Error for Explained {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+/// The failure of the system at the bottom of an error. A path that was named wrongly is not one.
+fn system_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a io::Error> {
+    let mut at = Some(error);
+    let found = loop {
+        let error = at?;
+        if let Some(found) = error.downcast_ref::<io::Error>() {
+            break found;
+        }
+        at = error.source();
+    };
+    let is_of_the_request = matches!(
+        found.kind(),
+        io::ErrorKind::NotFound
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidFilename
+    );
+    (!is_of_the_request).then_some(found)
+}
+
+/// Which limit of the system was met, and how a user sees it.
+fn limit_hint(error: &io::Error) -> Option<&'static str> {
+    match Errno::from_io_error(error)? {
+        Errno::MFILE => Some("`ulimit -n` shows how many files a process may open, and raises it"),
+        Errno::NFILE => {
+            Some("the whole system has no file to open left; `sysctl fs.file-max` shows how many there are")
+        }
+        Errno::FBIG => Some("`ulimit -f` shows how long a file may become, and raises it"),
+        Errno::AGAIN => Some("`ulimit -u` shows how many processes and threads a user may have, and raises it"),
+        Errno::NOMEM => Some("`ulimit -v` shows how much memory a process may take, and raises it"),
+        _ => None,
     }
 }
 

@@ -11,6 +11,7 @@ mod failure;
 mod hosting;
 mod lead;
 mod leftovers;
+mod limits;
 mod linger;
 mod live;
 mod output;

@@ -62,13 +62,16 @@ impl Output {
 
     /// Tells why a command failed: the envelope on stdout, or text on stderr.
     pub(crate) fn failure(self, failure: &Failure) {
-        // There is nowhere left to tell that telling failed.
-        let _ = match self.form {
+        let told = match self.form {
             Form::Json => serde_json::to_string_pretty(&failure.envelope())
                 .map_err(io::Error::other)
-                .and_then(|text| writeln!(anstream::stdout().lock(), "{text}")),
+                .and_then(|text| writeln!(anstream::stdout().lock(), "{text}"))
+                // A full disk under stdout leaves stderr.
+                .or_else(|_| error_text(failure)),
             Form::Text => error_text(failure),
         };
+        // There is nowhere left to tell that telling failed.
+        drop(told);
     }
 }
 
@@ -76,7 +79,7 @@ fn error_text(failure: &Failure) -> io::Result<()> {
     let mut err = anstream::stderr().lock();
     writeln!(err, "{ERROR}error:{ERROR:#} {}", printable(&failure.chain()))?;
     for hint in failure.hints() {
-        writeln!(err, "{HINT}hint:{HINT:#} {}", printable(hint))?;
+        writeln!(err, "{HINT}hint:{HINT:#} {}", printable(&hint))?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 //! Source: `fixtures/*/teams/*/config.json`; the field order is that of the recordings.
 
 use crate::wire::wire_object;
-use crate::{AgentId, AgentName, TeamName};
+use crate::{AgentId, AgentName, TeamName, same_name};
 
 /// The name every team's lead has.
 pub const LEAD_NAME: &str = "team-lead";
@@ -113,6 +113,17 @@ impl Member {
     /// Whether the member goes by `name`; upper and lower case are one.
     #[must_use]
     pub fn is_called(&self, name: &str) -> bool {
-        self.name.as_str().to_lowercase() == name.to_lowercase()
+        same_name(self.name.as_str(), name)
+    }
+
+    /// Whether pitcrew runs the member: it carries our record under `pitcrew`, and that names no other program.
+    #[must_use]
+    pub fn is_run_by_pitcrew(&self) -> bool {
+        #[derive(serde::Deserialize)]
+        struct Record {
+            program: Option<String>,
+        }
+        let record = self.foreign.get("pitcrew").map(|raw| serde_json::from_str::<Record>(raw.get()));
+        record.and_then(Result::ok).is_some_and(|record| record.program.is_none_or(|program| program == "pitcrew"))
     }
 }

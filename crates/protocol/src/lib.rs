@@ -40,7 +40,7 @@ pub use inject::{Injected, attribute, neutralised, parse as parse_injected, rend
 pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};
-pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName};
+pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName, same_name};
 pub use results::{
     BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged, TaskCreated, TaskDetail,
     TaskListed, TaskRow, TaskShown, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,

@@ -53,6 +53,14 @@ fn check(name: &str) -> Result<(), NameError> {
     Ok(())
 }
 
+/// Whether two names are one: upper and lower case do not tell names apart.
+///
+/// Teams compare names all the time, so names in ASCII, nearly all, are compared where they are.
+#[must_use]
+pub fn same_name(a: &str, b: &str) -> bool {
+    a.eq_ignore_ascii_case(b) || (!(a.is_ascii() && b.is_ascii()) && a.to_lowercase() == b.to_lowercase())
+}
+
 /// Replaces every UTF-16 unit that `keep` refuses by a dash.
 fn dashed(name: &str, keep: impl Fn(char) -> bool) -> String {
     name.chars().fold(String::with_capacity(name.len()), |mut out, c| {

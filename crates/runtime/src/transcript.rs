@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use pitcrew_model::{Block, Message, Role, ToolContent};
 use pitcrew_protocol::{AgentName, MessageId};
@@ -62,7 +63,8 @@ pub enum Reached {
 /// A conversation, with all that follows from its steps.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    messages: Vec<Message>,
+    /// Shared with the request that is on its way.
+    messages: Arc<Vec<Message>>,
     prompts: Vec<String>,
     fill: Fill,
     delivered: HashSet<MessageId>,
@@ -83,6 +85,12 @@ impl Conversation {
     #[must_use]
     pub fn messages(&self) -> &[Message] {
         &self.messages
+    }
+
+    /// The same for a request. While the request lives, the next step copies the messages.
+    #[must_use]
+    pub fn share_messages(&self) -> Arc<Vec<Message>> {
+        Arc::clone(&self.messages)
     }
 
     /// What the agent was given to do: its prompt, and what was added to it later.
@@ -224,7 +232,8 @@ impl Conversation {
     }
 
     fn cut(&mut self, keep: usize) {
-        let blocks = self.messages.iter_mut().rev().flat_map(|message| message.blocks.iter_mut().rev());
+        let blocks =
+            Arc::make_mut(&mut self.messages).iter_mut().rev().flat_map(|message| message.blocks.iter_mut().rev());
         for block in blocks.filter(|block| is_whole_result(block)).skip(keep) {
             if let Block::ToolResult { content, .. } = block {
                 *content = Some(ToolContent::Text(CUT.to_owned()));
@@ -245,7 +254,12 @@ impl Conversation {
             }
         }
         if !blocks.is_empty() {
-            self.messages.push(Message::assistant(blocks.to_vec()));
+            let messages = Arc::make_mut(&mut self.messages);
+            // Nothing is added to what it answers, which often is one block with room for more.
+            if let Some(answered) = messages.last_mut() {
+                answered.blocks.shrink_to_fit();
+            }
+            messages.push(Message::assistant(blocks.to_vec()));
         }
     }
 
@@ -289,12 +303,13 @@ impl Conversation {
 
     /// The blocks of the user message that is being put together.
     fn user_blocks(&mut self) -> &mut Vec<Block> {
-        if self.messages.last().is_none_or(|message| message.role == Role::Assistant) {
-            self.messages.push(Message::user(Vec::new()));
+        let messages = Arc::make_mut(&mut self.messages);
+        if messages.last().is_none_or(|message| message.role == Role::Assistant) {
+            messages.push(Message::user(Vec::new()));
         }
-        let last = self.messages.len().saturating_sub(1);
+        let last = messages.len().saturating_sub(1);
         #[expect(clippy::indexing_slicing, reason = "a user message was just made sure of")]
-        &mut self.messages[last].blocks
+        &mut messages[last].blocks
     }
 }
 

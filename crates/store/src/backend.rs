@@ -10,7 +10,7 @@ use futures_util::stream::BoxStream;
 use pitcrew_protocol::{AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir};
 use serde::{Deserialize, Serialize};
 
-use crate::{JournalEntry, StoreError};
+use crate::{About, JournalEntry, Overwritten, StoreError};
 
 /// A change to a team's config. It may be applied more than once, to newer states, and so must be idempotent and pure.
 pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync>;
@@ -38,8 +38,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// [`StoreError::TeamTaken`]. A crash leaves either the whole team or none.
     async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError>;
 
-    /// The team's config.
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError>;
+    /// The team's config; shared, since every step of every agent looks at it.
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError>;
 
     /// Reads, changes and writes the config, keeping foreign fields. An update lost to a writer that holds no lock is
     /// noticed and applied again.
@@ -52,8 +52,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The archives of deleted teams, sorted.
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
 
-    /// The journal of a deleted team; empty when it kept none.
-    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError>;
+    /// The entries about something in the journal of a deleted team; empty when it kept none.
+    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError>;
 
     /// Where people find the team's config.
     fn team_file(&self, team: &TeamDir) -> PathBuf;
@@ -85,6 +85,11 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// its dependencies included, made or not made; of changes to several tasks it may leave some.
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError>;
 
+    /// Looks whether other programs have undone what we wrote into the team's files, from a reading before it and without
+    /// the lock; puts it back, notes it in the journal and tells. A message is missed only in the inbox of a member that
+    /// pitcrew runs, and not in a team of the session dialect: elsewhere it was taken.
+    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError>;
+
     /// Breaks the locks of a team that nobody has refreshed for 10 s, and says how many: a process that was killed left them,
     /// and of what nobody writes any more nobody would break them.
     async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError>;
@@ -100,6 +105,15 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// answered; one past the end is the end, so that `u64::MAX` skips what was. A torn last line is left for the next
     /// call.
     async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError>;
+
+    /// The entries of the journal about something, from a position on, and the position after it. Far faster than to
+    /// read a long journal whole; the newest part is read first, and of a message's way no more than has it.
+    async fn journal_about(
+        &self,
+        team: &TeamDir,
+        about: &About,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError>;
 
     /// Takes one slot of a rate, counted over all processes.
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError>;

@@ -2,7 +2,7 @@
 //!
 //! The journal is evidence, not truth: inboxes, tasks and transcripts are read for what is, the journal for what was.
 
-use pitcrew_protocol::{AgentName, MessageId, TaskId};
+use pitcrew_protocol::{AgentName, MessageId, TaskAssignment, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// One line of the journal.
@@ -13,6 +13,58 @@ pub struct JournalEntry {
     /// What.
     #[serde(flatten)]
     pub event: Event,
+}
+
+/// What is asked of a journal, which is too long to be read whole for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum About {
+    /// One message, and the deletion of the team.
+    Message(MessageId),
+    /// The states and turns of members.
+    Members,
+    /// The frames that told members of their tasks.
+    Assignments,
+}
+
+impl About {
+    /// Whether the event belongs to the answer.
+    #[must_use]
+    pub fn includes(&self, event: &Event) -> bool {
+        match self {
+            Self::Message(wanted) => {
+                event.message().is_some_and(|id| id == wanted) || matches!(event, Event::TeamDeleted { .. })
+            }
+            Self::Members => matches!(event, Event::MemberChanged { .. } | Event::TurnEnded { .. }),
+            Self::Assignments => matches!(event, Event::MessagePersisted { frame: Some(frame), .. }
+                if frame == TaskAssignment::TYPE),
+        }
+    }
+
+    /// Texts of which each line that belongs to the answer has one; others may have one too. They are so short that the
+    /// standard library finds them fast.
+    pub(crate) fn texts(&self) -> Vec<String> {
+        const FAST: usize = 32;
+        let texts = match self {
+            Self::Message(id) => vec![serde_json::json!(id).to_string(), r#""event":"team_deleted""#.to_owned()],
+            Self::Members => [r#""event":"member_changed""#, r#""event":"turn_ended""#].map(str::to_owned).into(),
+            Self::Assignments => vec![format!(r#""frame":"{}""#, TaskAssignment::TYPE)],
+        };
+        let end = |text: String| text.get(text.len().saturating_sub(FAST)..).map(str::to_owned).unwrap_or(text);
+        texts.into_iter().map(end).collect()
+    }
+}
+
+/// What another program undid in a file, and what was done about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overwritten {
+    /// The file, such as `inboxes/bob.json`, `tasks/3.json` or `config.json`.
+    pub file: String,
+    /// What was put back: ids of messages, names of fields, or `removed` for a task that had come back.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub put_back: Vec<String>,
+    /// The fields that keep the other program's value, since it changed them as well.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kept: Vec<String>,
 }
 
 /// What can happen in a team.
@@ -89,6 +141,8 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fields: Vec<String>,
     },
+    /// Another program wrote an older reading of a file back, without its lock, and so undid what we had written.
+    Overwritten(Overwritten),
     /// A member joined, left, or changed its state or mode.
     MemberChanged {
         /// The member.
@@ -162,4 +216,28 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
     },
+}
+
+impl Event {
+    /// The message that the event is about.
+    #[must_use]
+    pub fn message(&self) -> Option<&MessageId> {
+        match self {
+            Self::MessagePersisted { id, .. }
+            | Self::MessageInjected { id, .. }
+            | Self::MessageAcknowledged { id, .. }
+            | Self::MessageDead { id, .. }
+            | Self::FrameRefused { id, .. } => Some(id),
+            Self::TeamCreated { .. }
+            | Self::TeamDeleted { .. }
+            | Self::TaskChanged { .. }
+            | Self::Overwritten(_)
+            | Self::MemberChanged { .. }
+            | Self::Started { .. }
+            | Self::Stopped { .. }
+            | Self::Permission { .. }
+            | Self::ConversationCompacted { .. }
+            | Self::TurnEnded { .. } => None,
+        }
+    }
 }

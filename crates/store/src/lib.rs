@@ -19,5 +19,5 @@ pub use backend::{
 };
 pub use error::StoreError;
 pub use files::{Durability, FileBackend, FileOptions, Leaving, WrittenFile};
-pub use journal::{Event, JournalEntry};
+pub use journal::{About, Event, JournalEntry, Overwritten};
 pub use memory::MemoryBackend;

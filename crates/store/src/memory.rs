@@ -13,8 +13,8 @@ use serde_json::Value;
 use tokio::sync::broadcast;
 
 use crate::{
-    Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
-    RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
+    About, Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
+    Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -140,8 +140,8 @@ impl Backend for MemoryBackend {
         Ok(())
     }
 
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
-        self.with(team, |t| Ok(t.config.clone()))
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
+        self.with(team, |t| Ok(Arc::new(t.config.clone())))
     }
 
     async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError> {
@@ -166,6 +166,11 @@ impl Backend for MemoryBackend {
         Ok(place)
     }
 
+    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        // No other program writes here.
+        self.team(team).await.map(|_nothing| Vec::new())
+    }
+
     async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
         self.team(team).await.map(|_no_locks| 0)
     }
@@ -174,8 +179,9 @@ impl Backend for MemoryBackend {
         Ok(self.shelf().archived.keys().cloned().collect())
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
-        Ok(self.shelf().archived.get(archive).cloned().unwrap_or_default())
+    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
+        let kept = self.shelf().archived.get(archive).cloned().unwrap_or_default();
+        Ok(kept.into_iter().filter(|entry| about.includes(&entry.event)).collect())
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
@@ -260,6 +266,17 @@ impl Backend for MemoryBackend {
             let entries = t.journal.get(from..).unwrap_or_default().to_vec();
             Ok((entries, u64::try_from(t.journal.len()).unwrap_or(u64::MAX)))
         })
+    }
+
+    async fn journal_about(
+        &self,
+        team: &TeamDir,
+        about: &About,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        let (mut entries, end) = self.journal_since(team, position).await?;
+        entries.retain(|entry| about.includes(&entry.event));
+        Ok((entries, end))
     }
 
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {

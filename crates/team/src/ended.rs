@@ -1,6 +1,6 @@
 //! The members a team had: their names stay known, so that mail to them is told as dead and never mistaken for a typo.
 
-use pitcrew_protocol::{AgentName, ApiError};
+use pitcrew_protocol::{AgentName, ApiError, same_name};
 use serde::{Deserialize, Serialize};
 
 use crate::Team;
@@ -25,7 +25,7 @@ pub(crate) struct EndedMember {
 
 impl Ended {
     pub(crate) fn member(&self, name: &str) -> Option<&EndedMember> {
-        self.members.iter().find(|m| m.name.as_str().to_lowercase() == name.to_lowercase())
+        self.members.iter().find(|m| same_name(m.name.as_str(), name))
     }
 }
 

@@ -39,7 +39,7 @@ impl Team {
             return Err(refusal::invalid(format!("'{name}' is a reserved name")).with("name", name.as_str()));
         }
         let ended: Vec<AgentName> = self.ended().await?.members.into_iter().map(|m| m.name).collect();
-        check_free(&self.config().await?, &ended, &name)?;
+        check_free(self.config().await?.as_ref(), &ended, &name)?;
         self.count_call().await?;
         self.take_slot(RateScope::Spawns(self.dir().clone()), self.limits().spawn_rate, "spawns").await?;
         // Tells this joining from another one of the same name, also when the edit is made again.

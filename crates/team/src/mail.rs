@@ -1,7 +1,7 @@
 //! The mail of one member: what is unread, what of it is a frame that counts, and how far it got.
 
 use pitcrew_protocol::{
-    AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId, TeamConfig,
+    AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId, TeamConfig, same_name,
 };
 use pitcrew_store::{Event, StoredMessage};
 
@@ -14,10 +14,11 @@ use crate::ended::Ended;
 use crate::ours::SpawnRecord;
 use crate::requests::RequestKind;
 
-/// How many read messages stay in an inbox of ours.
-const READ_KEPT: usize = 500;
+/// How many read messages stay in an inbox of ours. Each send, each look and each mark reads or writes the whole inbox,
+/// so a longer one makes a busy team slower.
+const READ_KEPT: usize = 50;
 
-/// How many more there may be before they are moved: an inbox is rewritten once in that many messages.
+/// How many more there may be before they are moved: the archive is written once in that many messages.
 const READ_SLACK: usize = 50;
 
 /// A message as its receiver takes it.
@@ -292,5 +293,5 @@ impl Post<'_> {
 }
 
 fn same(a: &str, b: &str) -> bool {
-    a.to_lowercase() == b.to_lowercase()
+    same_name(a, b)
 }

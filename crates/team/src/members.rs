@@ -175,7 +175,7 @@ impl Team {
     /// # Errors
     /// `permission_denied` for everybody but the lead and the user, `invalid_request` for an unknown mode, `agent_not_found`.
     pub async fn set_mode(&self, actor: &Actor, name: &AgentName, mode: &str) -> Result<(), ApiError> {
-        Speaker::of(actor, &self.config().await?)?.must_lead("change a member's mode")?;
+        Speaker::of(actor, self.config().await?.as_ref())?.must_lead("change a member's mode")?;
         check_mode(mode)?;
         if mode != LEAST_FREE {
             self.may_command().await?;

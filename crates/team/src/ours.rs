@@ -71,7 +71,7 @@ impl SpawnRecord {
     /// Says whether `member` is run by us: whoever we did not spawn is not, and who runs the reference client is not.
     #[must_use]
     pub fn is_run_by_us(member: &Member) -> bool {
-        Self::of(member).is_some_and(|record| record.program == Program::Pitcrew)
+        member.is_run_by_pitcrew()
     }
 
     pub(crate) fn into_foreign(self) -> Result<Foreign, ApiError> {

@@ -6,7 +6,7 @@ use pitcrew_protocol::{
     AgentName, ApiError, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId, TaskStatus,
     TaskUpdateInput, TaskUpdated, TeamConfig,
 };
-use pitcrew_store::{Event, RateScope, TaskTable};
+use pitcrew_store::{About, Event, RateScope, TaskTable};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
@@ -28,7 +28,7 @@ impl Team {
         input: TaskCreateInput,
         call: Option<&str>,
     ) -> Result<Task, ApiError> {
-        let speaker = Speaker::of(actor, &self.config().await?)?;
+        let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         speaker.must_belong("make tasks")?;
         refusal::check_filled("subject", &input.subject)?;
         self.check_texts(Some(&input.subject), Some(&input.description), input.active_form.as_deref())?;
@@ -101,7 +101,7 @@ impl Team {
     /// `invalid_status` with the owner or the blockers, or when none is ready; `task_not_found`; `permission_denied` for
     /// whoever cannot own tasks.
     pub async fn claim(&self, actor: &Actor, id: Option<&str>) -> Result<Task, ApiError> {
-        let speaker = Speaker::of(actor, &self.config().await?)?;
+        let speaker = Speaker::of(actor, self.config().await?.as_ref())?;
         match speaker.rank {
             Rank::Lead | Rank::Teammate => {}
             Rank::User | Rank::Outside => return Err(refusal::denied("only a member can own a task")),
@@ -136,7 +136,7 @@ impl Team {
     /// # Errors
     /// `internal_error` when the store fails.
     pub async fn finish_assignments(&self) -> Result<Vec<MessageId>, ApiError> {
-        let journal = self.ask(self.backend().journal(self.dir())).await?;
+        let (journal, _) = self.ask(self.backend().journal_about(self.dir(), &About::Assignments, 0)).await?;
         let config = self.config().await?;
         let mut finished = Vec::new();
         for task in self.tasks().await? {

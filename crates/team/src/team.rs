@@ -24,8 +24,8 @@ pub struct Team {
 }
 
 impl Team {
-    pub(crate) fn new(teams: Teams, dir: TeamDir, config: TeamConfig) -> Self {
-        Self { born_ms: config.created_at_ms, ..Self::unknown_yet(teams, config.name, dir) }
+    pub(crate) fn new(teams: Teams, dir: TeamDir, config: &TeamConfig) -> Self {
+        Self { born_ms: config.created_at_ms, ..Self::unknown_yet(teams, config.name.clone(), dir) }
     }
 
     /// A team of which nothing was read.
@@ -76,7 +76,7 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, or `internal_error` for a config that cannot be read.
-    pub async fn config(&self) -> Result<TeamConfig, ApiError> {
+    pub async fn config(&self) -> Result<Arc<TeamConfig>, ApiError> {
         self.ask(self.backend().team(&self.dir)).await
     }
 

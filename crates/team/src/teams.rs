@@ -123,7 +123,7 @@ impl Teams {
         }
         self.take_slot(RateScope::TeamCreation, self.limits().team_rate, "teams").await?;
         let config = self.make(&create, name).await?;
-        let team = Team::new(self.clone(), config.name.dir(), config.clone());
+        let team = Team::new(self.clone(), config.name.dir(), &config);
         team.note([Event::TeamCreated { team: config.name.to_string() }]).await;
         let created = TeamCreated {
             team_name: config.name.to_string(),
@@ -147,7 +147,12 @@ impl Teams {
         if name != dir.as_str() && config.name.as_str().to_lowercase() != name.to_lowercase() {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
-        Ok(Team::new(self.clone(), dir, config))
+        // Whoever opens a team puts back what other programs undid in its files; the store tells of it. What keeps it from
+        // that keeps nobody from the team.
+        if let Err(error) = self.backend().reapply(&dir).await {
+            tracing::warn!(team = %dir, %error, "cannot see whether our writes were undone");
+        }
+        Ok(Team::new(self.clone(), dir, &config))
     }
 
     /// The team in a folder, whatever is there: for clearing up after one whose config cannot be read.
@@ -167,7 +172,7 @@ impl Teams {
         let mut summaries = Vec::new();
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
             match self.backend().team(&dir).await {
-                Ok(config) => summaries.push(self.summary(dir, config)),
+                Ok(config) => summaries.push(self.summary(dir, &config)),
                 Err(StoreError::NoTeam { .. }) => {}
                 Err(error) => summaries.push(self.unreadable(dir, error)),
             }
@@ -175,14 +180,14 @@ impl Teams {
         Ok(summaries)
     }
 
-    fn summary(&self, dir: TeamDir, config: TeamConfig) -> TeamSummary {
+    fn summary(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
         TeamSummary {
             name: config.name.to_string(),
             team_file_path: self.backend().team_file(&dir),
             folder: dir,
-            description: config.description,
+            description: config.description.clone(),
             created_at_ms: config.created_at_ms,
-            members: config.members.into_iter().map(|m| m.name).collect(),
+            members: config.members.iter().map(|m| m.name.clone()).collect(),
             problem: None,
         }
     }

@@ -58,7 +58,7 @@ impl Anthropic {
             Some(Credential::Bearer(token)) => post.bearer_auth(token.expose()),
             None => post,
         };
-        post.json(&wire::body(&self.name, request))
+        wire::with_body(&self.name, request, |body| http::send_once(post, body))
     }
 }
 

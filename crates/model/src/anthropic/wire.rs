@@ -3,129 +3,185 @@
 //! Blocks go out as they are kept, with three exceptions that the API would refuse: blank texts and thoughts without
 //! a signature stay home, a tool's arguments become an object, and neighbours of one role share a message.
 
+use std::borrow::Cow;
+
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::conversation::input_for_wire;
 use crate::toolless::sendable;
 use crate::{Block, Message, Request, Role, ToolContent, ToolSpec};
 
-/// Writes the body of a request.
+/// The body of a request, as it is written: it borrows what it can from the request.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    model: &'a str,
+    max_tokens: u32,
+    stream: bool,
+    messages: Vec<SentMessage<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    system: Vec<SystemText<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+}
+
+#[derive(Serialize)]
+struct SentMessage<'a> {
+    role: Role,
+    content: Vec<SentBlock<'a>>,
+}
+
+/// A block on its way.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum SentBlock<'a> {
+    /// As the conversation has it.
+    Kept(Cow<'a, Block>),
+    /// With a mark for the cache.
+    Marked(Value),
+}
+
+#[derive(Serialize)]
+struct SystemText<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheMark>,
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    name: &'a str,
+    description: &'a str,
+    input_schema: &'a Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_control: Option<CacheMark>,
+}
+
+/// Asks for what comes up to here to be cached.
+#[derive(Serialize)]
+struct CacheMark {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+const EPHEMERAL: CacheMark = CacheMark { kind: "ephemeral" };
+
+/// Calls `write` with the body of a request.
 ///
 /// Three marks say what to cache: the tools, the system prompt, and the conversation up to the last user message.
-pub(super) fn body(model: &str, request: &Request) -> Value {
-    let mut body = json!({
-        "model": model,
-        "max_tokens": request.max_output_tokens,
-        "stream": true,
-        "messages": messages(&sendable(request)),
-    });
-    let mut system: Vec<Value> = request
-        .system
-        .iter()
-        .filter(|text| !text.trim().is_empty())
-        .map(|text| json!({"type": "text", "text": text}))
-        .collect();
-    mark_cached(system.last_mut());
-    let mut tools: Vec<Value> = request.tools.iter().map(tool).collect();
-    mark_cached(tools.last_mut());
-    for (key, list) in [("system", system), ("tools", tools)] {
-        if !list.is_empty()
-            && let Some(body) = body.as_object_mut()
-        {
-            body.insert(key.to_owned(), Value::Array(list));
-        }
+pub(super) fn with_body<T>(model: &str, request: &Request, write: impl FnOnce(&Body<'_>) -> T) -> T {
+    let sendable = sendable(request);
+    let texts = request.system.iter().filter(|text| !text.trim().is_empty());
+    let mut system: Vec<SystemText<'_>> =
+        texts.map(|text| SystemText { kind: "text", text, cache_control: None }).collect();
+    if let Some(last) = system.last_mut() {
+        last.cache_control = Some(EPHEMERAL);
     }
-    body
+    let mut tools: Vec<Tool<'_>> = request.tools.iter().map(tool).collect();
+    if let Some(last) = tools.last_mut() {
+        last.cache_control = Some(EPHEMERAL);
+    }
+    let messages = messages(&sendable);
+    write(&Body { model, max_tokens: request.max_output_tokens, stream: true, messages, system, tools })
 }
 
-fn tool(tool: &ToolSpec) -> Value {
-    json!({
-        "name": tool.name,
-        "description": tool.description,
-        "input_schema": tool.input_schema,
-    })
+fn tool(tool: &ToolSpec) -> Tool<'_> {
+    Tool { name: &tool.name, description: &tool.description, input_schema: &tool.input_schema, cache_control: None }
 }
 
-fn messages(messages: &[Message]) -> Vec<Value> {
-    let mut merged: Vec<(Role, Vec<Value>)> = Vec::new();
+fn messages(messages: &[Message]) -> Vec<SentMessage<'_>> {
+    let mut merged: Vec<SentMessage<'_>> = Vec::with_capacity(messages.len());
     for message in messages {
-        let blocks: Vec<Value> = message.blocks.iter().filter_map(block).collect();
-        if blocks.is_empty() {
+        let blocks = message.blocks.iter().filter_map(block).map(SentBlock::Kept);
+        let content: Vec<SentBlock<'_>> = blocks.collect();
+        if content.is_empty() {
             continue;
         }
         match merged.last_mut() {
-            Some((role, before)) if *role == message.role => before.extend(blocks),
-            Some(_) | None => merged.push((message.role, blocks)),
+            Some(before) if before.role == message.role => before.content.extend(content),
+            Some(_) | None => merged.push(SentMessage { role: message.role, content }),
         }
     }
-    let last_user = merged.iter_mut().rev().find(|(role, _)| *role == Role::User);
-    if let Some((_, blocks)) = last_user {
-        mark_cached(blocks.iter_mut().rev().find(|block| can_be_marked(block)));
+    let last_user = merged.iter_mut().rev().find(|message| message.role == Role::User);
+    if let Some(last) = last_user {
+        mark_last(&mut last.content);
     }
-    merged.into_iter().map(|(role, blocks)| json!({"role": role, "content": blocks})).collect()
+    merged
 }
 
-/// Writes a block, or nothing when the API refuses it and it says nothing.
-fn block(block: &Block) -> Option<Value> {
+/// Takes a block to be written, or nothing when the API refuses it and it says nothing.
+fn block(block: &Block) -> Option<Cow<'_, Block>> {
     match block {
         Block::Text { text, .. } if text.trim().is_empty() => None,
         Block::Thinking { signature, .. } if signature.is_empty() => None,
-        Block::ToolUse { id, name, input, extra } => {
-            let call = Block::ToolUse {
-                id: id.clone(),
-                name: name.clone(),
-                input: input_for_wire(input),
-                extra: extra.clone(),
-            };
-            serde_json::to_value(call).ok()
-        }
+        Block::ToolUse { id, name, input, extra } if !input.is_object() => Some(Cow::Owned(Block::ToolUse {
+            id: id.clone(),
+            name: name.clone(),
+            input: input_for_wire(input),
+            extra: extra.clone(),
+        })),
         Block::ToolResult { tool_use_id, content: Some(ToolContent::Blocks(inner)), is_error, extra } => {
             let inner = inner.iter().filter(|block| block.as_text().is_none_or(|text| !text.trim().is_empty()));
-            let result = Block::ToolResult {
+            Some(Cow::Owned(Block::ToolResult {
                 tool_use_id: tool_use_id.clone(),
                 content: Some(ToolContent::Blocks(inner.cloned().collect())),
                 is_error: *is_error,
                 extra: extra.clone(),
-            };
-            serde_json::to_value(result).ok()
+            }))
         }
         Block::Text { .. }
         | Block::Thinking { .. }
         | Block::RedactedThinking { .. }
+        | Block::ToolUse { .. }
         | Block::ToolResult { .. }
         | Block::Image { .. }
-        | Block::Other(_) => serde_json::to_value(block).ok(),
+        | Block::Other(_) => Some(Cow::Borrowed(block)),
     }
 }
 
-/// Tells whether a block may carry a mark; thoughts may not, and of unknown blocks nobody knows.
-fn can_be_marked(block: &Value) -> bool {
-    let kind = block.get("type").and_then(Value::as_str).unwrap_or_default();
-    matches!(kind, "text" | "image" | "tool_use" | "tool_result")
-}
-
-fn mark_cached(block: Option<&mut Value>) {
-    if let Some(block) = block.and_then(Value::as_object_mut) {
-        let mut mark = Map::new();
-        mark.insert("type".to_owned(), json!("ephemeral"));
-        block.insert("cache_control".to_owned(), Value::Object(mark));
+/// Marks the last block that may carry a mark; thoughts may not, and of unknown blocks nobody knows.
+fn mark_last(blocks: &mut [SentBlock<'_>]) {
+    for block in blocks.iter_mut().rev() {
+        let SentBlock::Kept(kept) = block else { continue };
+        // Only these are decoded; the rest of the conversation is written as it is.
+        let Ok(Value::Object(mut value)) = serde_json::to_value(kept.as_ref()) else { continue };
+        let kind = value.get("type").and_then(Value::as_str).unwrap_or_default();
+        if matches!(kind, "text" | "image" | "tool_use" | "tool_result") {
+            let mut mark = Map::new();
+            mark.insert("type".to_owned(), json!(EPHEMERAL.kind));
+            value.insert("cache_control".to_owned(), Value::Object(mark));
+            *block = SentBlock::Marked(Value::Object(value));
+            return;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::AgentTag;
+
+    fn body(model: &str, request: &Request) -> Value {
+        with_body(model, request, |body| serde_json::to_value(body).unwrap())
+    }
+
+    fn sent(conversation: &[Message]) -> Value {
+        serde_json::to_value(messages(conversation)).unwrap()
+    }
 
     fn request(messages: Vec<Message>) -> Request {
         Request {
             agent: AgentTag { name: "lead".to_owned(), team: None },
-            system: vec!["one".to_owned(), "two".to_owned()],
-            messages,
-            tools: vec![
+            system: vec!["one".into(), "two".into()],
+            messages: Arc::new(messages),
+            tools: Arc::new([
                 ToolSpec { name: "A".to_owned(), description: "a".to_owned(), input_schema: json!({"type": "object"}) },
                 ToolSpec { name: "B".to_owned(), description: "b".to_owned(), input_schema: json!({"type": "object"}) },
-            ],
+            ]),
             max_output_tokens: 100,
         }
     }
@@ -151,13 +207,13 @@ mod tests {
 
     #[test]
     fn neighbours_of_one_role_share_a_message_and_what_is_blank_stays_home() {
-        let sent = messages(&[
+        let sent = sent(&[
             Message::user(vec![Block::text("a")]),
             Message::user(vec![Block::text("b")]),
             Message::assistant(vec![Block::text("\n\n"), Block::thinking("unsigned", "")]),
             Message::user(vec![Block::text("c")]),
         ]);
-        assert_eq!(sent.len(), 1);
+        assert_eq!(sent.as_array().unwrap().len(), 1);
         let texts: Vec<_> = sent[0]["content"].as_array().unwrap().iter().map(|b| b["text"].clone()).collect();
         assert_eq!(texts, ["a", "b", "c"]);
     }
@@ -170,7 +226,7 @@ mod tests {
             json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"q": 1}}),
         ];
         let blocks = said.iter().map(|b| serde_json::from_value(b.clone()).unwrap()).collect();
-        let sent = messages(&[Message::assistant(blocks)]);
+        let sent = sent(&[Message::assistant(blocks)]);
         assert_eq!(sent[0]["content"], json!(said));
     }
 
@@ -181,14 +237,14 @@ mod tests {
             Message::assistant(vec![Block::tool_use("t", "A", json!({}))]),
             Message::user(vec![Block::tool_result("t", "ok"), Block::text("sum up")]),
         ];
-        let body = body("m", &Request { tools: Vec::new(), ..request(conversation) }).to_string();
+        let body = body("m", &Request { tools: Arc::new([]), ..request(conversation) }).to_string();
         assert!(!body.contains("tool_use") && !body.contains("tool_result"), "{body}");
         assert!(body.contains("called the tool A") && body.contains("sum up"), "{body}");
     }
 
     #[test]
     fn an_unreadable_tool_input_is_sent_as_an_object() {
-        let sent = messages(&[Message::assistant(vec![Block::tool_use("t", "A", json!("{\"x"))])]);
+        let sent = sent(&[Message::assistant(vec![Block::tool_use("t", "A", json!("{\"x"))])]);
         assert_eq!(sent[0]["content"][0]["input"], json!({"invalid_input": "{\"x"}));
     }
 }

@@ -80,7 +80,7 @@ impl Model for ChatCompletions {
             Some(key) => post.bearer_auth(key.expose()),
             None => post,
         };
-        let post = post.json(&wire::body(&self.name, self.limit_field, &request));
+        let post = http::send_once(post, &wire::body(&self.name, self.limit_field, &request));
         let vendor = self.vendor;
         let chunks = answer::Chunks::new(vendor, &self.name);
         emit::stream(move |out| http::exchange(vendor, post, chunks, out))

@@ -12,7 +12,7 @@ use crate::{Block, Message, Request, Role, ToolContent};
 /// Writes the body of a request; `limit_field` is the server's name for the limit of the answer.
 pub(super) fn body(model: &str, limit_field: &str, request: &Request) -> Value {
     let mut messages = Vec::new();
-    let system: Vec<&str> = request.system.iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+    let system: Vec<&str> = request.system.iter().map(AsRef::as_ref).filter(|text| !text.is_empty()).collect();
     if !system.is_empty() {
         messages.push(json!({"role": "system", "content": system.join("\n\n")}));
     }
@@ -135,19 +135,21 @@ fn assistant(message: &Message) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{AgentTag, ToolSpec};
 
     fn body_of(messages: Vec<Message>) -> Value {
         let request = Request {
             agent: AgentTag { name: "lead".to_owned(), team: None },
-            system: vec!["one".to_owned(), "two".to_owned()],
-            messages,
-            tools: vec![ToolSpec {
+            system: vec!["one".into(), "two".into()],
+            messages: messages.into(),
+            tools: Arc::new([ToolSpec {
                 name: "Bash".to_owned(),
                 description: "runs".to_owned(),
                 input_schema: json!({"type": "object"}),
-            }],
+            }]),
             max_output_tokens: 100,
         };
         body("m", "max_tokens", &request)

@@ -84,7 +84,7 @@ impl Fake {
     pub(crate) fn model_at_pace(&self, spec: &str, pace: &Pace) -> Arc<dyn Model> {
         let spec: ModelSpec = spec.parse().unwrap();
         let quick =
-            RetryPolicy { attempts: 3, first_delay: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
+            RetryPolicy { first_delay: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
         pitcrew_model::open(&spec, &self.endpoints(), pace, &quick).unwrap()
     }
 }
@@ -155,13 +155,13 @@ pub(crate) fn message_saying(text: &str) -> Vec<String> {
 pub(crate) fn request(messages: Vec<Message>) -> Request {
     Request {
         agent: AgentTag { name: "bob".to_owned(), team: Some("crew".to_owned()) },
-        system: vec!["You are bob.".to_owned(), "Be brief.".to_owned()],
-        messages,
-        tools: vec![ToolSpec {
+        system: vec!["You are bob.".into(), "Be brief.".into()],
+        messages: messages.into(),
+        tools: Arc::new([ToolSpec {
             name: "Bash".to_owned(),
             description: "Runs a command.".to_owned(),
             input_schema: json!({"type": "object"}),
-        }],
+        }]),
         max_output_tokens: 1000,
     }
 }

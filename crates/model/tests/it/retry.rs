@@ -91,19 +91,111 @@ async fn a_partial_answer_is_voided_by_a_wait_and_never_finished() {
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 
+/// Answers that all fail with what `error` makes; more than any patience takes.
+fn failing(error: impl Fn() -> ModelError) -> Arc<Prepared> {
+    Prepared::new((0..5_000).map(|_| vec![Err(error())]))
+}
+
+/// The pauses between the calls of a model.
+fn pauses(inner: &Prepared) -> Vec<Duration> {
+    inner.called_at().windows(2).map(|pair| pair[1] - pair[0]).collect()
+}
+
 #[tokio::test(start_paused = true)]
-async fn pauses_grow_up_to_the_longest_and_the_last_error_is_told() {
-    let inner = Prepared::new((0..10).map(|_| vec![Err(cut())]));
+async fn pauses_grow_up_to_the_longest_until_the_patience_is_over() {
+    let inner = failing(cut);
+    let start = Instant::now();
     let outcome = call(&retrying(&inner, &Pace::new()), Vec::new()).await;
-    assert!(matches!(outcome, Err(ModelError::StreamCut { .. })));
-    let called_at = inner.called_at();
-    assert_eq!(called_at.len(), 10);
-    for (i, pair) in called_at.windows(2).enumerate() {
-        let longest = Duration::from_millis((500 << i).min(32_000));
-        let pause = pair[1] - pair[0];
+    let Err(ModelError::OutOfPatience { source, .. }) = outcome else { panic!("{outcome:?}") };
+    assert!(matches!(*source, ModelError::StreamCut { .. }));
+    let pauses = pauses(&inner);
+    let (last, others) = pauses.split_last().unwrap();
+    for (i, pause) in others.iter().enumerate() {
+        let longest = Duration::from_millis((500 << i.min(10)).min(32_000));
         // Timers count in whole milliseconds, rounded up.
-        assert!(pause >= longest / 2 && pause <= longest + Duration::from_millis(1), "{i}: {pause:?}");
+        assert!(*pause >= longest / 2 && *pause <= longest + Duration::from_millis(1), "{i}: {pause:?}");
     }
+    assert!(*last <= Duration::from_millis(32_001), "{last:?}");
+    let took = start.elapsed();
+    assert!(took >= RetryPolicy::PATIENCE && took < RetryPolicy::PATIENCE + Duration::from_secs(1), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vendor_that_asks_for_no_wait_or_a_short_one_is_not_asked_more_often_than_by_our_own_pauses() {
+    for retry_after_s in [0, 1] {
+        let inner = failing(|| limited(retry_after_s));
+        let outcome = call(&retrying(&inner, &Pace::new()), Vec::new()).await;
+        assert!(matches!(outcome, Err(ModelError::OutOfPatience { .. })), "{outcome:?}");
+        let pauses = pauses(&inner);
+        assert!(pauses.len() < 100, "{} calls", pauses.len());
+        let (_, others) = pauses.split_last().unwrap();
+        for (i, pause) in others.iter().enumerate() {
+            let ours = Duration::from_millis((500 << i.min(10)).min(32_000)) / 2;
+            let least = ours.max(Duration::from_secs(retry_after_s));
+            assert!(*pause >= least, "pause {i} of {pause:?} is shorter than {least:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rate_limit_that_lasts_shorter_than_the_patience_does_not_end_the_call() {
+    for retry_after_s in [0, 1] {
+        let start = Instant::now();
+        let limited = (0..5_000).map(|_| vec![Err(limited(retry_after_s))]);
+        let inner = Arc::new(Until { end: start + Duration::from_secs(590), inner: Prepared::new(limited) });
+        let model = Retrying::new(inner, Pace::new(), RetryPolicy::default());
+        finished(&call(&model, Vec::new()).await.unwrap());
+        assert!(start.elapsed() <= Duration::from_secs(601), "{:?}", start.elapsed());
+    }
+}
+
+/// A model that gives prepared streams until a time, and answers from then on.
+struct Until {
+    end: Instant,
+    inner: Arc<Prepared>,
+}
+
+impl Model for Until {
+    fn id(&self) -> &str {
+        "until"
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        None
+    }
+
+    fn respond(&self, request: Request) -> ResponseStream {
+        if Instant::now() < self.end { self.inner.respond(request) } else { Box::pin(stream::iter([answer()])) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_others_hold_back_again_and_again_is_made_when_its_patience_is_over() {
+    let pace = Pace::new();
+    pace.hold(Duration::from_secs(300));
+    let inner = Prepared::new([vec![answer()]]);
+    let start = Instant::now();
+    let holding = async {
+        loop {
+            pace.hold(Duration::from_secs(300));
+            tokio::time::sleep(Duration::from_secs(60)).await;
+        }
+    };
+    let model = retrying(&inner, &pace);
+    tokio::select! {
+        events = call(&model, Vec::new()) => finished(&events.unwrap()),
+        () = holding => unreachable!(),
+    };
+    assert!(start.elapsed() <= Duration::from_secs(601), "{:?}", start.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_settings_patience_of_nothing_makes_each_call_once() {
+    let inner = failing(cut);
+    let policy = RetryPolicy { patience: Duration::ZERO, ..RetryPolicy::default() };
+    let model = Retrying::new(Arc::clone(&inner) as Arc<dyn Model>, Pace::new(), policy);
+    assert!(matches!(call(&model, Vec::new()).await, Err(ModelError::OutOfPatience { .. })));
+    assert_eq!(inner.called_at().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -137,8 +229,11 @@ async fn a_cut_stream_slows_nobody_else() {
 async fn a_vendor_that_asks_for_too_long_a_wait_ends_the_call() {
     let pace = Pace::new();
     let inner = Prepared::new([vec![Err(limited(3600))]]);
-    let outcome = call(&retrying(&inner, &pace), Vec::new()).await;
-    assert!(matches!(outcome, Err(ModelError::RateLimited { .. })));
+    let error = call(&retrying(&inner, &pace), Vec::new()).await.unwrap_err();
+    assert!(matches!(error, ModelError::OutOfPatience { .. }), "{error:?}");
+    assert_eq!(error.retry_after(), Some(Duration::from_secs(3600)));
+    let said = "the model asks to wait 3600 s, longer than the patience of 600 s allows";
+    assert_eq!(error.to_string(), said);
     assert_eq!(inner.called_at().len(), 1);
     assert_eq!(pace.remaining(), None);
 }

@@ -1,6 +1,7 @@
 //! Scripts, played as a runtime would: answers and what follows them are appended to a conversation.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -46,8 +47,8 @@ impl Talk {
         let request = Request {
             agent: AgentTag { name: self.agent.to_owned(), team: Some("crew".to_owned()) },
             system: Vec::new(),
-            messages: messages.to_vec(),
-            tools: Vec::new(),
+            messages: messages.to_vec().into(),
+            tools: Arc::new([]),
             max_output_tokens: 1,
         };
         let last = self.model.respond(request).collect::<Vec<_>>().await.pop();
@@ -332,8 +333,8 @@ async fn a_scripted_model_uses_no_tokens_and_streams_what_it_says() {
     let request = Request {
         agent: AgentTag { name: "bob".to_owned(), team: None },
         system: Vec::new(),
-        messages: Vec::new(),
-        tools: Vec::new(),
+        messages: Vec::new().into(),
+        tools: Arc::new([]),
         max_output_tokens: 1,
     };
     let events: Vec<_> = talk.model.respond(request).map(Result::unwrap).collect().await;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::StreamExt;
 use pitcrew_model::{
@@ -145,8 +146,8 @@ async fn respond(model: &Scripted, messages: &[Message]) -> pitcrew_model::Respo
     let request = Request {
         agent: AgentTag { name: "bob".to_owned(), team: None },
         system: Vec::new(),
-        messages: messages.to_vec(),
-        tools: Vec::new(),
+        messages: messages.to_vec().into(),
+        tools: Arc::new([]),
         max_output_tokens: 1,
     };
     let last = model.respond(request).collect::<Vec<_>>().await.pop();

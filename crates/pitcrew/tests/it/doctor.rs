@@ -40,11 +40,11 @@ fn what_crashes_left_behind_is_found_and_mended() {
     assert!(room.tree() == before, "looking changed something");
     assert_snapshot!(found, @r#"
     $ pitcrew doctor
-    stale lock [root]/teams/crew/inboxes/ann.json.lock
-    stale lock [root]/teams/crew/inboxes/team-lead.json.lock
-    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp
-    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6
-    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32
+    stale lock [root]/teams/crew/inboxes/ann.json.lock (--repair: removed)
+    stale lock [root]/teams/crew/inboxes/team-lead.json.lock (--repair: removed)
+    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp (--repair: removed)
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 (--repair: moved aside)
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 (--repair: moved aside)
     5 found, 5 left
     [exit 1]
     "#);

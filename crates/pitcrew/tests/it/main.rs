@@ -13,6 +13,7 @@ mod help;
 mod interop;
 mod kitty;
 mod lead;
+mod limits;
 mod lock_oracle;
 mod members;
 mod messages;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput};
-use pitcrew_team::store::{Event as Noted, JournalEntry};
+use pitcrew_team::store::{About, Event as Noted, JournalEntry};
 use pitcrew_team::{KnownMode, SpawnRecord, Team};
 use tokio::sync::oneshot;
 
@@ -227,7 +227,7 @@ impl TeamLoop {
     /// Passes over what the journal says until now; keeps the last state of everybody, and the model calls of who lives.
     pub(super) async fn open_journal(&mut self) {
         let team = &self.quarters.team;
-        match team.backend().journal_since(team.dir(), 0).await {
+        match team.backend().journal_about(team.dir(), &About::Members, 0).await {
             Ok((entries, position)) => {
                 self.journal_position = position;
                 for entry in entries {

@@ -281,7 +281,7 @@ impl TeamLoop {
             self.tidy_later();
             let removed = self.finish_what_was_begun().await;
             // Whoever was taken out only now is not started again.
-            let config = self.quarters.team.config().await.unwrap_or_else(|_| config.clone());
+            let config = self.quarters.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
             departed = self.finish_departures(&removed, &lead.parted, &config).await;
             self.stop_orphans().await;
             let is_being_spawned = |member: &Member| {

@@ -29,10 +29,11 @@ pub(super) async fn compact(
     let messages = with_instruction(conversation.to_summarise(left_out));
     let most = u32::try_from(window / 10).unwrap_or(u32::MAX);
     let most = most.clamp(*SUMMARY_TOKENS.start(), *SUMMARY_TOKENS.end());
-    let response = match respond(&seat, request(&seat, mode, messages, Vec::new(), most), Audience::Nobody).await {
-        Ok(response) => response,
-        Err(failed) => return failed,
-    };
+    let response =
+        match respond(&seat, request(&seat, mode, messages.into(), Arc::new([]), most), Audience::Nobody).await {
+            Ok(response) => response,
+            Err(failed) => return failed,
+        };
     let usage = response.usage;
     let cost_usd = spend(&seat, usage).await;
     let briefing = briefing::write(&seat, &conversation, window).await;

@@ -16,7 +16,7 @@ use crate::gate::PermissionMode;
 const MAX_OUTPUT_TOKENS: u32 = 16_000;
 
 /// Calls the model with the conversation.
-pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Vec<Message>) -> Event {
+pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Arc<Vec<Message>>) -> Event {
     let tools = seat.tool_specs(mode);
     let request = request(&seat, mode, messages, tools, MAX_OUTPUT_TOKENS);
     let started = Instant::now();
@@ -39,8 +39,8 @@ pub(super) enum Audience {
 pub(super) fn request(
     seat: &Seat,
     mode: PermissionMode,
-    messages: Vec<Message>,
-    tools: Vec<ToolSpec>,
+    messages: Arc<Vec<Message>>,
+    tools: Arc<[ToolSpec]>,
     max_output_tokens: u32,
 ) -> Request {
     let agent = AgentTag { name: seat.name.to_string(), team: Some(seat.team.name().to_string()) };

@@ -238,7 +238,7 @@ impl Driver {
             Effect::Acknowledge(ids) => self.acknowledge(ids).await,
             Effect::TakeMail => Outcome::Happened(self.take_mail().await),
             Effect::CallModel => {
-                let messages = self.agent.conversation().messages().to_vec();
+                let messages = self.agent.conversation().share_messages();
                 self.begin(model_call::call(seat, mode, messages))
             }
             Effect::Compact { left_out } => {

@@ -92,8 +92,8 @@ impl Sink {
 
 impl Seat {
     /// The system prompt for a mode.
-    pub(crate) fn system(&self, mode: PermissionMode) -> Vec<String> {
-        let mut blocks: Vec<String> = self.system.parts.iter().map(|part| part.to_string()).collect();
+    pub(crate) fn system(&self, mode: PermissionMode) -> Vec<Arc<str>> {
+        let mut blocks = self.system.parts.clone();
         let plan_file = self.plan_file.to_string_lossy();
         let addition = match mode {
             PermissionMode::Plan => Prompt::PlanMode.render(&[("plan_file", plan_file.as_ref())]),
@@ -106,14 +106,14 @@ impl Seat {
             | PermissionMode::BypassPermissions => return blocks,
         };
         match addition {
-            Ok(text) => blocks.push(text),
+            Ok(text) => blocks.push(text.into()),
             Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
         }
         blocks
     }
 
     /// The tools as the model is told of them in a mode.
-    pub(crate) fn tool_specs(&self, mode: PermissionMode) -> Vec<ToolSpec> {
+    pub(crate) fn tool_specs(&self, mode: PermissionMode) -> Arc<[ToolSpec]> {
         let spec = |tool: &Arc<dyn crate::tools::Tool>| ToolSpec {
             name: tool.name().to_owned(),
             description: tool.description().to_owned(),

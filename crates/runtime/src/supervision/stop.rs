@@ -135,7 +135,7 @@ pub async fn sweep(team: &Team, term: Duration) -> Result<Vec<(ProcessIdentity, 
 async fn dead_holders(team: &Team) -> Result<Vec<ProcessIdentity>, ApiError> {
     let started = team.started().await?;
     // A team whose config cannot be read has leases all the same.
-    let members = team.config().await.map(|config| config.members).unwrap_or_default();
+    let members = team.config().await.map(|config| config.members.clone()).unwrap_or_default();
     let names = members.iter().map(|member| &member.name).chain(started.keys());
     let mut leases: Vec<LeaseName> = names.map(LeaseName::of_member).collect();
     leases.push(LeaseName::Run);

@@ -1,6 +1,8 @@
 //! What a compaction makes of a conversation: a briefing and a summary take the place of the messages, and nothing else
 //! changes. How full the conversation is stands here too; when it is full is the agent's to judge.
 
+use std::sync::Arc;
+
 use pitcrew_model::{Block, Message, Role, ToolContent, Usage};
 
 use super::Conversation;
@@ -76,7 +78,7 @@ impl Conversation {
     #[must_use]
     pub fn to_summarise(&self, left_out: usize) -> Vec<Message> {
         let Some((first, rest)) = self.messages.split_first().filter(|_| left_out > 0) else {
-            return self.messages.clone();
+            return self.messages.to_vec();
         };
         let mut shown = vec![first.clone()];
         if let Some(first) = shown.first_mut() {
@@ -96,7 +98,7 @@ impl Conversation {
     }
 
     pub(super) fn compact(&mut self, briefing: &str, summary: &str) {
-        self.messages = vec![self.compacted(briefing, summary)];
+        self.messages = Arc::new(vec![self.compacted(briefing, summary)]);
         self.turns = self.turns.saturating_add(1);
         self.fill = Fill { tokens: 0, floor: Some(0), has_answer: false };
     }

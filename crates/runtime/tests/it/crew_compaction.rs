@@ -95,7 +95,7 @@ struct Narrow {
 /// What a request fills, in tokens: its messages, and the tools where there are any.
 fn tokens(request: &Request) -> u64 {
     let tools = if request.tools.is_empty() { 0 } else { 200 };
-    let chars = serde_json::to_string(&request.messages).unwrap().len();
+    let chars = serde_json::to_string(request.messages.as_slice()).unwrap().len();
     u64::try_from(chars / TOKEN_CHARS).unwrap() + tools
 }
 

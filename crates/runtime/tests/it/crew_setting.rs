@@ -59,7 +59,7 @@ impl Overheard {
     /// The tools an agent was offered last.
     #[track_caller]
     pub(crate) fn tools_of(&self, agent: &str) -> Vec<String> {
-        self.last_request(agent).tools.into_iter().map(|tool| tool.name).collect()
+        self.last_request(agent).tools.iter().map(|tool| tool.name.clone()).collect()
     }
 
     #[track_caller]

@@ -95,15 +95,44 @@ pub(crate) fn appended(text: &str, messages: &[&Message]) -> Result<String, Stri
         if !out.ends_with('[') {
             out.push(',');
         }
-        let pretty = serde_json::to_string_pretty(message).map_err(|e| e.to_string())?;
-        for line in pretty.lines() {
-            out.push_str("\n  ");
-            out.push_str(line);
-        }
+        out.push_str("\n  ");
+        out.push_str(&indented(message)?);
     }
     out.push_str("\n]");
     out.push_str(tail);
     Ok(out)
+}
+
+/// The text of an inbox with messages put in, each before the entry at its place, or at the end when it has none.
+///
+/// # Errors
+/// As [`appended`], and for a text that is no array.
+pub(crate) fn inserted(text: &str, messages: &[(Option<usize>, Message)]) -> Result<String, String> {
+    let entries = Entries::parse(text.as_bytes())?;
+    let mut out = String::with_capacity(text.len() + messages.len() * 512);
+    let mut from = 0;
+    for (at, entry) in entries.iter().enumerate() {
+        let before: Vec<&Message> = messages.iter().filter(|(place, _)| *place == Some(at)).map(|(_, m)| m).collect();
+        if before.is_empty() {
+            continue;
+        }
+        let span = span_in(text, entry).ok_or("an entry outside its text")?;
+        out.push_str(text.get(from..span.start).unwrap_or_default());
+        for message in before {
+            out.push_str(&indented(message)?);
+            out.push_str(",\n  ");
+        }
+        from = span.start;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    let last: Vec<&Message> = messages.iter().filter(|(place, _)| place.is_none()).map(|(_, m)| m).collect();
+    if last.is_empty() { Ok(out) } else { appended(&out, &last) }
+}
+
+/// A message in the recorded form, as it stands behind two spaces.
+fn indented(message: &Message) -> Result<String, String> {
+    let pretty = serde_json::to_string_pretty(message).map_err(|e| e.to_string())?;
+    Ok(pretty.lines().collect::<Vec<_>>().join("\n  "))
 }
 
 /// One entry's text with `read` true.
@@ -218,6 +247,17 @@ mod tests {
         let entries = Entries::parse(FOREIGN.as_bytes()).unwrap();
         assert_eq!(entries.without(&[0, 2]), "[\n  {\"text\":5}\n]");
         assert_eq!(entries.without(&[0, 1, 2]), "[]");
+    }
+
+    #[test]
+    fn messages_are_put_in_before_their_places_and_change_no_byte_of_the_others() {
+        let lost = [(Some(0), message("first")), (Some(2), message("second")), (None, message("last"))];
+        let text = inserted(FOREIGN, &lost).unwrap();
+        let read = Entries::parse(text.as_bytes()).unwrap();
+        let texts: Vec<String> = read.messages().into_iter().map(|(_, m)| m.text.clone()).collect();
+        assert_eq!(texts, ["first", "a\u{FFFD}", "second", "b", "last"]);
+        let theirs = Entries::parse(FOREIGN.as_bytes()).unwrap();
+        assert!(theirs.iter().all(|entry| text.contains(entry)), "{text}");
     }
 
     #[test]

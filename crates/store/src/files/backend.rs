@@ -1,6 +1,7 @@
 //! [`FileBackend`]: every operation of a store, as one blocking job on files.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,12 +16,13 @@ use super::group::{Queues, Waiting};
 use super::lines::{self, Force};
 use super::paths::Paths;
 use super::rates;
-use super::reapply::Recent;
 use super::tasks::Tables;
+use super::teams::Readers;
 use super::watch::Watchers;
+use super::written_log::WrittenLogs;
 use crate::{
-    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName, RateScope,
-    Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+    About, Appended, ArchiveName, Backend, DocumentEdit, Event, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
+    Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -34,9 +36,9 @@ pub struct FileBackend {
 pub(crate) struct Files {
     pub(crate) paths: Paths,
     pub(crate) disk: Disk,
-    pub(crate) recent: Recent,
-    pub(crate) dialects: Mutex<HashMap<TeamDir, (Stamp, bool)>>,
-    pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, TeamConfig)>>,
+    pub(crate) logs: WrittenLogs,
+    pub(crate) readers: Mutex<HashMap<TeamDir, (Stamp, Arc<Readers>)>>,
+    pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, Arc<TeamConfig>)>>,
     pub(crate) tables: Tables,
     pub(crate) folders: Mutex<Folders>,
     pub(crate) watchers: Watchers,
@@ -50,8 +52,8 @@ impl FileBackend {
         let files = Files {
             paths: Paths::new(root),
             disk: Disk::new(options),
-            recent: Recent::default(),
-            dialects: Mutex::default(),
+            logs: WrittenLogs::default(),
+            readers: Mutex::default(),
             configs: Mutex::default(),
             tables: Tables::default(),
             folders: Mutex::default(),
@@ -103,7 +105,9 @@ impl Files {
     pub(crate) fn forget(&self, team: &TeamDir) {
         self.tables.forget(team);
         self.folders.lock().unwrap_or_else(PoisonError::into_inner).forget(team);
-        self.dialects.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+        self.readers.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+        self.logs.forget(&self.paths.team(team));
+        self.logs.forget(&self.paths.tasks(team));
         self.configs.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
         self.watchers.tell_gone(team);
     }
@@ -120,7 +124,7 @@ impl Backend for FileBackend {
         self.run(move |files| files.create_team(&config)).await
     }
 
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         let team = team.clone();
         self.run(move |files| files.team(&team)).await
     }
@@ -135,6 +139,11 @@ impl Backend for FileBackend {
         self.run(move |files| files.archive_team(&team)).await
     }
 
+    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        let team = team.clone();
+        self.run(move |files| files.reapply(&team)).await
+    }
+
     async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
         let team = team.clone();
         self.run(move |files| files.break_stale_locks(&team)).await
@@ -144,9 +153,9 @@ impl Backend for FileBackend {
         self.run(|files| files.archives()).await
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
-        let path = self.files.paths.archived_journal(archive);
-        self.run(move |_| read_journal(&path)).await
+    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
+        let (path, about) = (self.files.paths.archived_journal(archive), about.clone());
+        self.run(move |_| Ok(journal_about(&path, &about, 0)?.0)).await
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
@@ -209,6 +218,20 @@ impl Backend for FileBackend {
     async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
         let team = team.clone();
         self.run(move |files| files.journal_since(&team, position)).await
+    }
+
+    async fn journal_about(
+        &self,
+        team: &TeamDir,
+        about: &About,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        let (team, about) = (team.clone(), about.clone());
+        self.run(move |files| {
+            files.must_exist(&team)?;
+            journal_about(&files.paths.journal(&team), &about, position)
+        })
+        .await
     }
 
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
@@ -291,7 +314,7 @@ impl Backend for FileBackend {
 }
 
 impl Files {
-    fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
+    pub(crate) fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| super::disk::failed("write", &path)(e.into()))?;
@@ -300,7 +323,7 @@ impl Files {
 
     fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
         self.must_exist(team)?;
-        read_journal(&self.paths.journal(team))
+        Ok(entries(&lines::read(&self.paths.journal(team))?))
     }
 
     fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
@@ -321,8 +344,23 @@ impl Files {
     }
 }
 
-fn read_journal(path: &Path) -> Result<Vec<JournalEntry>, StoreError> {
-    Ok(entries(&lines::read(path)?))
+/// The entries about something, from a position on, and the position after them.
+fn journal_about(path: &Path, about: &About, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+    let mut found = Vec::new();
+    let mut is_sent = false;
+    let end = lines::search_back(path, position, &about.texts(), |step| {
+        for line in step {
+            let Ok(entry) = serde_json::from_str::<JournalEntry>(line) else { continue };
+            if about.includes(&entry.event) {
+                is_sent |= matches!(about, About::Message(_)) && matches!(entry.event, Event::MessagePersisted { .. });
+                found.push(entry);
+            }
+        }
+        // A receiver may note that it has a message a moment before its sender notes that it sent it; never steps before.
+        if is_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    found.reverse();
+    Ok((found, end))
 }
 
 /// The entries of a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.

@@ -10,8 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags, openat};
+use rustix::io::Errno;
 
 use super::plain::{self, Unopened};
+use super::rename;
 use crate::StoreError;
 
 /// How sure a write must be before it counts.
@@ -56,6 +58,9 @@ impl FileOptions {
 /// system we know ticks every 10 ms.
 const STAMP_DOUBT: Duration = Duration::from_millis(20);
 
+/// The same for a time stamp of whole seconds: FAT counts in steps of 2 s, and some network file systems in seconds.
+const COARSE_STAMP_DOUBT: Duration = Duration::from_millis(2100);
+
 /// What all temporary files of ours begin with; a crash may leave one, and `doctor` removes it.
 pub(crate) const TEMP_PREFIX: &str = ".pitcrew-";
 const TEMP_SUFFIX: &str = ".tmp";
@@ -70,7 +75,7 @@ pub(crate) struct Disk {
 }
 
 /// What tells one state of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Stamp {
     pub(crate) dev: u64,
     pub(crate) ino: u64,
@@ -115,7 +120,9 @@ impl Stamp {
     pub(crate) fn is_fresh(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ns = i128::try_from(now.as_nanos()).unwrap_or(i128::MAX);
-        let doubt_ns = i128::try_from(STAMP_DOUBT.as_nanos()).unwrap_or(0);
+        let is_coarse = self.mtime_ns % 1_000_000_000 == 0;
+        let doubt = if is_coarse { COARSE_STAMP_DOUBT } else { STAMP_DOUBT };
+        let doubt_ns = i128::try_from(doubt.as_nanos()).unwrap_or(0);
         now_ns - self.mtime_ns < doubt_ns
     }
 }
@@ -172,7 +179,15 @@ impl Disk {
             return Ok(());
         }
         self.forced.fetch_add(1, Ordering::Relaxed);
-        File::open(dir).and_then(|d| d.sync_all()).map_err(failed("force to disk", dir))
+        let open = File::open(dir).map_err(failed("force to disk", dir))?;
+        match open.sync_all() {
+            // A file system that forces no folder keeps its names by its own means, or not at all.
+            Err(error) if Errno::from_io_error(&error).is_some_and(rename::is_missing) => {
+                tracing::debug!(path = %dir.display(), %error, "the file system forces no folders");
+                Ok(())
+            }
+            done => done.map_err(failed("force to disk", dir)),
+        }
     }
 
     /// Writes `bytes` to a temporary file beside `target`, forced to disk.

@@ -8,12 +8,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::{TeamConfig, TeamDir};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
 
 use super::backend::Files;
 use super::disk::{TEMP_PREFIX, failed, is_absent, make_dir};
+use super::lock::Lock;
 use super::paths::lease_in;
 use super::plain::{self, Unopened};
+use super::rename;
 use super::teams::{is_nameless, pretty};
 use crate::{ArchiveName, StoreError};
 
@@ -73,7 +75,7 @@ impl Files {
         let leftovers = [(place.clone(), "team"), (tasks.clone(), "tasks")];
         for (dir, part) in leftovers.iter().filter(|(dir, _)| fs::read_dir(dir).is_ok_and(|d| d.count() > 0)) {
             let aside = self.archive_place(team)?;
-            fs::rename(dir, aside.join(part)).map_err(failed("move leftovers from", dir))?;
+            rename::folder(dir, &aside.join(part)).map_err(failed("move leftovers from", dir))?;
             self.disk.crash_point("leftovers moved");
         }
         if let Err(error) = fs::remove_dir(&place)
@@ -86,7 +88,7 @@ impl Files {
         self.disk.force_dir(&tasks)?;
         self.disk.force_dir(&self.paths.all_tasks())?;
         self.disk.crash_point("task list made");
-        match renameat_with(CWD, unborn, CWD, &place, RenameFlags::NOREPLACE) {
+        match rename::folder_to_free_place(unborn, &place) {
             Ok(()) => {}
             Err(rustix::io::Errno::EXIST) => {
                 self.must_be_free(team)?;
@@ -115,14 +117,14 @@ impl Files {
                 self.must_exist(team)?;
                 self.force_journal(team)?;
                 let archive = self.archive_place(team)?;
-                fs::rename(&place, archive.join("team")).map_err(failed("archive", &place))?;
+                rename::folder(&place, &archive.join("team")).map_err(failed("archive", &place))?;
                 self.disk.crash_point("team archived");
                 self.disk.force_dir(&archive)?;
                 self.disk.force_dir(&self.paths.teams())?;
                 archive
             }
         };
-        match fs::rename(&tasks, archive.join("tasks")) {
+        match rename::folder(&tasks, &archive.join("tasks")) {
             Ok(()) => {
                 self.disk.crash_point("tasks archived");
                 self.disk.force_dir(&archive)?;
@@ -150,7 +152,7 @@ impl Files {
             Some(_) | None => self.archive_place(team)?,
         };
         for (place, part) in there {
-            fs::rename(place, archive.join(part)).map_err(failed("archive", place))?;
+            rename::folder(place, &archive.join(part)).map_err(failed("archive", place))?;
             self.disk.crash_point("part cleared away");
         }
         for dir in [archive.as_path(), &self.paths.teams(), &self.paths.all_tasks()] {
@@ -223,15 +225,32 @@ impl Files {
         }
     }
 
-    /// Keeps every other pitcrew from making or removing a team until the file is dropped.
-    fn lock_lifecycle(&self) -> Result<File, StoreError> {
+    /// Keeps every other pitcrew from making or removing a team until it is dropped.
+    fn lock_lifecycle(&self) -> Result<Alone, StoreError> {
         make_dir(&self.paths.common())?;
         let path = self.paths.lifecycle();
         let open = plain::open_with(OpenOptions::new().write(true).create(true).truncate(false), &path);
         let file = open.map_err(|error| error.at("open", &path))?;
-        file.lock().map_err(failed("lock", &path))?;
-        Ok(file)
+        match file.lock() {
+            Ok(()) => Ok(Alone::ByTheSystem(file)),
+            Err(error) if has_no_locks(&error) => Ok(Alone::ByAFolder(Lock::take(&path)?)),
+            Err(error) => Err(failed("lock", &path)(error)),
+        }
     }
+}
+
+/// The right to make or remove a team, alone; given back when dropped.
+#[derive(Debug)]
+enum Alone {
+    /// The system's lock on a file, which ends with the process.
+    ByTheSystem(#[expect(dead_code, reason = "held for its drop")] File),
+    /// The folder that other clients lock by, where the file system has no locks.
+    ByAFolder(#[expect(dead_code, reason = "held for its drop")] Lock),
+}
+
+/// Whether a file system says that it knows no locks on files.
+fn has_no_locks(error: &io::Error) -> bool {
+    Errno::from_io_error(error).is_some_and(|errno| errno == Errno::NOLCK || rename::is_missing(errno))
 }
 
 /// Whether an archive's name is that of `team` with a time and a short id after it.

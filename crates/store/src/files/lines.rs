@@ -3,17 +3,22 @@
 //! Only pitcrew writes them, so the system's own file lock keeps two processes apart. A line that a crash tore is passed
 //! over by readers and cut off by the next append.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
+use std::ops::ControlFlow;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::disk::{Disk, failed, is_absent, make_dir};
 use super::plain::{self, Unopened};
+use super::turn;
 use crate::StoreError;
 
 /// How far back one step looks for the end of the last whole line.
 const STEP: u64 = 4096;
+
+/// How much of a long file is searched at once; it stays in the processor's cache.
+const SEARCH_STEP: u64 = 256 * 1024;
 
 /// Whether an append is forced to disk.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,10 +39,8 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
         text.push_str(line.as_ref());
         text.push('\n');
     }
-    let opened = plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
-    let mut file = opened.map_err(|error| error.at("open", path))?;
+    let mut file = open_locked(path)?;
     let is_new = file.metadata().is_ok_and(|m| m.len() == 0);
-    file.lock().map_err(failed("lock", path))?;
     let end = whole_end(&file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
     disk.crash_point("line to append");
     if let Err(error) = file.write_all(text.as_bytes()) {
@@ -54,6 +57,42 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
         disk.crash_point("line forced");
     }
     Ok(())
+}
+
+/// Opens the file for appending, alone; makes it when it is not there.
+fn open_locked(path: &Path) -> Result<File, StoreError> {
+    loop {
+        let opened = plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
+        let file = opened.map_err(|error| error.at("open", path))?;
+        file.lock().map_err(failed("lock", path))?;
+        // While we waited for the lock, another process may have renamed a shorter file over this one.
+        if turn::is_at(&file, path) {
+            return Ok(file);
+        }
+    }
+}
+
+/// Keeps of a file that is longer than `most` bytes only the lines that `keep` answers; says whether it did.
+pub(crate) fn shorten(
+    disk: &Disk,
+    path: &Path,
+    most: u64,
+    keep: impl FnOnce(Vec<String>) -> Vec<String>,
+) -> Result<bool, StoreError> {
+    if fs::symlink_metadata(path).map_or(true, |meta| meta.len() <= most) {
+        return Ok(false);
+    }
+    // Held until the new file stands in its place: an append waits for it, and then opens the new one.
+    let file = open_locked(path)?;
+    if file.metadata().map_or(true, |meta| meta.len() <= most) {
+        return Ok(false);
+    }
+    let mut text = keep(read(path)?).join("\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    let _stamp = disk.write_temp(path, text.as_bytes(), None)?.rename(path)?;
+    Ok(true)
 }
 
 /// Puts lines in the place of a file's, which are kept in another one. What is kept is on disk before anything is replaced.
@@ -99,6 +138,50 @@ pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64
     Ok((String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect(), end))
 }
 
+/// Looks for lines that have one of some texts, from the end of a file back to a position, and gives the end, in bytes.
+/// `found` gets those of each step, the last line first, and says whether to go on.
+pub(crate) fn search_back(
+    path: &Path,
+    position: u64,
+    texts: &[String],
+    mut found: impl FnMut(&[&str]) -> ControlFlow<()>,
+) -> Result<u64, StoreError> {
+    let file = match plain::open(path) {
+        Ok(file) => file,
+        Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(0),
+        Err(error) => return Err(error.at("read", path)),
+    };
+    let length = file.metadata().map_err(failed("read", path))?.len();
+    plain::check_length(path, length.saturating_sub(position), plain::LOG_MOST)?;
+    // Whole lines are never cut off again, so the lock is needed for the end only.
+    file.lock_shared().map_err(failed("lock", path))?;
+    let end = whole_end(&file).map_err(failed("read", path))?;
+    file.unlock().map_err(failed("unlock", path))?;
+    let (mut to, mut step) = (end, SEARCH_STEP);
+    let mut bytes = Vec::new();
+    while to > position {
+        let from = to.saturating_sub(step).max(position);
+        bytes.resize(usize::try_from(to - from).unwrap_or(0), 0);
+        file.read_exact_at(&mut bytes, from).map_err(failed("read", path))?;
+        let cut = if from == position { Some(0) } else { bytes.iter().position(|b| *b == b'\n').map(|at| at + 1) };
+        let Some(cut) = cut.filter(|cut| *cut < bytes.len()) else {
+            step *= 2;
+            continue;
+        };
+        let text = String::from_utf8_lossy(bytes.get(cut..).unwrap_or_default());
+        let has_one = |text: &str| texts.iter().any(|wanted| text.contains(wanted.as_str()));
+        if has_one(&text) {
+            let lines: Vec<&str> = text.lines().rev().filter(|line| has_one(line)).collect();
+            if found(&lines).is_break() {
+                break;
+            }
+        }
+        to = from + cut as u64;
+        step = SEARCH_STEP;
+    }
+    Ok(end)
+}
+
 /// The last `most` bytes of a file as text; empty when it is not there.
 pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
     let mut file = match plain::open(path) {
@@ -134,8 +217,6 @@ fn whole_end(file: &File) -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::files::disk::FileOptions;
 
@@ -163,6 +244,31 @@ mod tests {
         fs::write(&path, "one\ntwo\nthree\n").unwrap();
         assert_eq!(read_since(&path, 8).unwrap(), (vec!["three".to_owned()], 14));
         assert_eq!(read_since(&path, u64::MAX).unwrap(), (Vec::new(), 14));
+    }
+
+    #[test]
+    fn a_search_goes_back_over_long_lines_and_stops_when_it_is_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("log");
+        let long = "x".repeat(usize::try_from(SEARCH_STEP).unwrap() * 3);
+        fs::write(&path, format!("one a\ntwo\n{long} a\nthree\nfour a\ntorn a")).unwrap();
+        let search = |position: u64, stop: &str| {
+            let mut seen = Vec::new();
+            let end = search_back(&path, position, &["a".to_owned()], |lines| {
+                seen.extend(lines.iter().map(|line| line.chars().filter(|c| *c != 'x').collect::<String>()));
+                if lines.iter().any(|line| line.starts_with(stop)) {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            });
+            assert_eq!(end.unwrap(), fs::metadata(&path).unwrap().len() - 6);
+            seen
+        };
+        assert_eq!(search(0, "none"), ["four a", " a", "one a"]);
+        assert_eq!(search(0, "four"), ["four a"]);
+        assert_eq!(search(6, "none"), ["four a", " a"]);
+        assert_eq!(search_back(&dir.path().join("none"), 0, &[], |_| ControlFlow::Continue(())).unwrap(), 0);
     }
 
     #[test]

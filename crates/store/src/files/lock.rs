@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{CWD, RenameFlags, Timespec, Timestamps, UTIME_OMIT, renameat_with, utimensat};
+use rustix::fs::{CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 
 use super::disk::failed;
+use super::rename;
 use crate::StoreError;
 
 /// A lock whose holder gave no sign for so long is nobody's.
@@ -165,7 +166,7 @@ fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(failed("break the stale lock", path)(error)),
     }
-    if Sign::at(&aside).ok() != Some(seen) && renameat_with(CWD, &aside, CWD, path, RenameFlags::NOREPLACE).is_ok() {
+    if Sign::at(&aside).ok() != Some(seen) && rename::lock_to_its_place(&aside, path).is_ok() {
         return Ok(());
     }
     tracing::info!(lock = %path.display(), "broke a stale lock");

@@ -1,5 +1,6 @@
 //! Inboxes as files: reading, appending, marking as read, and moving old read messages out.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fs;
 use std::path::Path;
@@ -8,20 +9,21 @@ use pitcrew_protocol::{InboxFile, Message, MessageId, TeamDir, message_ids};
 
 use super::array::{self, Entries};
 use super::backend::Files;
-use super::disk::{Snapshot, failed, is_absent, make_dir};
+use super::disk::{failed, is_absent, make_dir};
 use super::lines::{self, Force};
-use super::reapply::Write;
+use super::overwritten::sent;
 use super::update::{self, Fault, Plan, Updated};
-use crate::{Appended, StoreError, StoredMessage, dialect};
+use super::written_log::InboxLine;
+use crate::{Appended, Overwritten, StoreError, StoredMessage, dialect};
 
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
-const ARCHIVE_TAIL: u64 = 256 * 1024;
+pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
 
 impl Files {
     pub(crate) fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
         self.must_exist(team)?;
         let path = self.paths.inbox(team, inbox);
-        self.verify_mail(team, &path)?;
+        self.verify_mail(team, inbox)?;
         update::read(&path, &path, |snapshot| {
             let Some(snapshot) = snapshot else { return Ok(Vec::new()) };
             let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
@@ -36,66 +38,74 @@ impl Files {
         inbox: &InboxFile,
         messages: &[Message],
     ) -> Result<Vec<Appended>, StoreError> {
-        let is_session = self.is_session(team)?;
-        let path = self.paths.inbox(team, inbox);
+        let is_session = self.readers(team)?.is_session;
         let messages: Vec<Message> =
             messages.iter().cloned().map(|m| if is_session { dialect::in_session_form(m) } else { m }).collect();
         let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
-        let appended = match self.splice(&path, &messages, &archived) {
+        let appended = match self.splice(team, inbox, &messages, &archived) {
             Err(StoreError::Io { source, .. }) if is_absent(&source) => {
                 self.must_exist(team)?;
                 let inboxes = self.paths.inboxes(team);
                 make_dir_below(&inboxes)?;
-                self.splice(&path, &messages, &archived)?
+                self.splice(team, inbox, &messages, &archived)?
             }
             other => other?,
         };
-        if let Some(stamp) = appended.written
-            && !is_session
-        {
-            let new = messages.iter().zip(&appended.value).filter(|(_, done)| **done == Appended::New);
-            self.recent.note(&path, Some(stamp), new.map(|(m, _)| Write::Mail(Box::new(m.clone()))));
-            self.verify_mail(team, &path)?;
+        let (done, lost) = appended.value;
+        if let Some(stamp) = appended.written {
+            let new = messages.iter().zip(&done).filter(|(_, done)| **done == Appended::New).map(|(m, _)| m);
+            self.note_mail(team, inbox, stamp, new.filter_map(sent))?;
+            self.tell_overwritten(team, lost);
+            self.verify_mail(team, inbox)?;
         }
-        Ok(appended.value)
+        Ok(done)
     }
 
-    fn splice(&self, path: &Path, messages: &[Message], archived: &str) -> Result<Updated<Vec<Appended>>, StoreError> {
+    /// Puts messages behind those that are there, and before them what another program took out.
+    fn splice(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        messages: &[Message],
+        archived: &str,
+    ) -> Result<Updated<(Vec<Appended>, Option<Overwritten>)>, StoreError> {
+        let path = &self.paths.inbox(team, inbox);
         update::update(&self.disk, path, path, |before| {
+            let lost = self.lost_mail(team, inbox, before)?;
             let text = match before {
-                None => "[]",
-                Some(snapshot) if self.recent.is_ours(path, &snapshot.stamp) => {
-                    std::str::from_utf8(&snapshot.bytes).map_err(|e| Fault::Torn(e.to_string()))?
+                None => Cow::Borrowed("[]"),
+                Some(snapshot) if self.logs.is_checked(path, &snapshot.stamp) => {
+                    std::str::from_utf8(&snapshot.bytes).map(Cow::Borrowed).map_err(|e| Fault::Torn(e.to_string()))?
                 }
-                Some(snapshot) => array::check(&snapshot.bytes).map_err(Fault::Torn)?,
+                Some(snapshot) => Cow::Borrowed(array::check(&snapshot.bytes).map_err(Fault::Torn)?),
             };
-            let mut again = self.lost_mail(path, before);
-            again.retain(|m| !holds(text, m));
+            let text = if lost.is_empty() { text } else { Cow::Owned(lost.put_into(&text).map_err(Fault::Torn)?) };
             let mut there = HashSet::new();
             let mut done = Vec::with_capacity(messages.len());
-            let mut new: Vec<&Message> = again.iter().collect();
+            let mut new: Vec<&Message> = Vec::new();
             for message in messages {
                 let id = dialect::id_of(message)?;
-                if holds(text, message) || names(archived, &id) || !there.insert(id) {
+                if holds(&text, message) || names(archived, &id) || !there.insert(id) {
                     done.push(Appended::AlreadyThere);
                 } else {
                     done.push(Appended::New);
                     new.push(message);
                 }
             }
-            if new.is_empty() {
-                return Ok(Plan::Keep(done));
+            if new.is_empty() && lost.is_empty() {
+                return Ok(Plan::Keep((done, None)));
             }
-            Ok(Plan::Write(array::appended(text, &new).map_err(Fault::Torn)?.into_bytes(), done))
+            let bytes = array::appended(&text, &new).map_err(Fault::Torn)?.into_bytes();
+            Ok(Plan::Write(bytes, (done, lost.told(inbox))))
         })
     }
 
     /// Marks messages as read; in a session's team they are moved out instead, as its clients do.
     pub(crate) fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
-        let is_session = self.is_session(team)?;
+        let is_session = self.readers(team)?.is_session;
         let path = self.paths.inbox(team, inbox);
         let archive = self.paths.read_mail(team, inbox);
-        self.verify_mail(team, &path)?;
+        self.verify_mail(team, inbox)?;
         let updated = update::update(&self.disk, &path, &path, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(())) };
             let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
@@ -110,7 +120,9 @@ impl Files {
             }
             Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), ()))
         })?;
-        self.note_mail(&path, &updated);
+        if let Some(stamp) = updated.written {
+            self.note_mail(team, inbox, stamp, [InboxLine::Read(ids.to_vec())])?;
+        }
         Ok(())
     }
 
@@ -129,7 +141,9 @@ impl Files {
             }
             Ok(Plan::Write(self.moved_out(&entries, surplus, &archive)?, surplus.len()))
         })?;
-        self.note_mail(&path, &updated);
+        if let Some(stamp) = updated.written {
+            self.note_mail(team, inbox, stamp, [])?;
+        }
         Ok(updated.value)
     }
 
@@ -145,51 +159,9 @@ impl Files {
         lines::append(&self.disk, archive, &lines, Force::Now)?;
         Ok(entries.without(places).into_bytes())
     }
-
-    /// Puts messages of ours back that a writer without a lock has overwritten.
-    pub(crate) fn verify_mail(&self, team: &TeamDir, path: &Path) -> Result<(), StoreError> {
-        if !self.recent.knows(path) || self.is_session(team)? {
-            return Ok(());
-        }
-        let Ok(meta) = fs::symlink_metadata(path) else { return Ok(()) };
-        let stamp = super::disk::Stamp::of(&meta);
-        if self.recent.suspects(path, &stamp).is_empty() {
-            return Ok(());
-        }
-        let updated = update::update(&self.disk, path, path, |before| {
-            let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
-            let text = array::check(&snapshot.bytes).map_err(Fault::Torn)?;
-            let mut lost = self.lost_mail(path, before);
-            lost.retain(|m| !holds(text, m));
-            if lost.is_empty() {
-                return Ok(Plan::Keep(Some(snapshot.stamp)));
-            }
-            tracing::warn!(path = %path.display(), messages = lost.len(), "putting overwritten messages back");
-            let lost: Vec<&Message> = lost.iter().collect();
-            Ok(Plan::Write(array::appended(text, &lost).map_err(Fault::Torn)?.into_bytes(), None))
-        })?;
-        if let Some(stamp) = updated.written.or(updated.value) {
-            self.recent.settle(path, stamp);
-        }
-        Ok(())
-    }
-
-    fn lost_mail(&self, path: &Path, before: Option<&Snapshot>) -> Vec<Message> {
-        let suspects = before.map(|s| self.recent.suspects(path, &s.stamp)).unwrap_or_default();
-        suspects.into_iter().filter_map(|w| if let Write::Mail(m) = w { Some(*m) } else { None }).collect()
-    }
-
-    /// Keeps up with the stamp of a file that was written without a new message.
-    fn note_mail<T>(&self, path: &Path, updated: &Updated<T>) {
-        if let Some(stamp) = updated.written
-            && self.recent.knows(path)
-        {
-            self.recent.settle(path, stamp);
-        }
-    }
 }
 
-fn stored(entries: &Entries<'_>) -> Vec<(usize, StoredMessage)> {
+pub(super) fn stored(entries: &Entries<'_>) -> Vec<(usize, StoredMessage)> {
     let messages = entries.messages();
     let ids = message_ids(messages.iter().map(|(_, m)| m));
     messages.into_iter().zip(ids).map(|((at, message), id)| (at, StoredMessage { id, message })).collect()
@@ -204,7 +176,7 @@ fn holds(text: &str, message: &Message) -> bool {
 }
 
 /// Whether the text has the id as a JSON string. Its end is looked for first: so short a text is found much faster.
-fn names(text: &str, id: &MessageId) -> bool {
+pub(super) fn names(text: &str, id: &MessageId) -> bool {
     const FAST: usize = 32;
     let Ok(quoted) = serde_json::to_string(id) else { return false };
     let end = quoted.get(quoted.len().saturating_sub(FAST)..).unwrap_or(&quoted);

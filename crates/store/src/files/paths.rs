@@ -92,6 +92,23 @@ impl Paths {
         self.ours(team).join("read").join(format!("{inbox}.ndjson"))
     }
 
+    /// What our processes wrote into the files of the team that other programs write too; see `written_log`.
+    pub(crate) fn write_logs(&self, team: &TeamDir) -> PathBuf {
+        self.ours(team).join("writes")
+    }
+
+    pub(crate) fn inbox_writes(&self, team: &TeamDir, inbox: &InboxFile) -> PathBuf {
+        self.write_logs(team).join(format!("inbox.{inbox}.ndjson"))
+    }
+
+    pub(crate) fn task_writes(&self, team: &TeamDir) -> PathBuf {
+        self.write_logs(team).join("tasks.ndjson")
+    }
+
+    pub(crate) fn config_writes(&self, team: &TeamDir) -> PathBuf {
+        self.write_logs(team).join("config.ndjson")
+    }
+
     /// What is ours of the root.
     pub(crate) fn common(&self) -> PathBuf {
         self.root.join("pitcrew")

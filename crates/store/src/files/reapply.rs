@@ -1,219 +1,359 @@
-//! Noticing that a writer without a lock has overwritten what we wrote, from an older reading; and what to write again.
+//! Which of our writes a file lacks, and the file with them put back: decided on values, without a look at the disk.
 //!
 //! Source: wire format, "Locks": the reference client writes `config.json` with no lock at all, and updates tasks without
-//! the list's. Two things tell such a write from a later change that is meant. It changes our file in place, where every
-//! pitcrew renames a new one over it. And it comes within moments of ours, since its reading is older than our writing.
-//! So each store remembers its own latest writes for a while, and looks again when it next meets the file: right after
-//! the write, when it reads or changes the file, and when the watcher tells of it.
+//! the list's. Such a write may come from a reading older than our write, and then undoes it. Two things tell it from a
+//! later change that is meant. First, a task that we change carries the time of our change under `metadata.pitcrew`, which
+//! no other client writes: a file with the time before our change comes from a reading before it, however late it was
+//! written. Second, where a change has no such mark: the file was changed in place, where every pitcrew renames a new
+//! one over it, and within moments of our write.
 
-use std::collections::{HashMap, VecDeque};
-use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use pitcrew_protocol::{Message, Task};
+use pitcrew_protocol::Task;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::disk::Stamp;
-use crate::TeamEdit;
-
-/// How long own writes are remembered.
-const REMEMBERED: Duration = Duration::from_secs(10);
 
 /// How long after our write another one may come from a reading before it. Far more than a reading and a writing take,
 /// and less than it takes anybody to answer what we wrote.
 const OVERTAKEN_WITHIN: Duration = Duration::from_secs(2);
 
-/// How many writes are remembered of one file; the oldest go first. A sender in a hurry makes some hundred a second, and
-/// only those of the last moments can be lost.
-const WRITES_A_FILE: usize = 256;
+/// How long before a write that undoes ours the writes were made that it may undo, where no mark tells.
+const UNDONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// From so many files on, those not written lately are forgotten.
-const FILES: usize = 256;
-
-/// Something we wrote.
-#[derive(Clone)]
-pub(crate) enum Write {
-    /// A change to a config.
-    Config(TeamEdit),
-    /// A message of an inbox.
-    Mail(Box<Message>),
-    /// A task, as it was (`None` when it was new) and as it became.
-    Task(Box<(Option<Task>, Task)>),
-    /// A task's removal.
-    NoTask,
+/// One write of ours to a task file or the config.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FieldWrite {
+    /// The file's name.
+    pub(crate) file: String,
+    /// The file after the write; `None` when it was removed.
+    pub(crate) stamp: Option<Stamp>,
+    /// What changed; nothing when changes were put back that an earlier line has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) fields: Vec<FieldChange>,
+    /// Whether the file was removed. The fields are those it is known by then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_removed: bool,
 }
 
-impl std::fmt::Debug for Write {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Config(_) => "Config",
-            Self::Mail(_) => "Mail",
-            Self::Task(_) => "Task",
-            Self::NoTask => "NoTask",
-        })
-    }
+/// A field before and after a write. A field that is not there and one that is `null` are the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FieldChange {
+    /// The keys from the outside in; a member of a config is a key by its name.
+    pub(crate) path: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) before: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) after: Option<Value>,
 }
 
-/// The latest writes of one store, by file.
-#[derive(Debug, Default)]
-pub(crate) struct Recent {
-    files: Mutex<HashMap<PathBuf, Writes>>,
+/// What a file lacked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// The fields that have our value again.
+    pub(crate) put_back: Vec<String>,
+    /// The fields that keep the value of the other program, which changed them too.
+    pub(crate) kept: Vec<String>,
 }
 
-#[derive(Debug)]
-struct Writes {
-    /// The file as we left it; `None` when we removed it.
-    stamp: Option<Stamp>,
-    at: Instant,
-    writes: VecDeque<(Instant, Write)>,
+/// The changes that lead from one value to the other, each as deep inside as it goes.
+pub(crate) fn changes(before: &Value, after: &Value) -> Vec<FieldChange> {
+    let mut found = Vec::new();
+    compare(&mut Vec::new(), Some(before), Some(after), &mut found);
+    found
 }
 
-impl Recent {
-    /// Remembers what was written, and the file's stamp after it.
-    pub(crate) fn note(&self, path: &Path, stamp: Option<Stamp>, writes: impl IntoIterator<Item = Write>) {
-        let now = Instant::now();
-        let mut files = self.files();
-        if files.len() > FILES {
-            files.retain(|_, file| file.at.elapsed() < REMEMBERED);
-        }
-        let file = files.entry(path.to_owned()).or_insert_with(|| Writes { stamp, at: now, writes: VecDeque::new() });
-        file.stamp = stamp;
-        file.at = now;
-        file.writes.extend(writes.into_iter().map(|w| (now, w)));
-        let surplus = file.writes.len().saturating_sub(WRITES_A_FILE);
-        file.writes.drain(..surplus);
-        while file.writes.front().is_some_and(|(at, _)| at.elapsed() > REMEMBERED) {
-            file.writes.pop_front();
-        }
+fn compare(path: &mut Vec<String>, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<FieldChange>) {
+    let (before, after) = (before.filter(|v| !v.is_null()), after.filter(|v| !v.is_null()));
+    if before == after {
+        return;
     }
-
-    /// Whether the file is as we left it.
-    pub(crate) fn is_ours(&self, path: &Path, stamp: &Stamp) -> bool {
-        self.files().get(path).is_some_and(|file| file.stamp.as_ref() == Some(stamp))
-    }
-
-    /// Whether anything is remembered of the file.
-    pub(crate) fn knows(&self, path: &Path) -> bool {
-        self.files().get(path).is_some_and(|file| file.at.elapsed() < REMEMBERED)
-    }
-
-    /// The remembered files right below a folder.
-    pub(crate) fn known_in(&self, folder: &Path) -> Vec<PathBuf> {
-        let files = self.files();
-        let known = files.iter().filter(|(path, file)| path.parent() == Some(folder) && file.at.elapsed() < REMEMBERED);
-        known.map(|(path, _)| path.clone()).collect()
-    }
-
-    /// Our writes that the file's present state may lack.
-    pub(crate) fn suspects(&self, path: &Path, now: &Stamp) -> Vec<Write> {
-        let files = self.files();
-        let Some(file) = files.get(path) else { return Vec::new() };
-        if file.at.elapsed() > REMEMBERED {
-            return Vec::new();
-        }
-        let is_overtaken = match &file.stamp {
-            None => true,
-            Some(ours) => {
-                let later_ns = now.mtime_ns - ours.mtime_ns;
-                let within_ns = i128::try_from(OVERTAKEN_WITHIN.as_nanos()).unwrap_or(0);
-                ours != now && ours.is_same_file(now) && later_ns <= within_ns
-            }
-        };
-        if !is_overtaken {
-            return Vec::new();
-        }
-        file.writes.iter().filter(|(at, _)| at.elapsed() < REMEMBERED).map(|(_, write)| write.clone()).collect()
-    }
-
-    /// Remembers that the file, in this state, holds all that we wrote.
-    pub(crate) fn settle(&self, path: &Path, stamp: Stamp) {
-        if let Some(file) = self.files().get_mut(path) {
-            file.stamp = Some(stamp);
-        }
-    }
-
-    fn files(&self) -> MutexGuard<'_, HashMap<PathBuf, Writes>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Puts back what `before` to `after` changed into `now`, if all of it was undone; whether it did.
-///
-/// What others changed in other fields stays. A field that has a third value was changed on purpose since.
-pub(crate) fn merge_task(before: Option<&Task>, after: &Task, now: &mut Task) -> bool {
-    let as_map = |task: &Task| match serde_json::to_value(task) {
-        Ok(Value::Object(map)) => map,
-        Ok(_) | Err(_) => Map::new(),
+    // The first change of a task puts a mark into it; it must stand alone, to be known as one.
+    let is_split = path.first().is_some_and(|key| key == "metadata") && path.len() <= 2;
+    let keys = match (before, after) {
+        (Some(before), Some(after)) => keys_of(before).zip(keys_of(after)),
+        (None, Some(after)) if is_split => keys_of(after).map(|keys| (Vec::new(), keys)),
+        (None, _) | (_, None) => None,
     };
-    let Some(before) = before.map(as_map) else { return false };
-    let (after, mut merged) = (as_map(after), as_map(now));
-    let keys: Vec<&String> =
-        before.keys().chain(after.keys()).filter(|key| before.get(*key) != after.get(*key)).collect();
-    if keys.is_empty() || keys.iter().any(|key| merged.get(*key) != before.get(*key)) {
-        return false;
-    }
+    let Some((mut keys, more)) = keys else {
+        return found.push(FieldChange { path: path.clone(), before: before.cloned(), after: after.cloned() });
+    };
+    keys.extend(more.into_iter().filter(|key| before.is_none_or(|before| child(before, key).is_none())));
     for key in keys {
-        match after.get(key) {
-            Some(value) => merged.insert(key.clone(), value.clone()),
-            None => merged.remove(key),
-        };
+        let (before, after) = (before.and_then(|v| child(v, key)), after.and_then(|v| child(v, key)));
+        path.push(key.to_owned());
+        compare(path, before, after, found);
+        path.pop();
     }
-    match serde_json::from_value(Value::Object(merged)) {
-        Ok(task) => {
-            *now = task;
-            true
+}
+
+/// The keys of an object, or the names of a list of members; `None` for what is compared as a whole.
+fn keys_of(value: &Value) -> Option<Vec<&str>> {
+    match value {
+        Value::Object(map) => Some(map.keys().map(String::as_str).collect()),
+        Value::Array(items) if !items.is_empty() => items.iter().map(name_of).collect(),
+        Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn name_of(item: &Value) -> Option<&str> {
+    item.get("name")?.as_str()
+}
+
+fn child<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
+    match value {
+        Value::Object(map) => map.get(key),
+        Value::Array(items) => items.iter().find(|item| name_of(item) == Some(key)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+    }
+}
+
+fn get<'a>(value: &'a Value, path: &[String]) -> Option<&'a Value> {
+    path.iter().try_fold(value, |value, key| child(value, key)).filter(|value| !value.is_null())
+}
+
+/// Sets or removes the field; does nothing when what it belongs to is not there.
+fn set(value: &mut Value, path: &[String], field: Option<&Value>) {
+    let Some((key, rest)) = path.split_first() else { return };
+    match value {
+        Value::Object(map) if rest.is_empty() => match field {
+            Some(field) => drop(map.insert(key.clone(), field.clone())),
+            None => drop(map.shift_remove(key)),
+        },
+        Value::Object(map) => {
+            if field.is_some() && !map.contains_key(key) {
+                map.insert(key.clone(), Value::Object(Map::new()));
+            }
+            if let Some(inner) = map.get_mut(key) {
+                set(inner, rest, field);
+            }
         }
-        Err(_) => false,
+        Value::Array(items) => {
+            let at = items.iter().position(|item| name_of(item) == Some(key));
+            match (at, rest.is_empty(), field) {
+                (Some(at), false, _) => {
+                    if let Some(item) = items.get_mut(at) {
+                        set(item, rest, field);
+                    }
+                }
+                (Some(at), true, _) => {
+                    items.remove(at);
+                    items.extend(field.cloned());
+                }
+                (None, true, Some(field)) => items.push(field.clone()),
+                (None, _, _) => {}
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Whether a file in the state `now` was changed in place, within moments of the write that left it as `ours`.
+fn is_overtaken(ours: &Stamp, now: &Stamp) -> bool {
+    ours != now && ours.is_same_file(now) && now.mtime_ns - ours.mtime_ns <= nanos(OVERTAKEN_WITHIN)
+}
+
+fn nanos(time: Duration) -> i128 {
+    i128::try_from(time.as_nanos()).unwrap_or(0)
+}
+
+/// Whether the field is a mark of ours, by which a reading from before a change is known.
+fn is_mark(change: &FieldChange) -> bool {
+    matches!(change.path.as_slice(), [first, second, ..] if first == "metadata" && second == "pitcrew")
+}
+
+/// Whether the task has the mark that the last of `writes` with one put on it. A file may be written back so soon after
+/// us, at the same length, that its stamp does not tell.
+pub(crate) fn has_last_mark<'a>(writes: impl DoubleEndedIterator<Item = &'a FieldWrite>, task: &Task) -> bool {
+    let Some(last) = writes.rev().find(|write| write.fields.iter().any(is_mark)) else { return true };
+    last.fields.iter().filter(|change| is_mark(change)).all(|change| {
+        let [_metadata, key, rest @ ..] = change.path.as_slice() else { return true };
+        let ours = task.metadata.as_ref().and_then(|metadata| metadata.get(key));
+        ours.and_then(|ours| get(ours, rest)) == change.after.as_ref()
+    })
+}
+
+/// Puts back into `now` what it lacks of `writes`, which are all writes of one file in order.
+///
+/// A field with a third value was changed by the other program, and stays. In a file that is not known by a mark a write
+/// is put back only if all of it was undone; those of the config, whose fields are independent, one by one.
+pub(crate) fn put_back(writes: &[&FieldWrite], stamp: &Stamp, is_config: bool, now: &mut Value) -> Outcome {
+    let last = writes.iter().rev().find_map(|write| write.stamp);
+    let is_suspect = last.is_some_and(|ours| is_overtaken(&ours, stamp));
+    let original = now.clone();
+    let mut outcome = Outcome::default();
+    let mut third = Vec::new();
+    let mut earlier: Vec<&FieldChange> = Vec::new();
+    for write in writes.iter().filter(|write| !write.is_removed) {
+        let is_before = |change: &FieldChange| get(now, &change.path) == change.before.as_ref();
+        // With foreign changes between two of ours, an older reading may have a value from before both.
+        let is_older = |change: &FieldChange| {
+            let value = get(now, &change.path);
+            let mut same = earlier.iter().filter(|known| known.path == change.path);
+            same.any(|known| value == known.before.as_ref() || value == known.after.as_ref())
+        };
+        let is_after = |change: &FieldChange| get(now, &change.path) == change.after.as_ref();
+        let is_proven = write.fields.iter().any(|change| is_mark(change) && is_before(change));
+        let is_recent = write.stamp.is_some_and(|ours| stamp.mtime_ns - ours.mtime_ns <= nanos(UNDONE_WITHIN));
+        let is_undone = is_proven
+            || (is_suspect && is_recent && (is_config || write.fields.iter().all(|change| is_before(change))));
+        if !is_undone {
+            earlier.extend(&write.fields);
+            continue;
+        }
+        let (undone, others): (Vec<&FieldChange>, Vec<&FieldChange>) = write
+            .fields
+            .iter()
+            .partition(|change| is_before(change) || (is_proven && !is_after(change) && is_older(change)));
+        third.extend(others.into_iter().filter(|change| is_proven && !is_after(change)).map(|c| c.path.join(".")));
+        for change in undone {
+            set(now, &change.path, change.after.as_ref());
+        }
+        earlier.extend(&write.fields);
+    }
+    outcome.put_back = changes(&original, now).into_iter().map(|change| change.path.join(".")).collect();
+    if !outcome.put_back.is_empty() {
+        third.sort();
+        third.dedup();
+        outcome.kept = third;
+    }
+    outcome
+}
+
+/// Whether a file is there again that `writes`, which are all writes of it in order, removed.
+pub(crate) fn is_back_again(writes: &[&FieldWrite], now: &Value) -> bool {
+    let Some(last) = writes.last().filter(|write| write.is_removed) else { return false };
+    last.fields.iter().all(|change| get(now, &change.path) == change.before.as_ref())
+}
+
+/// The fields by which a removed task is known, should a program write it back.
+pub(crate) fn identity_of(task: &Value) -> Vec<FieldChange> {
+    let paths = [vec!["subject".to_owned()], vec!["metadata".to_owned(), "pitcrew".to_owned()]];
+    paths.into_iter().map(|path| FieldChange { before: get(task, &path).cloned(), after: None, path }).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use serde_json::json;
 
-    fn task(status: &str, owner: Option<&str>, subject: &str) -> Task {
-        let mut value = serde_json::json!({"id": "1", "subject": subject, "description": "d", "status": status,
-            "blocks": [], "blockedBy": []});
-        if let Some(owner) = owner {
-            value["owner"] = owner.into();
-        }
-        serde_json::from_value(value).unwrap()
-    }
+    use super::*;
 
     fn stamp(ino: u64, mtime_ms: i128) -> Stamp {
         Stamp { dev: 1, ino, size: 5, mtime_ns: mtime_ms * 1_000_000, born_ns: Some(1) }
     }
 
-    #[test]
-    fn only_a_quick_change_in_place_is_suspect() {
-        let recent = Recent::default();
-        let path = Path::new("1.json");
-        recent.note(path, Some(stamp(7, 1000)), [Write::Task(Box::new((None, task("pending", None, "s"))))]);
-        for (now, is_suspect) in
-            [(stamp(7, 1000), false), (stamp(7, 1500), true), (stamp(7, 3001), false), (stamp(8, 1500), false)]
-        {
-            assert_eq!(!recent.suspects(path, &now).is_empty(), is_suspect, "{now:?}");
+    fn task(status: &str, owner: Option<&str>, subject: &str, changed_at: Option<u64>) -> Value {
+        let mut task = json!({"id": "1", "subject": subject, "status": status, "blocks": []});
+        if let Some(owner) = owner {
+            task["owner"] = owner.into();
         }
+        if let Some(at) = changed_at {
+            task["metadata"] = json!({"pitcrew": {"updatedAt": at}});
+        }
+        task
+    }
+
+    fn write(before: &Value, after: &Value) -> FieldWrite {
+        FieldWrite {
+            file: "1.json".into(),
+            stamp: Some(stamp(7, 1000)),
+            fields: changes(before, after),
+            is_removed: false,
+        }
+    }
+
+    /// What stands in the file after a look, and what was said of it.
+    fn check(writes: &[FieldWrite], seen: Stamp, now: &Value) -> (Value, Outcome) {
+        let mut now = now.clone();
+        let outcome = put_back(&writes.iter().collect::<Vec<_>>(), &seen, false, &mut now);
+        (now, outcome)
+    }
+
+    #[test]
+    fn without_a_mark_only_a_quick_change_in_place_is_suspect() {
+        let (before, after) = (task("pending", None, "s", None), task("in_progress", Some("bob"), "s", None));
         let renamed_over = Stamp { born_ns: Some(2), ..stamp(7, 1500) };
-        assert!(recent.suspects(path, &renamed_over).is_empty(), "another file got the number of the one replaced");
-        recent.settle(path, stamp(7, 1500));
-        assert!(recent.suspects(path, &stamp(7, 1500)).is_empty());
+        for (seen, is_suspect) in [
+            (stamp(7, 1000), false),
+            (stamp(7, 1500), true),
+            (stamp(7, 3001), false),
+            (stamp(8, 1500), false),
+            (renamed_over, false),
+        ] {
+            let (now, _) = check(&[write(&before, &after)], seen, &before);
+            assert_eq!(now == after, is_suspect, "{seen:?}");
+        }
+    }
+
+    #[test]
+    fn with_a_mark_an_older_reading_is_known_however_late_it_was_written() {
+        let (before, after) = (task("pending", None, "s", Some(1)), task("in_progress", Some("bob"), "s", Some(2)));
+        let (now, outcome) = check(&[write(&before, &after)], stamp(8, 9_999_999), &before);
+        assert_eq!(now, after);
+        assert_eq!(outcome.put_back, ["status", "metadata.pitcrew.updatedAt", "owner"]);
+        let undone_on_purpose = task("pending", None, "s", Some(2));
+        let (now, _) = check(&[write(&before, &after)], stamp(7, 1500), &undone_on_purpose);
+        assert_eq!(now, undone_on_purpose, "its writer had read our change");
     }
 
     #[test]
     fn a_lost_claim_is_put_back_beside_what_the_other_wrote() {
-        let (before, after) = (task("pending", None, "s"), task("in_progress", Some("bob"), "s"));
-        let mut now = task("pending", None, "a better subject");
-        assert!(merge_task(Some(&before), &after, &mut now));
-        assert_eq!(now, task("in_progress", Some("bob"), "a better subject"));
-        assert!(!merge_task(Some(&before), &after, &mut now), "nothing is lost any more");
+        for mark in [None, Some(2)] {
+            let before = task("pending", None, "s", mark.map(|at| at - 1));
+            let after = task("in_progress", Some("bob"), "s", mark);
+            let now = task("pending", None, "a better subject", mark.map(|at| at - 1));
+            let (now, outcome) = check(&[write(&before, &after)], stamp(7, 1500), &now);
+            assert_eq!(now, task("in_progress", Some("bob"), "a better subject", mark));
+            assert_eq!(outcome.kept, Vec::<String>::new());
+        }
     }
 
     #[test]
-    fn a_field_that_has_a_third_value_was_meant() {
-        let (before, after) = (task("pending", None, "s"), task("in_progress", Some("bob"), "s"));
-        let mut now = task("completed", Some("bob"), "s");
-        assert!(!merge_task(Some(&before), &after, &mut now));
+    fn a_field_that_the_other_changed_as_well_stays_and_is_named() {
+        let (before, after) = (task("pending", None, "s", Some(1)), task("in_progress", Some("bob"), "s", Some(2)));
+        let theirs = task("in_progress", Some("carol"), "s", Some(1));
+        let (now, outcome) = check(&[write(&before, &after)], stamp(7, 1500), &theirs);
+        assert_eq!(now, task("in_progress", Some("carol"), "s", Some(2)));
+        assert_eq!((outcome.put_back, outcome.kept), (vec!["metadata.pitcrew.updatedAt".into()], vec!["owner".into()]));
+        let (now, outcome) = check(&[write(&before, &after)], stamp(7, 1600), &now);
+        assert_eq!((now["owner"].as_str(), outcome), (Some("carol"), Outcome::default()), "it is said once");
+    }
+
+    #[test]
+    fn several_writes_are_put_back_in_order() {
+        let states = [
+            task("pending", None, "s", Some(1)),
+            task("in_progress", Some("bob"), "s", Some(2)),
+            task("pending", None, "s", Some(3)),
+            task("completed", Some("ann"), "s", Some(4)),
+        ];
+        let writes: Vec<FieldWrite> = states.windows(2).map(|pair| write(&pair[0], &pair[1])).collect();
+        for older in &states {
+            assert_eq!(check(&writes, stamp(9, 50_000), older).0, states[3]);
+        }
+    }
+
+    #[test]
+    fn members_of_a_config_are_told_apart_by_their_names() {
+        let before = json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann", "mode": "plan"}]});
+        let after = json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann"}, {"name": "bob"}]});
+        let write = FieldWrite { file: "config.json".into(), ..write(&before, &after) };
+        let paths: Vec<String> = write.fields.iter().map(|change| change.path.join(".")).collect();
+        assert_eq!(paths, ["members.ann.mode", "members.bob"]);
+        let mut now =
+            json!({"name": "x", "members": [{"name": "lead"}, {"name": "ann", "mode": "plan"}, {"name": "cy"}]});
+        put_back(&[&write], &stamp(7, 1500), true, &mut now);
+        let names = json!([{"name": "lead"}, {"name": "ann"}, {"name": "cy"}, {"name": "bob"}]);
+        assert_eq!(now["members"], names);
+    }
+
+    #[test]
+    fn a_removed_task_that_is_written_back_is_known() {
+        let task = task("pending", None, "s", Some(1));
+        let removed = FieldWrite { stamp: None, fields: identity_of(&task), is_removed: true, file: "1.json".into() };
+        assert!(is_back_again(&[&removed], &task));
+        assert!(!is_back_again(&[&removed], &json!({"id": "1", "subject": "a new one"})));
+        assert!(!is_back_again(&[&removed, &write(&json!({}), &task)], &task), "it was made anew");
     }
 }

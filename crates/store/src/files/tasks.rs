@@ -14,12 +14,14 @@ use pitcrew_protocol::{Task, TaskId, TeamDir};
 use super::backend::Files;
 use super::disk::{Snapshot, Stamp, Temp, failed, is_absent, make_dir, remove_file};
 use super::folders::Changed;
+use super::leavings::name_of;
 use super::lock::Lock;
 use super::plain;
-use super::reapply::{self, Write};
-use super::teams::{parse, pretty};
-use super::update::{self, Fault, Plan};
-use crate::{StoreError, TaskEdit, TaskTable, table};
+use super::reapply::{self, FieldChange, FieldWrite};
+use super::teams::{parse, pretty, value_of};
+use super::update::{self, Fault};
+use super::written_log;
+use crate::{Overwritten, StoreError, TaskEdit, TaskTable, table};
 
 /// How often an edit is made before we give up, and from which time on with the list locked as a whole.
 const TRIES: usize = 20;
@@ -40,12 +42,16 @@ struct Table {
     files: HashMap<String, Entry>,
     high_water: u64,
     current: Option<Reading>,
+    /// The tasks as they were when they were last compared with the log of our writes.
+    verified: Option<Arc<[Task]>>,
 }
 
 /// One task file.
 #[derive(Debug)]
 struct Entry {
     stamp: Stamp,
+    /// Whether the next change of the file must show in its stamp.
+    is_settled: bool,
     holds: Holds,
 }
 
@@ -92,9 +98,13 @@ impl Tables {
 impl Files {
     pub(crate) fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
         self.must_exist(team)?;
-        let reading = self.read_tasks(team, None)?;
-        if self.verify_tasks(team)? {
-            return Ok(self.read_tasks(team, None)?.listed);
+        let mut reading = self.read_tasks(team, None)?;
+        for _ in 0..TRIES {
+            if self.is_verified(team, &reading) {
+                break;
+            }
+            self.verify_tasks(team)?;
+            reading = self.read_tasks(team, None)?;
         }
         Ok(reading.listed)
     }
@@ -104,10 +114,13 @@ impl Files {
         let list = self.paths.task_list(team);
         make_dir(&self.paths.tasks(team))?;
         for tries in 0..TRIES {
-            self.read_tasks(team, None)?;
             self.verify_tasks(team)?;
             let lock = if tries >= LOCKED_FROM { Some(Lock::take(&list)?) } else { None };
             let reading = self.read_tasks(team, lock.as_ref())?;
+            // What was written since may be an older reading, with a task free again that somebody has claimed.
+            if !self.is_verified(team, &reading) {
+                continue;
+            }
             let before = reading.table();
             let mut edited = before.clone();
             edit(&mut edited)?;
@@ -125,9 +138,12 @@ impl Files {
             drop(lock);
             self.disk.crash_point("list unlocked");
             self.disk.force_dir(&self.paths.tasks(team))?;
-            for (path, stamp, write) in written {
-                self.recent.note(&path, stamp, [write]);
+            for write in &written {
+                if let Some(stamp) = write.stamp {
+                    self.logs.set_checked(&self.paths.tasks(team).join(&write.file), stamp);
+                }
             }
+            written_log::add_fields(&self.disk, &self.paths.task_writes(team), &written);
             self.verify_tasks(team)?;
             return Ok(());
         }
@@ -142,12 +158,16 @@ impl Files {
             .map(|(id, task)| (task, before.tasks.get(id)))
             .filter(|(task, was)| *was != Some(task))
             .collect();
-        let removed: Vec<PathBuf> = before
+        let removed: Vec<(PathBuf, Vec<FieldChange>)> = before
             .tasks
-            .keys()
-            .filter(|id| !edited.tasks.contains_key(*id))
-            .map(|id| self.paths.task(team, id))
-            .collect();
+            .iter()
+            .filter(|(id, _)| !edited.tasks.contains_key(*id))
+            .map(|(id, task)| {
+                let path = self.paths.task(team, id);
+                let task = value_of(task).map_err(|fault| fault.at(&path))?;
+                Ok((path, reapply::identity_of(&task)))
+            })
+            .collect::<Result<_, StoreError>>()?;
         if changed.is_empty() && removed.is_empty() {
             return Ok(None);
         }
@@ -158,7 +178,8 @@ impl Files {
             let path = self.paths.task(team, &task.id);
             let bytes = pretty(task).map_err(|fault| fault.at(&path))?;
             let temp = self.disk.write_temp(&path, &bytes, None)?;
-            written.push(Put { path, temp, write: Write::Task(Box::new((was.cloned(), task.clone()))) });
+            let fields = changed_fields(was, task).map_err(|fault| fault.at(&path))?;
+            written.push(Put { path, temp, fields });
         }
         let mentions = written.split_off(first_mentions);
         let high_water = if removed.is_empty() {
@@ -172,7 +193,7 @@ impl Files {
     }
 
     /// Puts an edit in place; only under the list's lock.
-    fn put(&self, changes: Changes) -> Result<Vec<(PathBuf, Option<Stamp>, Write)>, StoreError> {
+    fn put(&self, changes: Changes) -> Result<Vec<FieldWrite>, StoreError> {
         if let Some((temp, path)) = changes.high_water {
             temp.rename(&path)?;
             self.disk.crash_point("high water mark raised");
@@ -181,17 +202,18 @@ impl Files {
         let mut place = |put: Put| -> Result<(), StoreError> {
             let stamp = put.temp.rename(&put.path)?;
             self.disk.crash_point("task replaced");
-            done.push((put.path, Some(stamp), put.write));
+            let file = name_of(&put.path).to_owned();
+            done.push(FieldWrite { file, stamp: Some(stamp), fields: put.fields, is_removed: false });
             Ok(())
         };
         for put in changes.tasks {
             place(put)?;
         }
         let mut removed = Vec::new();
-        for path in changes.removed {
+        for (path, fields) in changes.removed {
             remove_file(&path)?;
             self.disk.crash_point("task removed");
-            removed.push((path, None, Write::NoTask));
+            removed.push(FieldWrite { file: name_of(&path).to_owned(), stamp: None, fields, is_removed: true });
         }
         for put in changes.mentions {
             place(put)?;
@@ -200,38 +222,58 @@ impl Files {
         Ok(done)
     }
 
-    /// Puts task changes back that a writer without the lock has overwritten; whether there was one.
-    pub(crate) fn verify_tasks(&self, team: &TeamDir) -> Result<bool, StoreError> {
-        let list = self.paths.task_list(team);
-        let mut any = false;
-        for path in self.recent.known_in(&self.paths.tasks(team)) {
-            let Ok(meta) = fs::metadata(&path) else { continue };
-            if self.recent.suspects(&path, &Stamp::of(&meta)).is_empty() {
-                continue;
+    /// Puts task changes back that a writer without the lock has undone, and tells which.
+    pub(crate) fn verify_tasks(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        let mut found = Vec::new();
+        for _ in 0..TRIES {
+            let reading = self.read_tasks(team, None)?;
+            if self.is_verified(team, &reading) {
+                break;
             }
-            let updated = update::update(&self.disk, &path, &list, |before| {
-                let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
-                let suspects = self.recent.suspects(&path, &snapshot.stamp);
-                if matches!(suspects.last(), Some(Write::NoTask)) {
-                    return Ok(Plan::Remove(None));
-                }
-                let mut task: Task = parse(&snapshot.bytes)?;
-                let mut is_lost = false;
-                for write in &suspects {
-                    let Write::Task(change) = write else { continue };
-                    is_lost |= reapply::merge_task(change.0.as_ref(), &change.1, &mut task);
-                }
-                if is_lost { Ok(Plan::Write(pretty(&task)?, None)) } else { Ok(Plan::Keep(Some(snapshot.stamp))) }
-            })?;
-            if let Some(stamp) = updated.written.or(updated.value) {
-                self.recent.settle(&path, stamp);
+            let mended = self.mend_tasks(team, &reading)?;
+            if mended.is_empty() {
+                break;
             }
-            if updated.value.is_none() {
-                any = true;
-                tracing::warn!(path = %path.display(), "put an overwritten change of a task back");
-            }
+            found.extend(mended);
         }
-        Ok(any)
+        Ok(found)
+    }
+
+    /// Compares a reading with the log of our writes, and puts back what it lacks.
+    fn mend_tasks(&self, team: &TeamDir, reading: &Reading) -> Result<Vec<Overwritten>, StoreError> {
+        let (folder, list, log) = (self.paths.tasks(team), self.paths.task_list(team), self.paths.task_writes(team));
+        let table = self.tables.of(team);
+        let suspects = {
+            let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
+            table.verified = Some(Arc::clone(&reading.listed));
+            self.logs.with_writes(&log, |writes| {
+                let mut of_file: HashMap<&str, Vec<&FieldWrite>> = HashMap::new();
+                for write in writes {
+                    of_file.entry(write.file.as_str()).or_default().push(write);
+                }
+                let suspects = of_file.into_iter().filter(|(file, writes)| {
+                    let stem = file.strip_suffix(".json").unwrap_or(file);
+                    let Some(Entry { stamp, .. }) = table.files.get(stem) else { return false };
+                    let is_as_left = writes.last().is_some_and(|last| last.stamp == Some(*stamp))
+                        || self.logs.is_checked(&folder.join(file), stamp);
+                    let task = find(&reading.listed, stem);
+                    !is_as_left || !task.is_none_or(|task| reapply::has_last_mark(writes.iter().copied(), task))
+                });
+                suspects.map(|(file, _)| file.to_owned()).collect::<Vec<String>>()
+            })?
+        };
+        let mut found = Vec::new();
+        for file in suspects {
+            let told_as = format!("tasks/{file}");
+            found.extend(self.mend_fields::<Task>(team, &folder.join(&file), (&list, &log), told_as)?);
+        }
+        Ok(found)
+    }
+
+    fn is_verified(&self, team: &TeamDir, reading: &Reading) -> bool {
+        let table = self.tables.of(team);
+        let table = table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.verified.as_ref().is_some_and(|listed| Arc::ptr_eq(listed, &reading.listed))
     }
 
     /// The tasks as they are now; read again only as far as they changed.
@@ -322,14 +364,14 @@ pub(crate) const HIGH_WATER: &str = ".highwatermark";
 struct Changes {
     high_water: Option<(Temp, PathBuf)>,
     tasks: Vec<Put>,
-    removed: Vec<PathBuf>,
+    removed: Vec<(PathBuf, Vec<FieldChange>)>,
     mentions: Vec<Put>,
 }
 
 struct Put {
     path: PathBuf,
     temp: Temp,
-    write: Write,
+    fields: Vec<FieldChange>,
 }
 
 impl Entry {
@@ -347,7 +389,7 @@ impl Entry {
         if matches!(holds, Holds::Other) {
             tracing::debug!(stem, "a file among the tasks is no task");
         }
-        Ok(Self { stamp: snapshot.stamp, holds })
+        Ok(Self { stamp: snapshot.stamp, is_settled: snapshot.is_settled(), holds })
     }
 }
 
@@ -396,6 +438,12 @@ fn find<'a>(tasks: &'a [Task], stem: &str) -> Option<&'a Task> {
 
 fn matters(name: &str) -> bool {
     name.ends_with(".json") || name == HIGH_WATER
+}
+
+/// What an edit changed in a task; nothing for a new one, which no older reading has.
+fn changed_fields(was: Option<&Task>, task: &Task) -> Result<Vec<FieldChange>, Fault> {
+    let Some(was) = was else { return Ok(Vec::new()) };
+    Ok(reapply::changes(&value_of(was)?, &value_of(task)?))
 }
 
 fn differs_in_edges_only(task: &Task, was: Option<&Task>) -> bool {
@@ -457,7 +505,7 @@ fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -
     for stem in stems {
         let name = format!("{stem}.json");
         if let Some(entry) = known.get(stem)
-            && !entry.stamp.is_fresh()
+            && entry.is_settled
             && fs::metadata(folder.join(&name)).is_ok_and(|meta| Stamp::of(&meta) == entry.stamp)
         {
             continue;

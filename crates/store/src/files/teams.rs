@@ -1,17 +1,41 @@
 //! A team's config as a file, and our own documents beside it.
 
 use std::fs;
-use std::path::Path;
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 
-use pitcrew_protocol::{TeamConfig, TeamDir};
+use pitcrew_protocol::{InboxFile, TeamConfig, TeamDir};
 use serde_json::Value;
 
 use super::backend::Files;
 use super::disk::{Snapshot, Stamp, failed, is_absent};
-use super::reapply::Write;
+use super::reapply::{self, FieldWrite};
 use super::update::{self, Fault, Plan};
-use crate::{DocumentEdit, StoreError, TeamEdit};
+use super::written_log;
+use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit};
+
+/// The name of the config's file.
+const CONFIG: &str = "config.json";
+
+/// Who reads a team's inboxes.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    /// Whether they are clients of the session dialect, which take messages out.
+    pub(crate) is_session: bool,
+    /// The inboxes of the members that pitcrew runs.
+    pub(crate) ours: Vec<InboxFile>,
+}
+
+impl Readers {
+    fn of(config: &TeamConfig) -> Self {
+        let ours = config.members.iter().filter(|member| member.is_run_by_pitcrew());
+        Self { is_session: config.is_session_dialect(), ours: ours.map(|member| member.name.inbox_file()).collect() }
+    }
+
+    /// Whether a message that is gone from the inbox is missed; elsewhere its reader took it.
+    pub(crate) fn misses_mail(&self, inbox: &InboxFile) -> bool {
+        !self.is_session && self.ours.contains(inbox)
+    }
+}
 
 impl Files {
     /// The folders that hold a config, sorted.
@@ -46,49 +70,51 @@ impl Files {
         }
     }
 
-    /// Whether clients of the session dialect read the team's files; remembered while the config stays as it is.
-    pub(crate) fn is_session(&self, team: &TeamDir) -> Result<bool, StoreError> {
+    /// Who reads the team's inboxes; remembered while the config stays as it is.
+    pub(crate) fn readers(&self, team: &TeamDir) -> Result<Arc<Readers>, StoreError> {
         let stamp = self.must_exist(team)?;
-        let known = self.dialects.lock().unwrap_or_else(PoisonError::into_inner).get(team).copied();
-        if let Some((then, is_session)) = known
+        let known = self.readers.lock().unwrap_or_else(PoisonError::into_inner).get(team).cloned();
+        if let Some((then, readers)) = known
             && then == stamp
         {
-            return Ok(is_session);
+            return Ok(readers);
         }
-        let is_session = self.team(team)?.is_session_dialect();
-        self.dialects.lock().unwrap_or_else(PoisonError::into_inner).insert(team.clone(), (stamp, is_session));
-        Ok(is_session)
+        let readers = Arc::new(Readers::of(self.team(team)?.as_ref()));
+        let mut known = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(team.clone(), (stamp, Arc::clone(&readers)));
+        Ok(readers)
     }
 
     /// A team's config; remembered while its file stays as it is.
-    pub(crate) fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    pub(crate) fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         match self.read_team(team) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.read_team(team),
             done => done,
         }
     }
 
-    fn read_team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    fn read_team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         let path = self.paths.config(team);
         self.verify_config(team)?;
         let stamp = self.must_exist(team)?;
         if let Some((Some(then), config)) = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team)
             && *then == stamp
         {
-            return Ok(config.clone());
+            return Ok(Arc::clone(config));
         }
         let (settled, config) = update::read(&path, &path, |snapshot| {
             let config = read_config(team, snapshot)?;
             Ok((snapshot.filter(|s| s.is_settled()).map(|s| s.stamp), config))
         })?;
-        self.remember(team, settled, &config);
-        Ok(config)
+        Ok(self.remember(team, settled, config))
     }
 
     /// Keeps the config as it was seen last; with a stamp, as what the file of that stamp holds.
-    fn remember(&self, team: &TeamDir, settled: Option<Stamp>, config: &TeamConfig) {
+    fn remember(&self, team: &TeamDir, settled: Option<Stamp>, config: TeamConfig) -> Arc<TeamConfig> {
+        let config = Arc::new(config);
         let mut configs = self.configs.lock().unwrap_or_else(PoisonError::into_inner);
-        configs.insert(team.clone(), (settled, config.clone()));
+        configs.insert(team.clone(), (settled, Arc::clone(&config)));
+        config
     }
 
     /// Puts the config that was seen last into a file that stays empty: a client writes in place, and one that ends in the
@@ -98,7 +124,7 @@ impl Files {
         let Some(seen) = seen else { return Ok(false) };
         let path = self.paths.config(team);
         let updated = update::update(&self.disk, &path, &path, |before| match before {
-            Some(snapshot) if snapshot.bytes.is_empty() => Ok(Plan::Write(pretty(&seen)?, ())),
+            Some(snapshot) if snapshot.bytes.is_empty() => Ok(Plan::Write(pretty(seen.as_ref())?, ())),
             Some(_) | None => Ok(Plan::Keep(())),
         })?;
         if updated.written.is_some() {
@@ -116,59 +142,37 @@ impl Files {
 
     fn try_edit(&self, team: &TeamDir, edit: &TeamEdit) -> Result<TeamConfig, StoreError> {
         let path = self.paths.config(team);
+        self.verify_config(team)?;
         let updated = update::update(&self.disk, &path, &path, |before| {
             let there = read_config(team, before)?;
             let mut config = there.clone();
-            self.put_back(&path, before, &mut config);
             edit(&mut config)?;
             if config == there {
-                return Ok(Plan::Keep(config));
+                return Ok(Plan::Keep((config, Vec::new())));
             }
-            Ok(Plan::Write(pretty(&config)?, config))
+            let fields = reapply::changes(&value_of(&there)?, &value_of(&config)?);
+            Ok(Plan::Write(pretty(&config)?, (config, fields)))
         })?;
-        if updated.written.is_some() {
-            self.remember(team, None, &updated.value);
-            self.recent.note(&path, updated.written, [Write::Config(edit.clone())]);
+        let (config, fields) = updated.value;
+        if let Some(stamp) = updated.written {
+            self.remember(team, None, config.clone());
+            self.logs.set_checked(&path, stamp);
+            let write = FieldWrite { file: CONFIG.to_owned(), stamp: Some(stamp), fields, is_removed: false };
+            written_log::add_fields(&self.disk, &self.paths.config_writes(team), &[write]);
             self.verify_config(team)?;
         }
-        Ok(updated.value)
+        Ok(config)
     }
 
-    /// Makes edits of ours again that a writer without a lock has overwritten.
-    pub(crate) fn verify_config(&self, team: &TeamDir) -> Result<(), StoreError> {
-        let path = self.paths.config(team);
-        if !self.recent.knows(&path) {
-            return Ok(());
-        }
+    /// Puts back what a writer without a lock has undone in the config.
+    pub(crate) fn verify_config(&self, team: &TeamDir) -> Result<Option<Overwritten>, StoreError> {
+        let (path, log) = (self.paths.config(team), self.paths.config_writes(team));
         let stamp = self.must_exist(team)?;
-        if self.recent.suspects(&path, &stamp).is_empty() {
-            return Ok(());
+        let is_last = |writes: &[FieldWrite]| writes.last().is_none_or(|write| write.stamp == Some(stamp));
+        if self.logs.is_checked(&path, &stamp) || self.logs.with_writes(&log, is_last)? {
+            return Ok(None);
         }
-        let updated = update::update(&self.disk, &path, &path, |before| {
-            let there = read_config(team, before)?;
-            let mut config = there.clone();
-            self.put_back(&path, before, &mut config);
-            if config == there {
-                return Ok(Plan::Keep(before.map(|s| s.stamp)));
-            }
-            tracing::warn!(path = %path.display(), "making an overwritten change again");
-            Ok(Plan::Write(pretty(&config)?, None))
-        })?;
-        if let Some(stamp) = updated.written.or(updated.value) {
-            self.recent.settle(&path, stamp);
-        }
-        Ok(())
-    }
-
-    fn put_back(&self, path: &Path, before: Option<&Snapshot>, config: &mut TeamConfig) {
-        for write in before.map(|s| self.recent.suspects(path, &s.stamp)).unwrap_or_default() {
-            let Write::Config(edit) = write else { continue };
-            let mut again = config.clone();
-            match edit(&mut again) {
-                Ok(()) => *config = again,
-                Err(refused) => tracing::debug!(%refused, "an earlier change no longer applies"),
-            }
-        }
+        self.mend_fields::<TeamConfig>(team, &path, (&path, &log), CONFIG.to_owned())
     }
 
     pub(crate) fn edit_document(
@@ -239,6 +243,11 @@ pub(crate) fn parse<T: serde::de::DeserializeOwned>(bytes: &[u8]) -> Result<T, F
         return Ok(value);
     }
     pitcrew_protocol::from_text(text).map_err(|e| Fault::Torn(format!("at {}: {}", e.path, e.source)))
+}
+
+/// A config or task as a value, to be compared with another.
+pub(crate) fn value_of<T: serde::Serialize>(value: &T) -> Result<Value, Fault> {
+    serde_json::to_value(value).map_err(|e| Fault::Torn(e.to_string()))
 }
 
 /// The bytes of a file: two spaces a level, no line break at the end.

@@ -53,7 +53,7 @@ impl Turn {
 }
 
 /// Whether the open file still is the one at the path: who had the turn before has mostly renamed a new one over it.
-fn is_at(file: &File, path: &Path) -> bool {
+pub(crate) fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
     (open.dev(), open.ino()) == (there.dev(), there.ino())
 }

@@ -279,9 +279,9 @@ impl Files {
     /// Looks whether the change has overwritten one of ours.
     fn verify(&self, team: &TeamDir, change: &Change, path: &Path) {
         let done = match change {
-            Change::Config => self.verify_config(team),
-            Change::Inbox(_) => self.verify_mail(team, path),
-            Change::Tasks => self.verify_tasks(team).map(|_| ()),
+            Change::Config => self.verify_config(team).map(drop),
+            Change::Inbox(inbox) => self.verify_mail(team, inbox).map(drop),
+            Change::Tasks => self.verify_tasks(team).map(drop),
             Change::Journal | Change::Lease(_) | Change::Gone | Change::Unsure => Ok(()),
         };
         if let Err(error) = done {

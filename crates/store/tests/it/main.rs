@@ -13,10 +13,14 @@ mod odd_files;
 #[cfg(test)]
 mod overwritten;
 #[cfg(test)]
+mod places;
+#[cfg(test)]
 mod processes;
 #[cfg(test)]
 mod scene;
 #[cfg(test)]
 mod sharing;
+#[cfg(test)]
+mod stale_writers;
 #[cfg(test)]
 mod suite;

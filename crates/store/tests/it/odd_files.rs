@@ -158,7 +158,7 @@ async fn a_journal_of_gigabytes_is_not_read() {
     scene.backend.archive_team(&scene.team).await.unwrap();
     let archive = scene.backend.archives().await.unwrap().remove(0);
     let kept = scene.path("pitcrew/archive").join(archive.to_string()).join("team/pitcrew/journal.ndjson");
-    names(scene.backend.archived_journal(&archive).await, &kept, Odd::Huge);
+    names(scene.backend.archived_journal(&archive, &pitcrew_store::About::Members).await, &kept, Odd::Huge);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_protocol::TaskStatus;
-use pitcrew_store::{Backend as _, Change};
+use pitcrew_store::{Backend as _, Change, Event, Overwritten};
 
 use crate::scene::{Scene, id, told};
 
@@ -74,6 +74,52 @@ async fn a_lost_claim_is_made_again() {
     assert!(scene.read("tasks/probe/1.json").contains("bob"));
 }
 
+/// Changes the first task as `team` does, which puts the time of each change under `metadata.pitcrew`.
+async fn change(backend: &pitcrew_store::FileBackend, scene: &Scene, at: u64, owner: Option<&'static str>) {
+    let change = move |table: &mut pitcrew_store::TaskTable| {
+        let task = table.tasks.get_mut(&id(1)).unwrap();
+        task.owner = owner.map(str::to_owned);
+        let ours = serde_json::json!({"updatedAt": at});
+        task.metadata.get_or_insert_default().insert("pitcrew".into(), ours);
+        Ok(())
+    };
+    backend.edit_tasks(&scene.team, Box::new(change)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lost_claim_of_another_process_is_made_again_however_late_it_was_lost() {
+    let scene = Scene::new().await;
+    scene.add_tasks(2).await;
+    let path = "tasks/probe/1.json";
+    change(&crate::scene::open(scene.root()), &scene, 1, None).await;
+    let older = scene.read(path);
+    change(&crate::scene::open(scene.root()), &scene, 2, Some("ann")).await;
+    change(&crate::scene::open(scene.root()), &scene, 3, Some("bob")).await;
+    fs::write(scene.path(path), older.replace("\"subject\": \"s\"", "\"subject\": \"theirs\"")).unwrap();
+    let late = std::time::SystemTime::now() + Duration::from_secs(3600);
+    File::options().write(true).open(scene.path(path)).unwrap().set_modified(late).unwrap();
+    let elsewhere = crate::scene::open(scene.root());
+    let told = elsewhere.reapply(&scene.team).await.unwrap();
+    let task = elsewhere.tasks(&scene.team).await.unwrap()[0].clone();
+    assert_eq!((task.owner.as_deref(), task.subject.as_str()), (Some("bob"), "theirs"));
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(elsewhere.reapply(&scene.team).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_claim_that_another_client_made_over_ours_stays_and_is_told() {
+    let scene = Scene::new().await;
+    scene.add_tasks(1).await;
+    change(&scene.backend, &scene, 1, None).await;
+    let older = scene.read("tasks/probe/1.json");
+    change(&scene.backend, &scene, 2, Some("bob")).await;
+    overwrite(&scene, "tasks/probe/1.json", &older.replace("\"status\"", "\"owner\": \"carol\", \"status\""));
+    let told = crate::scene::open(scene.root()).reapply(&scene.team).await.unwrap();
+    let put_back = vec!["metadata.pitcrew.updatedAt".to_owned()];
+    assert_eq!(told, [Overwritten { file: "tasks/1.json".into(), put_back, kept: vec!["owner".into()] }]);
+    assert_eq!(scene.backend.tasks(&scene.team).await.unwrap()[0].owner.as_deref(), Some("carol"));
+}
+
 #[tokio::test]
 async fn a_removed_task_that_is_written_again_is_removed_again() {
     let scene = Scene::new().await;
@@ -89,15 +135,130 @@ async fn a_removed_task_that_is_written_again_is_removed_again() {
     assert!(!scene.path("tasks/probe/2.json").exists());
 }
 
-#[tokio::test]
-async fn a_lost_message_is_sent_again() {
+/// A scene whose `worker` is run by pitcrew.
+async fn with_worker() -> Scene {
     let scene = Scene::new().await;
+    join(&scene, "worker", r#"{"name": "worker", "pitcrew": {}}"#).await;
+    scene
+}
+
+async fn join(scene: &Scene, name: &'static str, member: &'static str) {
+    let edit = move |config: &mut pitcrew_protocol::TeamConfig| {
+        if config.member(name).is_none() {
+            config.members.push(serde_json::from_str(member).unwrap());
+        }
+        Ok(())
+    };
+    scene.backend.edit_team(&scene.team, Arc::new(edit)).await.unwrap();
+}
+
+/// What another process sees of the inbox, which knows nothing but what is on disk.
+async fn ids_elsewhere(scene: &Scene) -> Vec<String> {
+    crate::scene::ids(&crate::scene::open(scene.root()), &scene.team).await
+}
+
+const INBOX: &str = "teams/probe/inboxes/worker.json";
+
+#[tokio::test]
+async fn a_lost_message_is_put_back_by_whoever_comes_next() {
+    let scene = with_worker().await;
     scene.send("m1").await;
     let older = fs::read_to_string(scene.inbox_path()).unwrap();
     scene.send("m2").await;
-    overwrite(&scene, "teams/probe/inboxes/worker.json", &older.replace("this is m1", "theirs"));
-    assert_eq!(scene.ids().await, ["m1", "m2"]);
+    overwrite(&scene, INBOX, &older.replace("this is m1", "theirs"));
+    assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2"]);
     assert!(fs::read_to_string(scene.inbox_path()).unwrap().contains("theirs"));
+    let told = scene.backend.journal(&scene.team).await.unwrap().into_iter().map(|entry| entry.event);
+    let expected = Overwritten { file: "inboxes/worker.json".into(), put_back: vec!["m2".into()], kept: Vec::new() };
+    assert_eq!(told.collect::<Vec<_>>(), [Event::Overwritten(expected)]);
+}
+
+#[tokio::test]
+async fn lost_messages_are_put_back_before_those_that_were_sent_after_them() {
+    let scene = with_worker().await;
+    for id in ["m1", "m2", "m3", "m4"] {
+        scene.send(id).await;
+    }
+    let all: Vec<serde_json::Value> = serde_json::from_str(&scene.read(INBOX)).unwrap();
+    fs::write(scene.inbox_path(), serde_json::to_string(&[&all[2]]).unwrap()).unwrap();
+    assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2", "m3", "m4"]);
+    overwrite(&scene, INBOX, "[]");
+    let elsewhere = crate::scene::open(scene.root());
+    let sent = elsewhere.append(&scene.team, &crate::scene::worker(), crate::scene::message("m5")).await;
+    assert_eq!(sent.unwrap(), pitcrew_store::Appended::New);
+    assert_eq!(ids_elsewhere(&scene).await, ["m1", "m2", "m3", "m4", "m5"]);
+}
+
+#[tokio::test]
+async fn an_inbox_that_was_removed_is_made_again_with_what_nobody_read() {
+    let scene = with_worker().await;
+    scene.send("m1").await;
+    scene.send("m2").await;
+    let read = [pitcrew_protocol::MessageId("m1".into())];
+    scene.backend.acknowledge(&scene.team, &crate::scene::worker(), &read).await.unwrap();
+    fs::remove_file(scene.inbox_path()).unwrap();
+    assert_eq!(ids_elsewhere(&scene).await, ["m2"]);
+}
+
+#[tokio::test]
+async fn a_message_that_was_read_is_never_put_back_nor_unread_again() {
+    let scene = with_worker().await;
+    let empty = "[]";
+    scene.send("m1").await;
+    scene.send("m2").await;
+    let unread = scene.read(INBOX);
+    let (both, one) = (["m1", "m2"].map(|id| pitcrew_protocol::MessageId(id.into())), 1);
+    scene.backend.acknowledge(&scene.team, &crate::scene::worker(), &both[..one]).await.unwrap();
+    overwrite(&scene, INBOX, &unread);
+    let elsewhere = crate::scene::open(scene.root());
+    let marks: Vec<bool> = elsewhere
+        .inbox(&scene.team, &crate::scene::worker())
+        .await
+        .unwrap()
+        .iter()
+        .map(|stored| stored.message.is_read())
+        .collect();
+    assert_eq!(marks, [true, false]);
+    scene.backend.acknowledge(&scene.team, &crate::scene::worker(), &both).await.unwrap();
+    assert_eq!(scene.backend.trim_inbox(&scene.team, &crate::scene::worker(), 0).await.unwrap(), 2);
+    assert_eq!(ids_elsewhere(&scene).await, Vec::<String>::new(), "it was trimmed");
+    overwrite(&scene, INBOX, empty);
+    assert_eq!(ids_elsewhere(&scene).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn what_vanished_from_the_inbox_of_another_client_was_taken() {
+    let scene = Scene::new().await;
+    join(&scene, "worker", r#"{"name": "worker", "pitcrew": {"program": "claude"}}"#).await;
+    scene.send("m1").await;
+    overwrite(&scene, INBOX, "[]");
+    assert_eq!(ids_elsewhere(&scene).await, Vec::<String>::new());
+    assert!(!scene.path("teams/probe/pitcrew/writes/inbox.worker.ndjson").exists());
+}
+
+#[tokio::test]
+async fn a_log_of_sent_messages_is_shortened_and_forgets_only_what_was_read() {
+    let scene = with_worker().await;
+    let log = scene.path("teams/probe/pitcrew/writes/inbox.worker.ndjson");
+    let long = "x".repeat(100_000);
+    let mut most = 0;
+    scene.send("first").await;
+    for nth in 0..40 {
+        let id = format!("m{nth}");
+        let message = pitcrew_protocol::Message::new("bob", long.clone(), "t".into());
+        let message = message.with_id(&pitcrew_protocol::MessageId(id.clone()));
+        assert_eq!(
+            scene.backend.append(&scene.team, &crate::scene::worker(), message).await.unwrap(),
+            pitcrew_store::Appended::New
+        );
+        let read = [pitcrew_protocol::MessageId(id)];
+        scene.backend.acknowledge(&scene.team, &crate::scene::worker(), &read).await.unwrap();
+        scene.backend.trim_inbox(&scene.team, &crate::scene::worker(), 0).await.unwrap();
+        most = most.max(fs::metadata(&log).unwrap().len());
+    }
+    assert!(most < 2_300_000, "{most}");
+    overwrite(&scene, INBOX, "[]");
+    assert_eq!(ids_elsewhere(&scene).await, ["first"]);
 }
 
 #[tokio::test]

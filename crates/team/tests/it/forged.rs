@@ -45,8 +45,12 @@ impl Signed {
     fn write(&self, team: &str, relative: &str, change: impl FnOnce(&mut Value)) {
         let mut value = self.read(team, relative);
         change(&mut value);
-        std::fs::create_dir_all(self.file(team, relative).parent().unwrap()).unwrap();
-        std::fs::write(self.file(team, relative), value.to_string()).unwrap();
+        let path = self.file(team, relative);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // A new file: what changes in place just after us counts as an older reading, and is put right in silence.
+        let forged = path.with_extension("forged");
+        std::fs::write(&forged, value.to_string()).unwrap();
+        std::fs::rename(forged, path).unwrap();
     }
 
     fn put(&self, entry: Value) {

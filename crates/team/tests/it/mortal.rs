@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName, MemoryBackend,
-    RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
+    About, Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
+    MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -78,7 +78,7 @@ impl Backend for MortalBackend {
         self.write(self.kept.create_team(config)).await
     }
 
-    async fn team(&self, team: &TeamDir) -> Result<TeamConfig, StoreError> {
+    async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         self.read(self.kept.team(team)).await
     }
 
@@ -94,8 +94,17 @@ impl Backend for MortalBackend {
         self.read(self.kept.archives()).await
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName) -> Result<Vec<JournalEntry>, StoreError> {
-        self.read(self.kept.archived_journal(archive)).await
+    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.archived_journal(archive, about)).await
+    }
+
+    async fn journal_about(
+        &self,
+        team: &TeamDir,
+        about: &About,
+        position: u64,
+    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+        self.read(self.kept.journal_about(team, about, position)).await
     }
 
     fn own_folder(&self, team: &TeamDir) -> Option<PathBuf> {
@@ -116,6 +125,10 @@ impl Backend for MortalBackend {
 
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
         self.write(self.kept.acknowledge(team, inbox, ids)).await
+    }
+
+    async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        self.read(self.kept.reapply(team)).await
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

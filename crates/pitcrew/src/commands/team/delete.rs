@@ -80,7 +80,7 @@ impl Delete {
 
 /// Refuses a team that a session of another client leads.
 async fn refuse_session(team: &Team) -> Result<(), Failure> {
-    if let running @ Running::BySession { .. } = Running::of(team, &team.config().await?).await? {
+    if let running @ Running::BySession { .. } = Running::of(team, team.config().await?.as_ref()).await? {
         let said = format!("team {} is {}", team.name(), running.text());
         return Err(Failure::new(FailureKind::Conflict, said).hint("a session deletes its team when it ends"));
     }

@@ -77,7 +77,7 @@ impl Lead {
         let holder = backend.lease_holder(team.dir(), &run).await.map_err(Failure::internal)?;
         let last = backend.last_holder(team.dir(), &run).await.map_err(Failure::internal)?;
         let alive = holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder).is_alive());
-        let run_by = Running::of(&team, &team.config().await?).await?;
+        let run_by = Running::of(&team, team.config().await?.as_ref()).await?;
         Ok(Led {
             team: team.name().to_string(),
             lead: holder.or(last).map(|holder| Leading::of(&holder, alive)),

@@ -45,7 +45,7 @@ impl Show {
         let shown = Shown {
             runs: Whereabouts::of(&team, &config, &running).await?,
             running,
-            team: config,
+            team: config.as_ref().clone(),
             team_file_path: team.file(),
             tasks: TaskListView::of(&team.tasks().await?),
             run_by: team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?,

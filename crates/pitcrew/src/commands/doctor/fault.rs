@@ -1,0 +1,84 @@
+//! A fault: what is shown of it, and what mends it.
+
+use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::supervision::TaggedPane;
+use pitcrew_runtime::worktree::Worktree;
+use pitcrew_store::Leaving;
+use pitcrew_team::{Started, Team};
+
+use super::report::Finding;
+use super::rooms::Rooms;
+use super::{files, mail, members, processes, worktrees};
+use crate::failure::Failure;
+
+/// Something that is wrong.
+pub(super) struct Fault {
+    pub(super) finding: Finding,
+    pub(super) remedy: Option<Remedy>,
+}
+
+/// What mends a fault.
+pub(super) enum Remedy {
+    /// The store does.
+    Files(Leaving),
+    /// What was started for a member is stopped.
+    StopMember { team: Team, name: AgentName, started: Box<Started> },
+    /// A pane is closed.
+    ClosePane(Box<TaggedPane>),
+    /// What a dead process left running is stopped.
+    StopLeft(ProcessIdentity),
+    /// A member without a process is let go.
+    RemoveMember { team: Team, name: AgentName },
+    /// Mail for nobody is noted as dead.
+    GiveUpMail { team: Team, name: AgentName, ids: Vec<MessageId> },
+    /// A worktree without a member is removed when it holds nothing of its own.
+    FinishWorktree(Worktree),
+}
+
+/// What came of a remedy.
+pub(super) enum Mended {
+    /// It was mended so.
+    Done(String),
+    /// It is as it was, for this reason.
+    Left(String),
+}
+
+impl Fault {
+    /// A fault that only a person can mend.
+    pub(super) fn left_to_a_person(finding: Finding) -> Self {
+        Self { finding, remedy: None }
+    }
+
+    /// A fault with its remedy, and what that does.
+    pub(super) fn mended_by(remedy: Remedy, does: &str, mut finding: Finding) -> Self {
+        finding.repair = Some(does.to_owned());
+        Self { finding, remedy: Some(remedy) }
+    }
+
+    /// Mends it, and says in its finding what came of that. A remedy that fails leaves the fault, and the others go on.
+    pub(super) async fn mended(self, rooms: &Rooms) -> Finding {
+        let Self { mut finding, remedy } = self;
+        let Some(remedy) = remedy else { return finding };
+        match remedy.apply(rooms).await {
+            Ok(Mended::Done(done)) => finding.repaired = Some(done),
+            Ok(Mended::Left(why)) => finding.left_because = Some(why),
+            Err(error) => finding.left_because = Some(error.chain()),
+        }
+        finding
+    }
+}
+
+impl Remedy {
+    async fn apply(self, rooms: &Rooms) -> Result<Mended, Failure> {
+        match self {
+            Self::Files(leaving) => files::mend(rooms, &leaving),
+            Self::StopMember { team, name, started } => processes::stop_started(rooms, &team, name, *started).await,
+            Self::ClosePane(pane) => Ok(processes::close(&pane).await),
+            Self::StopLeft(owner) => Ok(processes::stop_left(owner).await),
+            Self::RemoveMember { team, name } => members::remove(&team, &name).await,
+            Self::GiveUpMail { team, name, ids } => mail::give_up(&team, &name, &ids).await,
+            Self::FinishWorktree(worktree) => worktrees::finish(rooms, &worktree).await,
+        }
+    }
+}

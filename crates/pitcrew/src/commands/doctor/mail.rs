@@ -1,0 +1,44 @@
+//! The check of mail: unread messages for somebody who is no member.
+
+use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_store::Event;
+use pitcrew_team::Team;
+
+use super::fault::{Fault, Mended, Remedy};
+use super::report::Finding;
+use super::rooms::{Looked, Rooms};
+use crate::failure::Failure;
+
+pub(super) async fn look(rooms: &Rooms, looked: &Looked) -> Result<Vec<Fault>, Failure> {
+    let mut faults = Vec::new();
+    if !looked.is_ours() {
+        return Ok(faults);
+    }
+    let team = &looked.team;
+    for name in rooms.files.inboxes(team.dir()).map_err(Failure::internal)? {
+        let has_reader = looked.config.members.iter().any(|member| member.name.inbox_file() == name.inbox_file());
+        // A torn inbox is among the files' faults.
+        let Ok(unread) = team.unread(&name).await else { continue };
+        if has_reader || unread.is_empty() {
+            continue;
+        }
+        let ids: Vec<MessageId> = unread.into_iter().map(|mail| mail.id).collect();
+        let detail = format!("{} unread messages for {name}, who is no member", ids.len());
+        let finding = Finding::new("dead_mail", detail).in_team(team.dir());
+        let remedy = Remedy::GiveUpMail { team: team.clone(), name, ids };
+        faults.push(Fault::mended_by(remedy, "told as dead", finding));
+    }
+    Ok(faults)
+}
+
+pub(super) async fn give_up(team: &Team, name: &AgentName, ids: &[MessageId]) -> Result<Mended, Failure> {
+    let dead = |id: &MessageId| Event::MessageDead {
+        id: id.clone(),
+        to: name.clone(),
+        reason: format!("{name} is no member"),
+    };
+    team.note(ids.iter().map(dead)).await;
+    let acknowledged = team.backend().acknowledge(team.dir(), &name.inbox_file(), ids).await;
+    acknowledged.map_err(Failure::internal)?;
+    Ok(Mended::Done("told as dead".to_owned()))
+}

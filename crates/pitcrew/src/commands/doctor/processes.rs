@@ -1,0 +1,87 @@
+//! The check of processes and panes: started for a team that nobody leads.
+
+use std::time::Duration;
+
+use pitcrew_protocol::AgentName;
+use pitcrew_runtime::identity::{ProcessIdentity, Stopped};
+use pitcrew_runtime::supervision::{PaneClosed, TaggedPane, left_running, stop_member};
+use pitcrew_team::{Started, Team};
+
+use super::fault::{Fault, Mended, Remedy};
+use super::report::Finding;
+use super::rooms::{Looked, Rooms, is_led};
+use crate::failure::Failure;
+
+/// How long an orphan has to heed TERM before it is killed.
+const TERM_GRACE: Duration = Duration::from_secs(3);
+
+pub(super) async fn look(rooms: &Rooms, looked: &Looked) -> Result<Vec<Fault>, Failure> {
+    let mut faults = Vec::new();
+    if !looked.is_ours() || looked.is_led().await? {
+        return Ok(faults);
+    }
+    let team = &looked.team;
+    let started = team.started().await?;
+    for (owner, processes) in left_running(team).await? {
+        let pids = processes.iter().map(|process| process.pid.to_string()).collect::<Vec<_>>().join(", ");
+        let detail = format!("left running by {owner}, which is dead: {pids}");
+        let finding = Finding::new("orphaned_command", detail).in_team(team.dir());
+        faults.push(Fault::mended_by(Remedy::StopLeft(owner), "stopped", finding));
+    }
+    for pane in rooms.panes.of_team(team).await? {
+        if started.values().any(|started| started.pane.as_ref() == Some(&pane.place)) {
+            continue;
+        }
+        let whose = pane.tag.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
+        let detail = format!("pane {}{whose} is no member's; nobody leads the team", pane.place);
+        let finding = Finding::new("orphaned_pane", detail).in_team(team.dir());
+        faults.push(Fault::mended_by(Remedy::ClosePane(Box::new(pane)), "closed", finding));
+    }
+    for (name, started) in started {
+        faults.push(of_started(team, name, started));
+    }
+    Ok(faults)
+}
+
+fn of_started(team: &Team, name: AgentName, started: Started) -> Fault {
+    let is_alive = started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());
+    let process = started.process.map(|process| format!("process {}", process.pid));
+    let pane = started.pane.as_ref().map(|pane| format!("pane {pane}"));
+    let what = process.into_iter().chain(pane).collect::<Vec<_>>().join(" in ");
+    let state = if is_alive { "runs on" } else { "has ended and is not cleared away" };
+    let detail = format!("{what} of {name} {state}; nobody leads the team");
+    let finding = Finding::new("orphaned_process", detail).in_team(team.dir());
+    let remedy = Remedy::StopMember { team: team.clone(), name, started: Box::new(started) };
+    Fault::mended_by(remedy, "stopped", finding)
+}
+
+pub(super) async fn stop_started(
+    rooms: &Rooms,
+    team: &Team,
+    name: AgentName,
+    started: Started,
+) -> Result<Mended, Failure> {
+    if is_led(team).await? {
+        return Ok(Mended::Left("the team is led again".to_owned()));
+    }
+    let stopped = stop_member(team, &rooms.panes, TERM_GRACE, (name, started)).await?;
+    Ok(match (stopped.is_gone(), stopped.pane_left) {
+        (true, _) => Mended::Done("stopped".to_owned()),
+        (false, Some(why)) => Mended::Left(why),
+        (false, None) => Mended::Left("it cannot be killed".to_owned()),
+    })
+}
+
+pub(super) async fn close(pane: &TaggedPane) -> Mended {
+    match pane.close().await {
+        PaneClosed::Closed => Mended::Done("closed".to_owned()),
+        PaneClosed::Left { reason } => Mended::Left(reason),
+    }
+}
+
+pub(super) async fn stop_left(owner: ProcessIdentity) -> Mended {
+    match owner.stop(TERM_GRACE).await {
+        Stopped::WasGone | Stopped::Ended => Mended::Done("stopped".to_owned()),
+        Stopped::StillRunning => Mended::Left("some of it cannot be killed".to_owned()),
+    }
+}

@@ -1,0 +1,58 @@
+//! Where the doctor looks.
+
+use pitcrew_protocol::{TeamConfig, TeamDir};
+use pitcrew_runtime::supervision::RecordedPanes;
+use pitcrew_runtime::worktree::Worktrees;
+use pitcrew_store::{FileBackend, LeaseName};
+use pitcrew_team::{SpawnRecord, Team, Teams};
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// The files, teams, worktrees and panes that are looked at.
+pub(super) struct Rooms {
+    pub(super) files: FileBackend,
+    pub(super) teams: Teams,
+    pub(super) worktrees: Worktrees,
+    pub(super) panes: RecordedPanes,
+}
+
+/// A team whose config could be read.
+pub(super) struct Looked {
+    pub(super) team: Team,
+    pub(super) config: TeamConfig,
+}
+
+impl Rooms {
+    pub(super) fn open(context: &Context) -> Result<Self, Failure> {
+        let settings = context.settings_with(&context.cwd, None)?;
+        let panes = RecordedPanes::below(&context.root);
+        let worktrees = Worktrees::new(&context.cwd, Worktrees::folder_below(&context.root));
+        Ok(Self { files: context.files(&settings)?, teams: context.teams_with(&settings)?, worktrees, panes })
+    }
+}
+
+impl Looked {
+    /// The team in that folder.
+    pub(super) async fn at(rooms: &Rooms, dir: &TeamDir) -> Result<Self, Failure> {
+        let team = rooms.teams.open(dir.as_str()).await?;
+        let config = team.config().await?;
+        Ok(Self { team, config })
+    }
+
+    /// Whether we made it: nobody else knows who is alive in a team of another client, which has no lease of ours.
+    pub(super) fn is_ours(&self) -> bool {
+        self.config.members.first().is_some_and(|lead| SpawnRecord::of(lead).is_some())
+    }
+
+    /// Whether a process of ours runs it.
+    pub(super) async fn is_led(&self) -> Result<bool, Failure> {
+        is_led(&self.team).await
+    }
+}
+
+/// Whether a process of ours runs the team.
+pub(super) async fn is_led(team: &Team) -> Result<bool, Failure> {
+    let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await;
+    Ok(holder.map_err(Failure::internal)?.is_some())
+}

@@ -1,0 +1,143 @@
+//! Limits of the system met by the binary: descriptors, file sizes, memory, threads, full disks. Each is an error that names
+//! its cause, and ends with 70; nothing panics and no signal kills.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::room::{Ran, Room};
+
+/// Runs the binary from a shell that first does `setting`, and checks that it succeeds, or fails as the system's fault.
+fn check(room: &Room, setting: &str, args: &str) -> Ran {
+    let script = format!("{setting}; exec {} {args}", env!("CARGO_BIN_EXE_pitcrew"));
+    let ran = Ran::of(room.tool("bash", &["-c", &script]).output().unwrap());
+    let told = ran.stderr.contains("error: ") || ran.stdout.contains("\"success\": false");
+    // The loader of the system ends with 127 before there is anything of ours.
+    let is_ours = ran.code != 127;
+    assert!(!is_ours || ran.code == 0 || (ran.code == 70 && told), "{setting}: {args}: {ran:?}");
+    assert!(!ran.stderr.contains("panicked"), "{setting}: {args}: {ran:?}");
+    ran
+}
+
+#[test]
+fn without_descriptors_a_command_fails_with_its_cause() {
+    let room = Room::with_crew();
+    fs::write(room.root().join("settings.json"), "{}").unwrap();
+    let mut refused = 0;
+    for limit in 4..20 {
+        for args in ["team list", "send bob hi", "--json task create Sweep", "team show crew", "doctor", "man"] {
+            let ran = check(&room, &format!("ulimit -n {limit}"), args);
+            if ran.code == 70 {
+                refused += 1;
+                let said = format!("{}{}", ran.stdout, ran.stderr);
+                assert!(said.contains("Too many open files"), "{limit} {args}: {said}");
+            }
+        }
+    }
+    assert!(refused > 0, "no limit was met");
+}
+
+#[test]
+fn a_limit_is_told_with_the_command_that_shows_it() {
+    let room = Room::with_crew();
+    let ran = check(&room, "ulimit -n 6", "team list");
+    assert_eq!(ran.code, 70);
+    assert!(ran.stderr.contains("`ulimit -n`"), "{ran:?}");
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
+    let room = Room::with_crew();
+    // The outputs are pipes, which have no size.
+    let ran = check(&room, "ulimit -f 0", "team create other");
+    assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(ran.stderr.contains("File too large"), "{ran:?}");
+    assert!(!room.root().join("teams/other").exists());
+    let ran = check(&room, "ulimit -f 0", "send bob hi");
+    assert_eq!(ran.code, 70, "{ran:?}");
+    let ran = check(&room, "ulimit -f 0", "man > page");
+    assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(ran.stderr.contains("`ulimit -f`"), "{ran:?}");
+}
+
+#[test]
+fn a_run_whose_files_may_not_grow_ends_with_an_error() {
+    let room = Room::new();
+    fs::write(room.work().join("script.json"), r#"[{"say": "all is done"}]"#).unwrap();
+    let ran = check(&room, "ulimit -f 0", "run --model script:script.json --teammate-mode in-process go");
+    assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(ran.stderr.contains("File too large"), "{ran:?}");
+}
+
+#[test]
+fn settings_that_the_system_fails_to_read_are_no_malformed_request() {
+    let room = Room::with_crew();
+    // Reading the first page of a process's memory fails with EIO.
+    std::os::unix::fs::symlink("/proc/self/mem", room.root().join("settings.json")).unwrap();
+    let ran = room.run(&["team", "list"]);
+    assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(ran.stderr.contains("Input/output error"), "{ran:?}");
+    fs::remove_file(room.root().join("settings.json")).unwrap();
+    fs::write(room.root().join("settings.json"), "{").unwrap();
+    assert_eq!(room.run(&["team", "list"]).code, 2);
+}
+
+#[test]
+fn a_full_disk_under_the_answer_is_told() {
+    let room = Room::with_crew();
+    for args in ["team list", "--json team list", "help", "--version", "completions bash"] {
+        let ran = check(&room, "true", &format!("{args} > /dev/full"));
+        assert_eq!(ran.code, 70, "{args}: {ran:?}");
+        assert!(ran.stderr.contains("No space left on device"), "{args}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_and_a_closed_output_are_no_failure() {
+    let room = Room::with_crew();
+    for args in ["help", "team list", "completions bash", "man"] {
+        for rest in ["| head -1 > first", ">&-", "2>&-", "<&- >&- 2>&-"] {
+            let script = format!("{} {args} {rest}; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_pitcrew"));
+            let ran = Ran::of(room.tool("bash", &["-c", &script]).output().unwrap());
+            assert_eq!(ran.code, 0, "{args} {rest}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn a_command_without_a_home_or_a_working_folder_says_so() {
+    let room = Room::with_crew();
+    let ran =
+        Ran::of(room.command(&["team", "list"]).env_remove("HOME").env_remove("CLAUDE_CONFIG_DIR").output().unwrap());
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("--root DIR"), "{ran:?}");
+    let ran = check(&room, "mkdir gone && cd gone && rmdir ../gone", "--json team list");
+    assert_eq!(ran.code, 70);
+    let envelope: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert!(envelope["message"].as_str().unwrap().contains("working folder"), "{envelope}");
+}
+
+#[test]
+fn too_little_memory_and_too_few_threads_are_errors() {
+    let room = Room::with_crew();
+    // With less than this the kernel ends the program before its first line.
+    for kilobytes in [80_000, 120_000, 160_000, 240_000] {
+        let script = format!("ulimit -v {kilobytes}; exec {} team list", env!("CARGO_BIN_EXE_pitcrew"));
+        let output = room.tool("bash", &["-c", &script]).output().unwrap();
+        assert!(!String::from_utf8_lossy(&output.stderr).contains("panicked"), "{output:?}");
+    }
+    // Root has no limit of processes; the tests mostly run as root.
+    let script = format!(
+        "chmod -R a+rwX {}; exec setpriv --reuid 54321 --clear-groups bash -c 'ulimit -u 1; exec {} team list'",
+        room.root().parent().unwrap().display(),
+        env!("CARGO_BIN_EXE_pitcrew"),
+    );
+    let output = room.tool("bash", &["-c", &script]).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("setpriv") || output.status.code() == Some(126) {
+        eprintln!("skipped: no command can be run as another user here: {said}");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(70), "{output:?}");
+    assert!(said.contains("`ulimit -u`"), "{said}");
+}

@@ -1,0 +1,127 @@
+//! What is asked of a journal of 1,000,000 lines, beside reading the file once; and a durable send into an inbox of 100,000
+//! unread messages, beside writing the same bytes as temporary file, fsync, rename and fsync of the folder.
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and ends when it cannot work")]
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use pitcrew_protocol::{AgentName, Message, MessageId, TeamConfig, TeamDir};
+use pitcrew_store::{About, Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry};
+
+const LINES: u64 = 1_000_000;
+const MESSAGES: usize = 100_000;
+const ROUNDS: usize = 9;
+
+fn id(nth: u64) -> MessageId {
+    MessageId(format!("01936e4c-0000-7000-8000-{nth:012}"))
+}
+
+fn entry(nth: u64) -> JournalEntry {
+    let (to, from) = (AgentName::lead(), format!("worker-{}", nth % 50));
+    let event = match nth % 10 {
+        0..4 => Event::MessagePersisted { id: id(nth - nth % 10 + nth % 4), from, to, frame: None },
+        4..6 => Event::MessageInjected { id: id(nth - nth % 10 + nth % 4), to },
+        6..8 => Event::MessageAcknowledged { id: id(nth - nth % 10 + nth % 4), to },
+        8 => {
+            let model = "claude-sonnet".into();
+            Event::TurnEnded { member: AgentName::foreign(&from), model, input_tokens: nth, output_tokens: 9, cost_usd: None }
+        }
+        _ => Event::MemberChanged { member: AgentName::foreign(&from), state: "idle".into(), detail: None },
+    };
+    JournalEntry { at_ms: i64::try_from(nth).unwrap() + 1_795_000_000_000, event }
+}
+
+fn message(nth: usize) -> Message {
+    let text = format!("message {nth}: {}", "the quick brown fox jumps over the lazy dog. ".repeat(4));
+    Message::new("worker", text, "2026-11-20T11:48:29.735Z".into()).with_id(&id(nth as u64))
+}
+
+fn raw(path: &Path, bytes: &[u8]) {
+    let temp = path.with_extension("tmp");
+    let mut file = File::create_new(&temp).unwrap();
+    file.write_all(bytes).unwrap();
+    file.sync_data().unwrap();
+    fs::rename(&temp, path).unwrap();
+    File::open(path.parent().unwrap()).unwrap().sync_all().unwrap();
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    *times.get(times.len() / 2).unwrap()
+}
+
+fn show(what: &str, time: Duration, beside: Duration) {
+    println!("{what:<44} {time:>10.1?} {:>8.2}", time.as_secs_f64() / beside.as_secs_f64());
+}
+
+#[tokio::main]
+async fn main() {
+    let root = tempfile::tempdir_in(".").unwrap();
+    let config: TeamConfig =
+        serde_json::from_str(r#"{"name": "bench", "members": [{"name": "team-lead", "pitcrew": {}}]}"#).unwrap();
+    let (team, inbox) = (TeamDir::of("bench"), AgentName::lead().inbox_file());
+    let open = || FileBackend::open(root.path(), FileOptions::default());
+    open().create_team(&config).await.unwrap();
+    journal(root.path(), &team, &open).await;
+
+    let path = root.path().join("teams/bench/inboxes/team-lead.json");
+    let all: Vec<Message> = (0..MESSAGES).map(message).collect();
+    fs::write(&path, serde_json::to_string_pretty(&all).unwrap()).unwrap();
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    for nth in 0..ROUNDS {
+        let (backend, sent) = (open(), message(MESSAGES + nth));
+        let started = Instant::now();
+        assert_eq!(backend.append(&team, &inbox, sent).await.unwrap(), Appended::New);
+        ours.push(started.elapsed());
+        let bytes = fs::read(&path).unwrap();
+        let started = Instant::now();
+        raw(&path.with_file_name("raw.json"), &bytes);
+        theirs.push(started.elapsed());
+    }
+    let theirs = median(theirs);
+    println!("inbox of {MESSAGES} messages, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
+    show("same bytes, by hand", theirs, theirs);
+    show("durable send", median(ours), theirs);
+}
+
+async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
+    let path = root.join("teams/bench/pitcrew/journal.ndjson");
+    let mut text = String::new();
+    for nth in 0..LINES {
+        writeln!(text, "{}", serde_json::to_string(&entry(nth)).unwrap()).unwrap();
+    }
+    fs::write(&path, &text).unwrap();
+    drop(text);
+    let questions = [
+        ("the way of a message, the newest", About::Message(id(LINES - 10))),
+        ("the way of a message, the oldest", About::Message(id(0))),
+        ("no message", About::Message(id(LINES * 2))),
+        ("members and turns, as a resume asks", About::Members),
+    ];
+    let time = |_| {
+        let started = Instant::now();
+        assert!(!fs::read(&path).unwrap().is_empty());
+        started.elapsed()
+    };
+    let read = median((0..ROUNDS).map(time).collect());
+    println!("journal of {LINES} lines, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
+    show("reading the file", read, read);
+    for (what, about) in questions {
+        let mut times = Vec::new();
+        for _ in 0..ROUNDS {
+            let backend = open();
+            let started = Instant::now();
+            let (found, _) = backend.journal_about(team, &about, 0).await.unwrap();
+            times.push(started.elapsed());
+            assert_eq!(found.is_empty(), what == "no message");
+        }
+        show(what, median(times), read);
+    }
+    let started = Instant::now();
+    let all = open().journal(team).await.unwrap().len();
+    show("all of it, as it was asked before", started.elapsed(), read);
+    assert_eq!(all as u64, LINES);
+}

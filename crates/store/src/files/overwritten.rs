@@ -1,0 +1,278 @@
+//! What other programs undid in a team's files: found by comparing inboxes, tasks and config with the logs of our writes,
+//! put back, and told.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use pitcrew_protocol::{InboxFile, Message, MessageId, TeamDir};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::to_raw_value;
+
+use super::array::{self, Entries};
+use super::backend::Files;
+use super::disk::{Snapshot, Stamp, failed, is_absent};
+use super::lines;
+use super::mail::{ARCHIVE_TAIL, names, stored};
+use super::reapply::{self, FieldWrite, Outcome};
+use super::teams::{parse, pretty};
+use super::update::{self, Fault, Plan};
+use super::written_log::{self, INBOX_LOG_KEPT, INBOX_LOG_MOST, InboxLine};
+use crate::{Event, JournalEntry, Overwritten, StoreError};
+
+/// What an inbox lacks.
+#[derive(Debug, Default)]
+pub(crate) struct LostMail {
+    /// Messages that are gone and were never read, each with the entry it stood before.
+    messages: Vec<(Option<usize>, Message)>,
+    /// The places of messages that we marked as read and that are unread again.
+    unread: Vec<usize>,
+}
+
+impl LostMail {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.unread.is_empty()
+    }
+
+    /// The inbox with everything put back.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub(crate) fn put_into(&self, text: &str) -> Result<String, String> {
+        let read = Entries::parse(text.as_bytes())?.with_read(&self.unread)?;
+        array::inserted(&read, &self.messages)
+    }
+
+    pub(crate) fn told(&self, inbox: &InboxFile) -> Option<Overwritten> {
+        if self.messages.is_empty() {
+            return None;
+        }
+        let ids = self.messages.iter().filter_map(|(_, message)| message.id()).map(|id| id.0);
+        Some(Overwritten { file: format!("inboxes/{inbox}.json"), put_back: ids.collect(), kept: Vec::new() })
+    }
+}
+
+/// The line of a log for a message that was appended.
+pub(crate) fn sent(message: &Message) -> Option<InboxLine> {
+    Some(InboxLine::Sent { id: message.id()?, message: to_raw_value(message).ok()? })
+}
+
+impl Files {
+    /// Puts back what other programs undid in the team's files.
+    pub(crate) fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        let mut found: Vec<Overwritten> = self.verify_config(team)?.into_iter().collect();
+        for inbox in &self.readers(team)?.ours {
+            found.extend(self.verify_mail(team, inbox)?);
+        }
+        found.extend(self.verify_tasks(team)?);
+        Ok(found)
+    }
+
+    /// Notes in the journal what was put back.
+    pub(crate) fn tell_overwritten(&self, team: &TeamDir, found: impl IntoIterator<Item = Overwritten>) {
+        let at_ms = jiff::Timestamp::now().as_millisecond();
+        let entries: Vec<JournalEntry> =
+            found.into_iter().map(|told| JournalEntry { at_ms, event: Event::Overwritten(told) }).collect();
+        for entry in &entries {
+            tracing::warn!(%team, ?entry, "another program undid what we had written; it is put back");
+        }
+        if let Err(error) = self.record(team, &entries) {
+            tracing::warn!(%team, %error, "cannot write the journal");
+        }
+    }
+
+    /// Adds what was done to an inbox to its log, and remembers that the inbox, in this state, holds all we wrote.
+    pub(crate) fn note_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        stamp: Stamp,
+        lines: impl IntoIterator<Item = InboxLine>,
+    ) -> Result<(), StoreError> {
+        self.logs.set_checked(&self.paths.inbox(team, inbox), stamp);
+        if !self.readers(team)?.misses_mail(inbox) {
+            return Ok(());
+        }
+        let mut lines: Vec<InboxLine> = lines.into_iter().collect();
+        lines.push(InboxLine::Stamp(stamp));
+        let log = self.paths.inbox_writes(team, inbox);
+        written_log::add(&self.disk, &log, &lines);
+        if let Err(error) = lines::shorten(&self.disk, &log, INBOX_LOG_MOST, unread_only) {
+            tracing::warn!(path = %log.display(), %error, "the log cannot be shortened");
+        }
+        Ok(())
+    }
+
+    /// Puts back messages, and marks of read ones, that another program has undone.
+    pub(crate) fn verify_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Option<Overwritten>, StoreError> {
+        if !self.readers(team)?.misses_mail(inbox) {
+            return Ok(None);
+        }
+        let path = self.paths.inbox(team, inbox);
+        let now = match fs::symlink_metadata(&path) {
+            Ok(meta) => Some(Stamp::of(&meta)),
+            Err(error) if is_absent(&error) => None,
+            Err(error) => return Err(failed("look at", &path)(error)),
+        };
+        if self.is_as_left(team, inbox, &path, now.as_ref())? {
+            return Ok(None);
+        }
+        let updated = update::update(&self.disk, &path, &path, |before| {
+            let lost = self.lost_mail(team, inbox, before)?;
+            if lost.is_empty() {
+                return Ok(Plan::Keep(None));
+            }
+            let text = before.map_or(Ok("[]"), |snapshot| array::check(&snapshot.bytes)).map_err(Fault::Torn)?;
+            Ok(Plan::Write(lost.put_into(text).map_err(Fault::Torn)?.into_bytes(), lost.told(inbox)))
+        })?;
+        if let Some(stamp) = updated.written {
+            self.note_mail(team, inbox, stamp, [])?;
+            self.tell_overwritten(team, updated.value.clone());
+        }
+        Ok(updated.value)
+    }
+
+    /// Whether an inbox is as our last write left it, or was compared with its log in this state.
+    fn is_as_left(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        path: &Path,
+        now: Option<&Stamp>,
+    ) -> Result<bool, StoreError> {
+        let log = self.paths.inbox_writes(team, inbox);
+        let Some(now) = now else {
+            return Ok(fs::symlink_metadata(&log).is_err());
+        };
+        if self.logs.is_checked(path, now) {
+            return Ok(true);
+        }
+        let is_last = written_log::last_stamp(&log)?.as_ref() == Some(now);
+        if is_last {
+            self.logs.set_checked(path, *now);
+        }
+        Ok(is_last)
+    }
+
+    /// What an inbox, as it was read, lacks of what its log holds.
+    pub(crate) fn lost_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        before: Option<&Snapshot>,
+    ) -> Result<LostMail, Fault> {
+        let path = self.paths.inbox(team, inbox);
+        let stamp = before.map(|snapshot| snapshot.stamp);
+        if !self.readers(team)?.misses_mail(inbox) || self.is_as_left(team, inbox, &path, stamp.as_ref())? {
+            return Ok(LostMail::default());
+        }
+        let lines = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
+        let entries = Entries::parse(before.map_or(b"[]", |snapshot| &snapshot.bytes)).map_err(Fault::Torn)?;
+        let mut lost = missing(&lines, &entries);
+        if !lost.messages.is_empty() {
+            let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
+            lost.messages.retain(|(_, message)| message.id().is_some_and(|id| !names(&archived, &id)));
+        }
+        if let Some(stamp) = stamp.filter(|_| lost.is_empty()) {
+            self.logs.set_checked(&path, stamp);
+        }
+        Ok(lost)
+    }
+
+    /// Puts back, into a task file or the config, the fields that another program has undone.
+    pub(crate) fn mend_fields<T: Serialize + DeserializeOwned>(
+        &self,
+        team: &TeamDir,
+        path: &Path,
+        (lock_of, log): (&Path, &Path),
+        told_as: String,
+    ) -> Result<Option<Overwritten>, StoreError> {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_config = lock_of == path;
+        let updated = update::update(&self.disk, path, lock_of, |before| {
+            let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
+            let mut now: Value = parse(&snapshot.bytes)?;
+            let outcome = self.logs.with_writes(log, |writes| {
+                let writes: Vec<&FieldWrite> = writes.iter().filter(|write| write.file == name).collect();
+                if !is_config && reapply::is_back_again(&writes, &now) {
+                    return None;
+                }
+                Some(reapply::put_back(&writes, &snapshot.stamp, is_config, &mut now))
+            })?;
+            let Some(Outcome { put_back, kept }) = outcome else {
+                let told = Overwritten { file: told_as.clone(), put_back: vec!["removed".into()], kept: Vec::new() };
+                return Ok(Plan::Remove(Some(told)));
+            };
+            if put_back.is_empty() {
+                self.logs.set_checked(path, snapshot.stamp);
+                return Ok(Plan::Keep(None));
+            }
+            let mended: T = serde_json::from_value(now).map_err(|e| Fault::Torn(e.to_string()))?;
+            let told = Overwritten { file: told_as.clone(), put_back, kept };
+            Ok(Plan::Write(pretty(&mended)?, Some(told)))
+        })?;
+        if let Some(stamp) = updated.written {
+            self.logs.set_checked(path, stamp);
+            let write = FieldWrite { file: name.to_owned(), stamp: Some(stamp), fields: Vec::new(), is_removed: false };
+            written_log::add_fields(&self.disk, log, &[write]);
+        }
+        self.tell_overwritten(team, updated.value.clone());
+        Ok(updated.value)
+    }
+}
+
+/// What the inbox lacks: messages that its log has as sent and not as read, and marks.
+fn missing(lines: &[InboxLine], entries: &Entries<'_>) -> LostMail {
+    // A second entry under the id of a read message is no older reading but a forgery, for the receiver to refuse.
+    let mut there: HashMap<MessageId, (usize, bool)> = HashMap::new();
+    for (at, stored) in stored(entries) {
+        let is_read = stored.message.is_read();
+        there.entry(stored.id).and_modify(|known| known.1 |= is_read).or_insert((at, is_read));
+    }
+    let mut read = HashSet::new();
+    for line in lines {
+        match line {
+            InboxLine::Read(ids) => read.extend(ids),
+            InboxLine::Sent { .. } | InboxLine::Stamp(_) => {}
+        }
+    }
+    let mut lost = LostMail::default();
+    let (mut next, mut seen) = (None, HashSet::new());
+    for line in lines.iter().rev() {
+        let InboxLine::Sent { id, message } = line else { continue };
+        match there.get(id) {
+            Some((at, _)) => next = Some(*at),
+            None if read.contains(id) || !seen.insert(id) => {}
+            None => {
+                let message = serde_json::from_str(message.get()).ok();
+                lost.messages.extend(message.map(|message| (next, message)));
+            }
+        }
+    }
+    lost.messages.reverse();
+    lost.unread =
+        read.iter().filter_map(|id| there.get(*id)).filter(|(_, is_read)| !is_read).map(|(at, _)| *at).collect();
+    lost.unread.sort_unstable();
+    lost
+}
+
+/// The lines that a log which became too long keeps: the newest messages that were not read, and the newest marks.
+fn unread_only(lines: Vec<String>) -> Vec<String> {
+    let parsed: Vec<(Option<InboxLine>, String)> =
+        lines.into_iter().map(|line| (serde_json::from_str(&line).ok(), line)).collect();
+    let mut read = HashSet::new();
+    for (line, _) in &parsed {
+        if let Some(InboxLine::Read(ids)) = line {
+            read.extend(ids.iter().cloned());
+        }
+    }
+    let last_stamp = parsed.iter().rposition(|(line, _)| matches!(line, Some(InboxLine::Stamp(_))));
+    let kept = parsed.into_iter().enumerate().filter_map(|(at, (line, text))| match line? {
+        InboxLine::Sent { id, .. } => (!read.contains(&id)).then_some(text),
+        InboxLine::Read(_) => Some(text),
+        InboxLine::Stamp(_) => (Some(at) == last_stamp).then_some(text),
+    });
+    written_log::newest(kept.collect(), INBOX_LOG_KEPT)
+}

@@ -1,0 +1,139 @@
+//! Writers that honour no lock and write older readings back, again and again, while two stores work: nothing is lost.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::SystemTime;
+
+use pitcrew_store::{Backend as _, FileBackend, TaskTable};
+use serde_json::Value;
+
+use crate::scene::{Scene, id, message, open, worker};
+
+/// How many stale writes each writer makes.
+const STALE_WRITES: usize = 150;
+
+/// How many messages each of the two senders sends at least; they go on until the writers are through.
+const MESSAGES: usize = 100;
+
+/// A foreign program: reads the file, waits until somebody has changed it, and writes its reading back in place.
+struct StaleWriter {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicUsize>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl StaleWriter {
+    fn start(path: PathBuf) -> Self {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (stopped, count) = (Arc::clone(&stop), Arc::clone(&done));
+        let work = move || {
+            while count.load(Ordering::SeqCst) < STALE_WRITES && !stopped.load(Ordering::SeqCst) {
+                let Some((reading, at)) = reading(&path) else { continue };
+                while changed_at(&path) == at && !stopped.load(Ordering::SeqCst) {
+                    thread::yield_now();
+                }
+                fs::write(&path, reading).unwrap();
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        };
+        Self { stop, done, thread: thread::spawn(work) }
+    }
+
+    fn is_through(&self) -> bool {
+        self.done.load(Ordering::SeqCst) >= STALE_WRITES
+    }
+
+    /// Ends the writer, and says how often it wrote.
+    fn end(self) -> usize {
+        self.stop.store(true, Ordering::SeqCst);
+        self.thread.join().unwrap();
+        self.done.load(Ordering::SeqCst)
+    }
+}
+
+/// The file as a program reads it that waits for a whole one.
+fn reading(path: &Path) -> Option<(String, Option<SystemTime>)> {
+    let at = changed_at(path);
+    let text = fs::read_to_string(path).ok()?;
+    serde_json::from_str::<Value>(&text).ok()?;
+    Some((text, at))
+}
+
+fn changed_at(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|meta| meta.modified()).ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_message_is_lost_doubled_or_out_of_order_under_stale_writes() {
+    let scene = Scene::new().await;
+    let join = |config: &mut pitcrew_protocol::TeamConfig| {
+        if config.member("worker").is_none() {
+            config.members.push(serde_json::from_str(r#"{"name": "worker", "pitcrew": {}}"#).unwrap());
+        }
+        Ok(())
+    };
+    scene.backend.edit_team(&scene.team, Arc::new(join)).await.unwrap();
+    scene.send("before").await;
+    let writers = [StaleWriter::start(scene.inbox_path()), StaleWriter::start(scene.inbox_path())];
+    let mut sent = 0;
+    while sent < MESSAGES || !writers.iter().all(StaleWriter::is_through) {
+        // A store of its own each time, as in a process that sends once.
+        let (ann, bob) = (open(scene.root()), open(scene.root()));
+        let to = worker();
+        let (ann_id, bob_id) = (format!("ann-{sent}"), format!("bob-{sent}"));
+        let both = tokio::join!(
+            ann.append(&scene.team, &to, message(&ann_id)),
+            bob.append(&scene.team, &to, message(&bob_id))
+        );
+        assert!(both.0.is_ok() && both.1.is_ok(), "{both:?}");
+        sent += 1;
+    }
+    let writes: usize = writers.into_iter().map(StaleWriter::end).sum();
+    assert!(writes >= 2 * STALE_WRITES);
+    let there = crate::scene::ids(&open(scene.root()), &scene.team).await;
+    for sender in ["ann", "bob"] {
+        let of_sender: Vec<&String> = there.iter().filter(|id| id.starts_with(sender)).collect();
+        let expected: Vec<String> = (0..sent).map(|nth| format!("{sender}-{nth}")).collect();
+        assert_eq!(of_sender, expected.iter().collect::<Vec<_>>());
+    }
+}
+
+/// Gives the task a number, as an update of `team` does with the time of each change.
+async fn number(backend: &FileBackend, scene: &Scene, task: u64, number: u64) {
+    let change = move |table: &mut TaskTable| {
+        let task = table.tasks.get_mut(&id(task)).unwrap();
+        let metadata = task.metadata.get_or_insert_default();
+        let counted = metadata.get("count").and_then(Value::as_u64).unwrap_or(0);
+        metadata.insert("count".into(), (counted + 1).into());
+        metadata.insert("pitcrew".into(), serde_json::json!({"updatedAt": number}));
+        Ok(())
+    };
+    backend.edit_tasks(&scene.team, Box::new(change)).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_task_update_is_lost_under_stale_writes() {
+    const TASKS: u64 = 4;
+    let scene = Scene::new().await;
+    scene.add_tasks(TASKS).await;
+    for task in 1..=TASKS {
+        number(&scene.backend, &scene, task, 0).await;
+    }
+    let writers: Vec<StaleWriter> =
+        (1..=TASKS).map(|task| StaleWriter::start(scene.path(&format!("tasks/probe/{task}.json")))).collect();
+    let mut updates = 0;
+    while updates < 100 || !writers.iter().all(StaleWriter::is_through) {
+        updates += 1;
+        for task in 1..=TASKS {
+            number(&open(scene.root()), &scene, task, updates).await;
+        }
+    }
+    let writes: usize = writers.into_iter().map(StaleWriter::end).sum();
+    assert!(u64::try_from(writes).unwrap() >= TASKS * 150);
+    for task in open(scene.root()).tasks(&scene.team).await.unwrap().iter() {
+        assert_eq!(task.metadata.as_ref().unwrap()["count"], updates + 1, "task {}", task.id);
+    }
+}
