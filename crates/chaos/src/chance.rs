@@ -11,21 +11,21 @@ impl Chance {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         // The state counts up by a constant, so a state from the seed alone would be another seed's a step later.
-        let mixed = Self { state: seed }.next();
+        let mixed = Self { state: seed }.number();
         Self { state: mixed ^ seed.rotate_left(32) }
     }
 
     /// Starts a sequence from a seed and a text, for decisions that must not depend on their order.
     #[must_use]
     pub fn of(seed: u64, text: &str) -> Self {
-        let mixed = text.bytes().fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-        });
+        let mixed = text
+            .bytes()
+            .fold(seed ^ 0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3));
         Self::new(mixed)
     }
 
     /// Returns the next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.state;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -35,7 +35,7 @@ impl Chance {
 
     /// Returns a number below `bound`; 0 when the bound is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next().checked_rem(bound).unwrap_or(0)
+        self.number().checked_rem(bound).unwrap_or(0)
     }
 
     /// Returns a number from `least` to `most`, both included.

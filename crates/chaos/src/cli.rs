@@ -107,9 +107,7 @@ impl Chaos {
             Only::Mixed => Place::Mixed,
         });
         let plans: Vec<Plan> = match self.power_cuts {
-            Some(cuts) => {
-                (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect()
-            }
+            Some(cuts) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect(),
             None => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
         };
         if self.plan {
@@ -127,7 +125,9 @@ impl Chaos {
             });
         }
         let stop = tokio::spawn(async {
-            let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else { return };
+            let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+                return;
+            };
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => {}
                 _ = term.recv() => {}
@@ -136,7 +136,8 @@ impl Chaos {
         });
         let mut tally = Tally::default();
         while let Some(outcome) = runs.join_next().await {
-            let outcome = outcome.map_err(|error| Error::Io { action: "join a run".to_owned(), source: error.into() })??;
+            let outcome =
+                outcome.map_err(|error| Error::Io { action: "join a run".to_owned(), source: error.into() })??;
             tally.add(&outcome);
             self.tell(&outcome, tally.runs, count);
         }

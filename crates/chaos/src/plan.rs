@@ -239,7 +239,8 @@ impl Plan {
     pub fn of_power_cuts(seed: u64) -> Self {
         let mut plan = Self::of(seed, None);
         let mut chance = Chance::of(seed, "power cuts");
-        let cut = |at_end: bool, chance: &mut Chance| Crash { victim: Victim::Power, ..crash(chance, plan.place, at_end) };
+        let cut =
+            |at_end: bool, chance: &mut Chance| Crash { victim: Victim::Power, ..crash(chance, plan.place, at_end) };
         plan.crashes = (1..=CUTS_A_RUN).map(|nth| cut(nth == CUTS_A_RUN, &mut chance)).collect();
         plan.writers = Writers { cli: true, claims: true, ..Writers::default() };
         plan.fault = Some(Fault::PowerCuts);
@@ -261,7 +262,7 @@ fn worker(chance: &mut Chance, role: &str, index: usize, place: Place) -> Worker
     let in_pane = match place {
         Place::InProcess => false,
         Place::Panes => true,
-        Place::Mixed => index % 2 == 0,
+        Place::Mixed => index.is_multiple_of(2),
     };
     Worker {
         role: role.to_owned(),
@@ -301,7 +302,7 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
             Moment::At { event, nth: chance.between(1, most), then: Duration::from_millis(then) }
         }
     };
-    Crash { victim, moment, at_end, draw: chance.next() }
+    Crash { victim, moment, at_end, draw: chance.number() }
 }
 
 fn fault(chance: &mut Chance) -> Option<Fault> {

@@ -348,7 +348,8 @@ impl Driver<'_> {
             }
         }
         let processes = self.stage.processes();
-        let there: Vec<String> = processes.iter().map(|process| format!("{} {:?}", process.pid, process.member)).collect();
+        let there: Vec<String> =
+            processes.iter().map(|process| format!("{} {:?}", process.pid, process.member)).collect();
         format!("states {states:?}, processes {there:?}")
     }
 
@@ -382,7 +383,12 @@ impl Driver<'_> {
         for mate in mates {
             mate.kill();
             self.crashes += 1;
-            self.note(format!("{} is killed ({}) {}", mate.member.as_deref().unwrap_or_default(), mate.pid, why(entry)));
+            self.note(format!(
+                "{} is killed ({}) {}",
+                mate.member.as_deref().unwrap_or_default(),
+                mate.pid,
+                why(entry)
+            ));
         }
         if kills_lead {
             thread::park_timeout(Duration::from_millis(crash.draw % 60));

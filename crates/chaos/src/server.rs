@@ -207,9 +207,7 @@ async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body
     let first = stream::iter([Ok(pieces.concat())]);
     let body = Body::from_stream(futures_util::StreamExt::chain(first, stream::once(rest)));
     let mut response = Response::new(body);
-    response
-        .headers_mut()
-        .insert("content-type", axum::http::HeaderValue::from_static("text/event-stream"));
+    response.headers_mut().insert("content-type", axum::http::HeaderValue::from_static("text/event-stream"));
     response
 }
 

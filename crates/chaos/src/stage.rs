@@ -279,7 +279,8 @@ impl Stage {
         if !self.has_terminal {
             return Vec::new();
         }
-        let listed = self.tool("tmux").args(["list-panes", "-a", "-F", "#{pane_id} #{@pitcrew} #{session_name}"]).output();
+        let listed =
+            self.tool("tmux").args(["list-panes", "-a", "-F", "#{pane_id} #{@pitcrew} #{session_name}"]).output();
         let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
         listed.lines().map(str::to_owned).collect()
     }

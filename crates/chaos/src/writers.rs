@@ -103,8 +103,13 @@ impl Desk {
             output.status.success().then(|| serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
         };
         let Some(id) = run(&["task", "create", token]).as_ref().and_then(find_id) else { return };
-        let written =
-            |is_claimed| Written { writer: Writer::Claims, token: token.to_owned(), to: "team-lead".to_owned(), id: Some(id.clone()), is_claimed };
+        let written = |is_claimed| Written {
+            writer: Writer::Claims,
+            token: token.to_owned(),
+            to: "team-lead".to_owned(),
+            id: Some(id.clone()),
+            is_claimed,
+        };
         self.add(written(false));
         if run(&["task", "claim", &id, "--as", "team-lead"]).is_some() {
             self.add(written(true));

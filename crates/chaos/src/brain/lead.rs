@@ -130,7 +130,7 @@ fn replies(heard: &Heard) -> Vec<Wanted> {
     let reply = |token: &str| {
         let (from, rest) = token.trim_start_matches('[').split_once('>')?;
         let number: u64 = rest.trim_end_matches(']').rsplit(':').next()?.parse().ok()?;
-        (number % 3 == 0).then(|| Wanted::note(format!("r-{number}"), from, "heard"))
+        number.is_multiple_of(3).then(|| Wanted::note(format!("r-{number}"), from, "heard"))
     };
     notes.filter_map(reply).collect()
 }

@@ -17,7 +17,7 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     loop {
         let left = left(scene.stage);
         if left.is_empty() {
-            return doctor(scene);
+            return temporary(scene.stage).into_iter().chain(doctor(scene)).collect();
         }
         if since.elapsed() > PATIENCE {
             return left.into_iter().map(|text| Finding::new("something is left over", text)).collect();
@@ -35,7 +35,8 @@ fn left(stage: &Stage) -> Vec<String> {
     left.extend(names.map(|name| format!("member {name}")));
     let mut found = Vec::new();
     walk(&stage.root(), &mut found);
-    left.extend(found.into_iter().filter(|path| is_leftover(path)).map(|path| format!("file {}", path.display())));
+    let locks = found.into_iter().filter(|path| path.is_dir() && name(path).ends_with(".lock"));
+    left.extend(locks.map(|path| format!("lock {}", path.display())));
     left.extend(idle_worktrees(stage).into_iter().map(|path| format!("worktree {path}")));
     let started = fs::read_to_string(stage.team().join("pitcrew/started.json")).unwrap_or_default();
     if !matches!(started.trim(), "" | "{}") {
@@ -55,10 +56,16 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Locks are folders that end with `.lock`; what a write makes before its rename begins with `.pitcrew-` or `.tmp`.
-fn is_leftover(path: &Path) -> bool {
-    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    (name.ends_with(".lock") && path.is_dir()) || name.starts_with(".pitcrew-") || name.starts_with(".tmp")
+fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// What a write makes before its rename begins with `.pitcrew-`. A young one may be at work still, but at the end nobody is.
+fn temporary(stage: &Stage) -> Vec<Finding> {
+    let mut found = Vec::new();
+    walk(&stage.root(), &mut found);
+    let left = found.iter().filter(|path| name(path).starts_with(".pitcrew-"));
+    left.map(|path| Finding::new("a temporary file is left over", path.display().to_string())).collect()
 }
 
 /// The worktrees that hold nothing that would be lost.

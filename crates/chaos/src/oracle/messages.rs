@@ -27,7 +27,10 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     findings.extend(doubles(&post.transcripts, "in its transcript"));
     for sent in sent(scene) {
         if let Some(why) = fate(scene, &post, &sent) {
-            findings.push(Finding::new("a message is lost", format!("{} {}: {why}", sent.token, sent.id.unwrap_or_default())));
+            findings.push(Finding::new(
+                "a message is lost",
+                format!("{} {}: {why}", sent.token, sent.id.unwrap_or_default()),
+            ));
         }
     }
     findings
@@ -44,7 +47,8 @@ pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
 /// What stands twice where it must stand once.
 fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Finding> {
     let twice = counts.iter().filter(|(_, count)| **count > 1);
-    let text = |((agent, token), count): (&(String, String), &usize)| format!("{agent} has {token} {count} times {place}");
+    let text =
+        |((agent, token), count): (&(String, String), &usize)| format!("{agent} has {token} {count} times {place}");
     twice.map(text).map(|text| Finding::new("a message is doubled", text)).collect()
 }
 
@@ -58,13 +62,15 @@ fn sent(scene: &Scene<'_>) -> Vec<Sent> {
         let (token, from, to) = (tried.token.clone(), tried.from.clone(), tried.to.clone()?);
         Some(Sent { token, from, to, id: None, may_vanish: false })
     });
-    let written = scene.written.iter().filter(|written| matches!(written.writer, Writer::Honouring | Writer::Cli)).map(|written| Sent {
-        token: written.token.clone(),
-        from: "outside".to_owned(),
-        to: written.to.clone(),
-        id: written.id.clone(),
-        may_vanish: written.writer == Writer::Honouring && scene.plan.writers.ignoring,
-    });
+    let written = scene.written.iter().filter(|written| matches!(written.writer, Writer::Honouring | Writer::Cli)).map(
+        |written| Sent {
+            token: written.token.clone(),
+            from: "outside".to_owned(),
+            to: written.to.clone(),
+            id: written.id.clone(),
+            may_vanish: written.writer == Writer::Honouring && scene.plan.writers.ignoring,
+        },
+    );
     tried.chain(written).collect()
 }
 
