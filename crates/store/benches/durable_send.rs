@@ -38,8 +38,10 @@ fn median(times: &mut [Duration]) -> Duration {
 #[tokio::main]
 async fn main() {
     let root = tempfile::tempdir_in(".").unwrap();
-    let config: TeamConfig =
-        serde_json::from_str(r#"{"name": "bench", "members": [{"name": "team-lead", "tmuxPaneId": "", "pitcrew": {}}]}"#).unwrap();
+    let config: TeamConfig = serde_json::from_str(
+        r#"{"name": "bench", "members": [{"name": "team-lead", "tmuxPaneId": "", "pitcrew": {}}]}"#,
+    )
+    .unwrap();
     let (team, inbox) = (TeamDir::of("bench"), AgentName::lead().inbox_file());
     let quick = FileBackend::open(
         root.path(),

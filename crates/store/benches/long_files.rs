@@ -27,7 +27,13 @@ fn entry(nth: u64) -> JournalEntry {
         6..8 => Event::MessageAcknowledged { id: id(nth - nth % 10 + nth % 4), to },
         8 => {
             let model = "claude-sonnet".into();
-            Event::TurnEnded { member: AgentName::foreign(&from), model, input_tokens: nth, output_tokens: 9, cost_usd: None }
+            Event::TurnEnded {
+                member: AgentName::foreign(&from),
+                model,
+                input_tokens: nth,
+                output_tokens: 9,
+                cost_usd: None,
+            }
         }
         _ => Event::MemberChanged { member: AgentName::foreign(&from), state: "idle".into(), detail: None },
     };

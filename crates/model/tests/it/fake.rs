@@ -83,8 +83,7 @@ impl Fake {
 
     pub(crate) fn model_at_pace(&self, spec: &str, pace: &Pace) -> Arc<dyn Model> {
         let spec: ModelSpec = spec.parse().unwrap();
-        let quick =
-            RetryPolicy { first_delay: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
+        let quick = RetryPolicy { first_delay: std::time::Duration::from_millis(1), ..RetryPolicy::default() };
         pitcrew_model::open(&spec, &self.endpoints(), pace, &quick).unwrap()
     }
 }

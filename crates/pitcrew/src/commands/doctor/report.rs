@@ -38,15 +38,7 @@ pub(super) struct Report {
 impl Finding {
     /// A finding of that kind.
     pub(super) fn new(kind: &'static str, detail: impl Into<String>) -> Self {
-        Self {
-            kind,
-            team: None,
-            path: None,
-            detail: detail.into(),
-            repair: None,
-            repaired: None,
-            left_because: None,
-        }
+        Self { kind, team: None, path: None, detail: detail.into(), repair: None, repaired: None, left_because: None }
     }
 
     /// It is about that team.

@@ -1,5 +1,7 @@
 //! Where the doctor looks.
 
+use std::sync::Arc;
+
 use pitcrew_protocol::{TeamConfig, TeamDir};
 use pitcrew_runtime::supervision::RecordedPanes;
 use pitcrew_runtime::worktree::Worktrees;
@@ -20,7 +22,7 @@ pub(super) struct Rooms {
 /// A team whose config could be read.
 pub(super) struct Looked {
     pub(super) team: Team,
-    pub(super) config: TeamConfig,
+    pub(super) config: Arc<TeamConfig>,
 }
 
 impl Rooms {
