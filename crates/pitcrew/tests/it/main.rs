@@ -18,6 +18,7 @@ mod lock_oracle;
 mod members;
 mod messages;
 mod models_over_http;
+mod moved;
 mod panes;
 mod patience;
 mod processes;

@@ -228,6 +228,7 @@ impl SoloLoop {
                 self.config_changed().await;
                 self.look_for_lead().await;
             }
+            Change::Unwatched { reason } => self.warn(format!("{reason}; changes are looked for every second")).await,
             Change::Gone => {
                 self.wakers.watch = None;
                 self.drop_agent(Why::Gone);

@@ -72,7 +72,7 @@ impl FileBackend {
             look(&path, &mut found)?;
             let team = TeamDir::of(name_of(&path));
             if team.as_str() == name_of(&path)
-                && matches!(files.must_exist(&team), Err(StoreError::NoTeam { .. }))
+                && matches!(files.must_have_config(&team), Err(StoreError::NoTeam { .. }))
                 && files.unfinished_archive(&team)?.is_some()
             {
                 found.push(Leaving::HalfArchived { team, path });

@@ -43,7 +43,7 @@ impl Files {
     }
 
     fn must_be_free(&self, team: &TeamDir) -> Result<(), StoreError> {
-        match self.must_exist(team) {
+        match self.must_have_config(team) {
             Err(StoreError::NoTeam { .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => {
@@ -102,7 +102,7 @@ impl Files {
 
     pub(crate) fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
-        let is_whole = self.must_exist(team);
+        let is_whole = self.must_have_config(team);
         let unfinished = match is_whole {
             Ok(_) => None,
             Err(StoreError::NoTeam { .. }) => {
@@ -114,7 +114,7 @@ impl Files {
         let archive = match unfinished {
             Some(archive) => archive,
             None => {
-                self.must_exist(team)?;
+                self.must_have_config(team)?;
                 self.force_journal(team)?;
                 let archive = self.archive_place(team)?;
                 rename::folder(&place, &archive.join("team")).map_err(failed("archive", &place))?;

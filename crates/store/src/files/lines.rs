@@ -120,8 +120,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The whole lines of a file from a position on, and the position after them. Positions are bytes; one past the end is
-/// the end. Nothing, at 0, when the file is not there.
+/// The whole lines of a file from a position on, and the position after them. Positions are bytes; `u64::MAX` is the end,
+/// and any other past the end was one in a file that is no more, so that this one is read whole. Nothing, at 0, when the
+/// file is not there.
 pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64), StoreError> {
     let file = match plain::open(path) {
         Ok(file) => file,
@@ -131,7 +132,8 @@ pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64
     // A writer that cuts off a torn line would make the file shorter under our eyes.
     file.lock_shared().map_err(failed("lock", path))?;
     let end = whole_end(&file).map_err(failed("read", path))?;
-    let Some(length) = end.checked_sub(position) else { return Ok((Vec::new(), end)) };
+    let position = if position == u64::MAX { end } else { position };
+    let (position, length) = end.checked_sub(position).map_or((0, end), |length| (position, length));
     plain::check_length(path, length, plain::LOG_MOST)?;
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     file.read_exact_at(&mut bytes, position).map_err(failed("read", path))?;

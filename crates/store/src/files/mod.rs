@@ -24,6 +24,7 @@ mod teams;
 mod turn;
 mod update;
 mod watch;
+mod watched;
 mod written;
 mod written_log;
 

@@ -25,6 +25,10 @@ impl Paths {
         Self { root: root.to_owned() }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub(crate) fn teams(&self) -> PathBuf {
         self.root.join("teams")
     }
