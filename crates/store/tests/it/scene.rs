@@ -106,20 +106,20 @@ pub(crate) async fn add_tasks(backend: &FileBackend, team: &TeamDir, count: u64)
 
 /// Waits until the watcher tells of `change`.
 pub(crate) async fn told(watch: &mut Watch, change: &Change) {
-    told_one_of(watch, std::slice::from_ref(change)).await;
+    let _it = told_one_of(watch, std::slice::from_ref(change)).await;
 }
 
 /// Waits until the watcher tells of one of `changes`.
-pub(crate) async fn told_one_of(watch: &mut Watch, changes: &[Change]) {
+pub(crate) async fn told_one_of(watch: &mut Watch, changes: &[Change]) -> Change {
     let wait = async {
         while let Some(told) = watch.next().await {
             if changes.contains(&told) {
-                return;
+                return told;
             }
         }
         panic!("the watch ended before {changes:?}");
     };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap();
+    tokio::time::timeout(PATIENCE, wait).await.unwrap()
 }
 
 /// Makes a file or folder look `seconds` older.
