@@ -27,6 +27,7 @@ mod room;
 mod run;
 mod running;
 mod session;
+mod strays;
 mod supervision;
 mod tasks;
 mod teams;
