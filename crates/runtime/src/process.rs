@@ -24,6 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::identity::{Entry, ProcessIdentity, Stopped};
+use crate::panes::PaneTag;
 
 /// The variable whose value every process of one job carries.
 const TAG_VARIABLE: &str = "PITCREW_JOB";
@@ -34,6 +35,9 @@ const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";
 /// The variable of what may outlive the process that started it: the servers that hold panes, and the user's hooks. Its
 /// value is that process, as `pid.start_ticks`.
 const OUTLIVES_VARIABLE: &str = "PITCREW_OUTLIVES";
+
+/// The variable that names the member that a process in a pane runs: the tag of its pane. What it starts inherits it.
+const MEMBER_VARIABLE: &str = "PITCREW_MEMBER";
 
 /// How long the pipes are still waited for after the command itself ended. What it wrote is in the pipe by
 /// then; only a grandchild that kept the pipe open can make this last.
@@ -461,6 +465,20 @@ pub(crate) fn outlives_variable() -> (&'static str, String) {
 /// the variable, but not the parent.
 pub(crate) fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
     carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
+}
+
+/// The variable by which a process that runs a member is known to be ours, whatever a record says.
+pub(crate) fn member_variable(tag: &PaneTag) -> (&'static str, String) {
+    (MEMBER_VARIABLE, tag.to_string())
+}
+
+/// Whether the process carries the tag of that member. Where there is no `/proc` none does: what cannot be proved ours is
+/// left alone, and its pane is closed.
+pub(crate) fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
+    let (name, value) = member_variable(tag);
+    let carries = carries(process.pid, &format!("{name}={value}"));
+    // Looked at after: the environment read was that of this very process.
+    carries && process.is_alive()
 }
 
 /// Whether a tool of an agent started the process: one that carries a job's tag, or descends from one, or from us. What

@@ -5,6 +5,7 @@
 mod agent;
 mod bad_input;
 mod crashes;
+mod damage;
 mod demo;
 mod desk;
 mod doctor;
@@ -19,6 +20,7 @@ mod members;
 mod messages;
 mod models_over_http;
 mod moved;
+mod own_files;
 mod panes;
 mod patience;
 mod processes;

@@ -112,6 +112,40 @@ pub(crate) fn replace(disk: &Disk, path: &Path, lines: &[String], kept: &Path) -
     Ok(())
 }
 
+/// All that is in a file, a last line that is torn too; nothing when it is not there.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
+    Ok(plain::read(path, plain::LOG_MOST)?.unwrap_or_default())
+}
+
+/// Fills lines with spaces, given with their numbers from 1 up. A line that holds something else by now is left. Readers
+/// pass over a blank line.
+pub(crate) fn blank<'a>(
+    disk: &Disk,
+    path: &Path,
+    lines: impl Iterator<Item = (usize, &'a [u8])>,
+) -> Result<(), StoreError> {
+    let opened = plain::open_with(OpenOptions::new().read(true).write(true), path);
+    let mut file = opened.map_err(|error| error.at("open", path))?;
+    file.lock().map_err(failed("lock", path))?;
+    plain::check_length(path, file.metadata().map_err(failed("read", path))?.len(), plain::LOG_MOST)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed("read", path))?;
+    let mut places = Vec::new();
+    let mut at = 0_u64;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        places.push((at, line.strip_suffix(b"\n").unwrap_or(line)));
+        at += line.len() as u64;
+    }
+    for (number, was) in lines {
+        if let Some((at, line)) = number.checked_sub(1).and_then(|number| places.get(number))
+            && *line == was
+        {
+            file.write_all_at(&vec![b' '; line.len()], *at).map_err(failed("write", path))?;
+        }
+    }
+    disk.force(&file).map_err(failed("force to disk", path))
+}
+
 /// The whole lines of a file; none when it is not there.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     let Some(bytes) = plain::read(path, plain::LOG_MOST)? else { return Ok(Vec::new()) };

@@ -131,6 +131,10 @@ impl Paths {
         self.common().join("lifecycle.lock")
     }
 
+    pub(crate) fn rates(&self) -> PathBuf {
+        self.common().join("rates")
+    }
+
     pub(crate) fn rate(&self, scope: &RateScope) -> PathBuf {
         let name = match scope {
             RateScope::TeamCreation => "teams".to_owned(),
@@ -139,7 +143,7 @@ impl Paths {
             RateScope::TaskCreation(team) => format!("tasks.{team}"),
             RateScope::Broadcasts(team) => format!("broadcasts.{team}"),
         };
-        self.common().join("rates").join(name)
+        self.rates().join(name)
     }
 }
 
