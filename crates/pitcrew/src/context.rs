@@ -8,9 +8,12 @@ use std::future::Future;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pitcrew_protocol::Limits;
+use pitcrew_runtime::identity::Stopped;
 use pitcrew_runtime::settings::{Paths, Settings};
+use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays};
 use pitcrew_store::{Durability, FileBackend, FileOptions};
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
@@ -19,7 +22,7 @@ use serde_json::Value;
 use crate::cli::Shared;
 use crate::failure::{Explained, Failure};
 use crate::limits;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// The environment's name for the root.
 const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
@@ -33,6 +36,9 @@ const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
 } else {
     "/etc/claude-code/managed-settings.json"
 };
+
+/// How long a process that a command moved out of sight may take to end, before it is killed.
+const STRAY_GRACE: Duration = Duration::from_secs(1);
 
 /// What the process was started with.
 #[derive(Debug)]
@@ -171,6 +177,22 @@ impl Context {
         limits::block_on(&mut tokio::runtime::Builder::new_multi_thread(), work)
     }
 
+    /// Runs a command that agents work in, and then ends what their commands moved out of sight.
+    pub(crate) fn with_agents<T>(&self, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+        let adopts = adopt_strays().unwrap_or_else(|error| {
+            output::remark(&format!("warning: what commands move out of sight is not found: {error}"));
+            false
+        });
+        let ended = run();
+        if adopts {
+            let strays = self.briefly(async { Ok(end_strays(STRAY_GRACE).await) });
+            for stray in strays.unwrap_or_default() {
+                output::remark(&in_words(&stray));
+            }
+        }
+        ended
+    }
+
     /// A variable of the environment that says something.
     pub(crate) fn variable(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
@@ -191,4 +213,13 @@ impl Context {
     pub(crate) fn has_terminal(&self) -> bool {
         std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
     }
+}
+
+/// What came of a process that a command moved out of sight.
+fn in_words(stray: &Stray) -> String {
+    let done = match stray.stopped {
+        Stopped::Ended | Stopped::WasGone => "ended",
+        Stopped::StillRunning => "could not end",
+    };
+    format!("warning: {done} {} ({}): a command had moved it out of sight", stray.process, stray.words.join(" "))
 }

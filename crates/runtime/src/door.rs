@@ -125,6 +125,8 @@ pub async fn knock(folder: &Path, knock: &Knock) -> Result<Value, KnockError> {
 #[derive(Debug)]
 pub(crate) struct Door {
     folder: OwnedFd,
+    /// Where the folder was when the door was opened.
+    path: PathBuf,
     listener: UnixListener,
     callers: FuturesUnordered<BoxFuture<'static, Option<Call>>>,
 }
@@ -143,12 +145,20 @@ impl Door {
     /// # Errors
     /// What the system said.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        let path = folder.to_owned();
         let folder = open_folder(folder)?;
         take_away(&folder);
         let listener = UnixListener::bind(place_in(&folder))?;
         // Who calls is looked at anyway; this keeps others from filling the queue.
         rustix::fs::chmodat(&folder, NAME, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
-        Ok(Self { folder, listener, callers: FuturesUnordered::new() })
+        Ok(Self { folder, path, listener, callers: FuturesUnordered::new() })
+    }
+
+    /// Whether others find the socket: it, or its folder, may have been removed or replaced.
+    pub(crate) fn is_in_place(&self) -> bool {
+        let bound = rustix::fs::statat(&self.folder, NAME, AtFlags::SYMLINK_NOFOLLOW);
+        let found = rustix::fs::lstat(self.path.join(NAME));
+        matches!((bound, found), (Ok(bound), Ok(found)) if (bound.st_dev, bound.st_ino) == (found.st_dev, found.st_ino))
     }
 
     /// Waits for the next request that may be made; all others are answered here. Nothing is lost by not waiting on.

@@ -197,14 +197,33 @@ impl Entry {
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 
+    /// The children of `parent` that have ended, are not reaped, and are of other sessions than `session`.
+    pub(crate) fn ended_children(parent: u32, session: u32) -> Vec<ProcessIdentity> {
+        let Ok(folder) = fs::read_dir("/proc") else {
+            return Vec::new();
+        };
+        let pids = folder.filter_map(|item| item.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let ended = pids.filter_map(|pid| {
+            let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+            let (entry, has_ended) = Self::parse_any(pid, &String::from_utf8_lossy(&bytes))?;
+            (has_ended && entry.parent == parent && entry.session != session).then_some(entry.identity)
+        });
+        ended.collect()
+    }
+
     /// What it was called with; nothing when that cannot be read.
     pub(crate) fn words(&self) -> Vec<String> {
         let line = fs::read(format!("/proc/{}/cmdline", self.identity.pid)).unwrap_or_default();
         String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
     }
 
-    /// Reads a line of `/proc/PID/stat`. The name in it may hold spaces and brackets.
+    /// Reads a line of `/proc/PID/stat` of a process that runs.
     fn parse(pid: u32, line: &str) -> Option<Self> {
+        Self::parse_any(pid, line).filter(|(_, has_ended)| !has_ended).map(|(entry, _)| entry)
+    }
+
+    /// Reads a line of `/proc/PID/stat`, and whether the process has ended. The name in it may hold spaces and brackets.
+    fn parse_any(pid: u32, line: &str) -> Option<(Self, bool)> {
         let (_, after_name) = line.rsplit_once(')')?;
         let mut fields = after_name.split_ascii_whitespace();
         let state = fields.next()?;
@@ -213,7 +232,7 @@ impl Entry {
         let session = fields.next()?.parse().ok()?;
         let start_ticks = fields.nth(15)?.parse().ok()?;
         let identity = ProcessIdentity { pid, start_ticks };
-        (!matches!(state, "Z" | "X")).then_some(Self { identity, parent, group, session })
+        Some((Self { identity, parent, group, session }, matches!(state, "Z" | "X")))
     }
 }
 

@@ -24,12 +24,20 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::identity::{Entry, ProcessIdentity, Stopped};
+use crate::panes::PaneTag;
 
 /// The variable whose value every process of one job carries.
 const TAG_VARIABLE: &str = "PITCREW_JOB";
 
 /// The variable that names the process that started a job, as `pid.start_ticks`.
 const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";
+
+/// The variable of what may outlive the process that started it: the servers that hold panes, and the user's hooks. Its
+/// value is that process, as `pid.start_ticks`.
+const OUTLIVES_VARIABLE: &str = "PITCREW_OUTLIVES";
+
+/// The variable that names the member that a process in a pane runs: the tag of its pane. What it starts inherits it.
+const MEMBER_VARIABLE: &str = "PITCREW_MEMBER";
 
 /// How long the pipes are still waited for after the command itself ended. What it wrote is in the pipe by
 /// then; only a grandchild that kept the pipe open can make this last.
@@ -305,6 +313,8 @@ impl ProcessGroup {
     /// Takes note that the leader ended, and keeps what it left running.
     async fn after_leader(mut self) -> Option<Self> {
         let still_running = self.is_running().await;
+        // A look for nothing when it fails, and the next one does it.
+        let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
         self.claim.hold = Hold::None;
         still_running.then_some(self)
     }
@@ -385,15 +395,17 @@ impl Claim {
 
     fn owned(&self) -> Vec<ProcessIdentity> {
         let (ourselves, owns_group) = (std::process::id(), self.owns_group());
+        let is_left = |entry: &Entry| entry.parent == self.leader.pid && outlives(entry.identity.pid, self.leader);
         let mut others: Vec<Entry> = Entry::all();
         others.retain(|entry| entry.identity.pid != ourselves);
         let mut owned = Vec::new();
         let mut pids = HashSet::new();
         let mut is_first_pass = true;
         loop {
-            let (found, rest): (Vec<_>, Vec<_>) = others
-                .into_iter()
-                .partition(|entry| pids.contains(&entry.parent) || (is_first_pass && self.names(entry, owns_group)));
+            let (found, rest): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| {
+                let descends = pids.contains(&entry.parent) && !is_left(entry);
+                descends || (is_first_pass && self.names(entry, owns_group))
+            });
             if found.is_empty() {
                 return owned;
             }
@@ -418,6 +430,17 @@ pub(crate) async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
     owned.await.unwrap_or_default()
 }
 
+/// Lets go of the numbers of children that have ended and were not started by us but adopted: where this process adopts
+/// what commands move out of sight. What we start ourselves is in our session, and tokio waits for it.
+fn reap_adopted() {
+    let own = std::process::id();
+    let Some(entry) = Entry::read(own) else { return };
+    for number in Entry::ended_children(own, entry.session).iter().filter_map(ProcessIdentity::number) {
+        let reaped = rustix::process::waitpid(Some(number), rustix::process::WaitOptions::NOHANG);
+        tracing::debug!(?number, ?reaped, "an adopted process has ended");
+    }
+}
+
 /// They may end between the look and the signal; then there is nothing left to do. One that is another user's is told by
 /// still being there after.
 fn signal_all(processes: &[ProcessIdentity], signal: Signal) {
@@ -431,6 +454,31 @@ fn signal_all(processes: &[ProcessIdentity], signal: Signal) {
 /// The variable by which whatever this process starts is found when it is dead.
 pub(crate) fn owner_variable() -> (&'static str, String) {
     (OWNER_VARIABLE, owner_tag(ProcessIdentity::own()))
+}
+
+/// The variable by which what outlives this process is known from what a command moved out of sight.
+pub(crate) fn outlives_variable() -> (&'static str, String) {
+    (OUTLIVES_VARIABLE, owner_tag(ProcessIdentity::own()))
+}
+
+/// Whether the process may outlive its parent, which started it as a server, or for a hook. What it starts itself inherits
+/// the variable, but not the parent.
+pub(crate) fn outlives(pid: u32, parent: ProcessIdentity) -> bool {
+    carries(pid, &format!("{OUTLIVES_VARIABLE}={}", owner_tag(parent)))
+}
+
+/// The variable by which a process that runs a member is known to be ours, whatever a record says.
+pub(crate) fn member_variable(tag: &PaneTag) -> (&'static str, String) {
+    (MEMBER_VARIABLE, tag.to_string())
+}
+
+/// Whether the process carries the tag of that member. Where there is no `/proc` none does: what cannot be proved ours is
+/// left alone, and its pane is closed.
+pub(crate) fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
+    let (name, value) = member_variable(tag);
+    let carries = carries(process.pid, &format!("{name}={value}"));
+    // Looked at after: the environment read was that of this very process.
+    carries && process.is_alive()
 }
 
 /// Whether a tool of an agent started the process: one that carries a job's tag, or descends from one, or from us. What
@@ -455,7 +503,8 @@ pub(crate) fn started_by_a_tool(pid: u32) -> io::Result<bool> {
         };
         match entry.parent {
             0 | 1 => return Ok(false),
-            parent if parent == ourselves => return Ok(true),
+            // A server of panes is no tool, nor is what a user starts in one.
+            parent if parent == ourselves => return Ok(!outlives(at, ProcessIdentity::own())),
             parent if own_line.contains(&parent) => return Ok(false),
             parent => at = parent,
         }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use pitcrew_model::{Block, Message, Role, ToolContent};
 use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_team::store::{FORMAT_VERSION, newer_line};
 use serde_json::Value;
 
 use crate::agent::Status;
@@ -243,6 +244,14 @@ impl Conversation {
 
     fn answer(&mut self, blocks: &[Block]) {
         self.turns = self.turns.saturating_add(1);
+        // A model is asked once all its calls have results: a line with one was lost, and no model takes a call without.
+        for lost in std::mem::take(&mut self.open) {
+            self.open.push(lost.clone());
+            self.result(&lost.call.id, LOST_RESULT, true, &[]);
+        }
+        if self.messages.is_empty() && !blocks.is_empty() {
+            self.say(Block::text(LOST_BEGINNING));
+        }
         for block in blocks {
             if let Block::ToolUse { id, name, input, .. } = block
                 && self.open.iter().all(|open| open.call.id != *id)
@@ -313,6 +322,12 @@ impl Conversation {
     }
 }
 
+/// The result of a call whose own was in a line that cannot be read.
+const LOST_RESULT: &str = "[The result was lost with a damaged line of the transcript.]";
+
+/// The first message of a conversation whose own was in a line that cannot be read.
+const LOST_BEGINNING: &str = "[The beginning of this conversation was lost with damaged lines of the transcript.]";
+
 /// What stands in place of a result that was cut.
 const CUT: &str = "[The result was cut, as the conversation became too long. Make the call again if you need it.]";
 
@@ -320,27 +335,54 @@ fn is_whole_result(block: &Block) -> bool {
     matches!(block, Block::ToolResult { content: Some(content), .. } if content.text().len() > CUT.len())
 }
 
-/// Why a transcript cannot be read.
+/// A transcript that a later version wrote.
 #[derive(Debug, thiserror::Error)]
-#[error("line {line} of the transcript is not readable")]
-pub struct TranscriptError {
+#[error(
+    "line {line} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
+)]
+pub struct NewerTranscript {
     /// The line, from 1 up.
     pub line: usize,
-    /// What is wrong.
-    #[source]
-    pub source: serde_json::Error,
+    /// Its version.
+    pub version: u64,
 }
 
-/// Reads a transcript back.
+/// A transcript as it was read.
+#[derive(Debug, Default, PartialEq)]
+pub struct Read {
+    /// Its steps.
+    pub entries: Vec<Entry>,
+    /// The lines that are no step, from 1 up. They are passed over, and stay where they are.
+    pub unread: Vec<usize>,
+}
+
+/// Reads a transcript back. What is no step is passed over: a blank line without a word, anything else with its number.
 ///
 /// # Errors
-/// When a line is no step. A torn last line never gets here; the store passes it over.
-pub fn read(lines: &[String]) -> Result<Vec<Entry>, TranscriptError> {
-    let entry = |(at, line): (usize, &String)| {
-        serde_json::from_str(line).map_err(|source| TranscriptError { line: at + 1, source })
-    };
-    lines.iter().enumerate().map(entry).collect()
+/// When a line is of a later version. A torn last line never gets here; the store passes it over.
+pub fn read(lines: &[String]) -> Result<Read, NewerTranscript> {
+    let mut read = Read::default();
+    for (line, text) in (1..).zip(lines).filter(|(_, text)| !text.trim().is_empty()) {
+        if let Ok(entry) = serde_json::from_str(text)
+            && !text.contains(VERSION_MARK)
+        {
+            read.entries.push(entry);
+            continue;
+        }
+        let value: Option<Value> = serde_json::from_str(text).ok();
+        if let Some(version) = value.as_ref().and_then(newer_line) {
+            return Err(NewerTranscript { line, version });
+        }
+        match value.and_then(|value| serde_json::from_value(value).ok()) {
+            Some(entry) => read.entries.push(entry),
+            None => read.unread.push(line),
+        }
+    }
+    Ok(read)
 }
+
+/// What every line with a version holds; most lines have none, and need not be looked at twice.
+const VERSION_MARK: &str = "\"v\"";
 
 #[cfg(test)]
 mod tests {
@@ -473,12 +515,34 @@ mod tests {
         ];
         let entries: Vec<_> = (1..).zip(steps).map(|(seq, step)| Entry { seq, step }).collect();
         let lines: Vec<_> = entries.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
-        assert_eq!(read(&lines).unwrap(), entries);
+        assert_eq!(read(&lines).unwrap(), Read { entries, unread: Vec::new() });
     }
 
     #[test]
-    fn a_line_that_is_no_step_is_named() {
-        let lines = [r#"{"seq":1,"kind":"rested"}"#.to_owned(), r#"{"seq":2,"kind":"sang"}"#.to_owned()];
-        assert_eq!(read(&lines).unwrap_err().to_string(), "line 2 of the transcript is not readable");
+    fn lines_that_are_no_steps_are_passed_over_and_those_of_a_later_version_refused() {
+        let rested = r#"{"seq":1,"kind":"rested"}"#;
+        let later = r#"{"v":2,"seq":5,"kind":"rested"}"#;
+        let lines = [rested, "", "  ", r#"{"seq":2,"kind":"sang"}"#, "{\"seq\":", "17"].map(str::to_owned);
+        let found = read(&lines).unwrap();
+        assert_eq!((found.entries.len(), found.unread), (1, vec![4, 5, 6]));
+        let error = read(&[rested.to_owned(), later.to_owned()]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "line 2 is of version 2, written by a newer pitcrew; this one reads up to version 1"
+        );
+        assert_eq!(read(&[r#"{"v":1,"seq":5,"kind":"rested"}"#.to_owned()]).unwrap().entries.len(), 1);
+    }
+
+    #[test]
+    fn a_conversation_that_lost_lines_is_one_that_a_model_takes() {
+        let lost_result = folded(&[mail(&["m1"], "go"), calls(&["a"]), calls(&["b"]), result("b")]);
+        let roles: Vec<Role> = lost_result.messages().iter().map(|message| message.role).collect();
+        assert_eq!(roles, [Role::User, Role::Assistant, Role::User, Role::Assistant, Role::User]);
+        assert_eq!(lost_result.messages()[2].blocks, [Block::tool_error("a", LOST_RESULT)]);
+        assert!(lost_result.wants_answer());
+        let lost_beginning = folded(&[calls(&["a"]), result("a")]);
+        assert_eq!(lost_beginning.messages()[0], Message::user(vec![Block::text(LOST_BEGINNING)]));
+        let lost_call = folded(&[mail(&["m1"], "go"), result("a")]);
+        assert_eq!(lost_call.messages(), [Message::user(vec![Block::text("go")])]);
     }
 }

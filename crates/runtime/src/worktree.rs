@@ -4,16 +4,20 @@
 //! without that marker, and nothing outside our folder, is ever removed. Work that is neither
 //! committed nor merged is kept and reported. When a teammate gets a worktree is decided elsewhere.
 
+mod contents;
+mod error;
 mod git;
 mod turn;
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::confine::Confinement;
+use contents::Contents;
+pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use turn::{Making, Turn, lock};
 
@@ -58,108 +62,6 @@ pub enum Finished {
     },
 }
 
-/// Why a worktree was kept.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum KeepReason {
-    /// Files were changed or created and not committed.
-    #[error("{files} files are changed or new and not committed")]
-    Uncommitted {
-        /// How many.
-        files: usize,
-    },
-    /// Commits were made that the base branch does not have.
-    #[error("{commits} commits are not merged into {base}")]
-    Unmerged {
-        /// How many.
-        commits: usize,
-        /// What they would have to be merged into.
-        base: String,
-    },
-    /// Git would not remove it: it is locked, or changed at the last moment.
-    #[error("git would not remove it: {answer}")]
-    Refused {
-        /// What git said.
-        answer: String,
-    },
-}
-
-/// Why a worktree could not be made, found or removed.
-#[derive(Debug, thiserror::Error)]
-pub enum WorktreeError {
-    /// A name cannot be part of a branch.
-    #[error("{name:?} cannot be part of a branch name")]
-    Name {
-        /// The name of a team or member.
-        name: String,
-    },
-    /// The folder is in no git repository.
-    #[error("{} is not in a git repository", .path.display())]
-    NotARepository {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// The repository has no commit a branch could start from.
-    #[error("{} has no commit yet, so no branch can start from it", .path.display())]
-    NoCommit {
-        /// The repository.
-        path: PathBuf,
-    },
-    /// Worktrees would be inside the checkout, where git would see them as untracked files.
-    #[error("{} is inside the checkout {}", .folder.display(), .checkout.display())]
-    InsideCheckout {
-        /// The folder for worktrees.
-        folder: PathBuf,
-        /// The checkout.
-        checkout: PathBuf,
-    },
-    /// All names for it are taken by worktrees or branches that were kept.
-    #[error("{branch} and {MOST_KEPT} names like it are taken by branches or folders that were kept")]
-    Taken {
-        /// The branch it would have got.
-        branch: String,
-    },
-    /// It was not made by us.
-    #[error("{} is not a worktree that was made for a teammate below {}", .path.display(), .folder.display())]
-    NotOurs {
-        /// What was to be touched.
-        path: PathBuf,
-        /// Where ours are.
-        folder: PathBuf,
-    },
-    /// Somebody locked it with `git worktree lock`.
-    #[error("{} is locked; unlock it with git worktree unlock", .path.display())]
-    Locked {
-        /// The worktree.
-        path: PathBuf,
-    },
-    /// Git failed.
-    #[error("git {command} failed: {answer}")]
-    Git {
-        /// What was asked.
-        command: String,
-        /// What git said.
-        answer: String,
-    },
-    /// A file could not be read, written or removed.
-    #[error("cannot {doing} {}", .path.display())]
-    Io {
-        /// What was tried.
-        doing: &'static str,
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-}
-
-impl WorktreeError {
-    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self::Io { doing, path, source }
-    }
-}
-
 /// What the marker of a worktree holds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -182,11 +84,22 @@ struct Record {
     admin: PathBuf,
 }
 
+/// What becomes of files that git ignores when nothing else is left of a worktree.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum IgnoredFiles {
+    /// They are somebody's, and keep the worktree.
+    #[default]
+    Keep,
+    /// They can be made again, and go with it.
+    Remove,
+}
+
 /// The worktrees of one repository that we made below one folder.
 #[derive(Debug, Clone)]
 pub struct Worktrees {
     git: Git,
     folder: PathBuf,
+    ignored: IgnoredFiles,
 }
 
 impl Worktrees {
@@ -200,7 +113,13 @@ impl Worktrees {
     ///
     /// Nothing is touched before the first worktree is made.
     pub fn new(repo_root: impl Into<PathBuf>, folder: impl Into<PathBuf>) -> Self {
-        Self { git: Git::new(repo_root.into()), folder: folder.into() }
+        Self { git: Git::new(repo_root.into()), folder: folder.into(), ignored: IgnoredFiles::default() }
+    }
+
+    /// Says what becomes of files that git ignores.
+    #[must_use]
+    pub fn with_ignored(self, ignored: IgnoredFiles) -> Self {
+        Self { ignored, ..self }
     }
 
     /// Keeps git, and the hooks it runs, out of the team's own files.
@@ -259,26 +178,34 @@ impl Worktrees {
 
     /// Removes a worktree and its branch when nothing would be lost, and says why not otherwise.
     ///
-    /// Nothing is lost when no file is changed or new (ignored files do not count) and every commit
-    /// is in the branch it started from, as that is now.
+    /// Nothing is lost when no file is changed, new or (unless [`IgnoredFiles::Remove`] is set) ignored,
+    /// every commit is in the branch it started from, as that is now, and those of submodules are in
+    /// a remote of theirs. A folder that was put in its place is never touched.
     ///
     /// # Errors
     /// `NotOurs` when we did not make it, `Git` and `Io` when something else failed.
     pub async fn finish(&self, worktree: &Worktree) -> Result<Finished, WorktreeError> {
         let record = self.record(&worktree.path).await?;
         let turn = self.turn(&self.git.common_folder().await?).await?;
-        if let Some(reason) = self.reason_to_keep(&record).await? {
-            return Ok(Finished::Kept { reason });
-        }
+        let has_submodules = match self.look_into(&record).await? {
+            Contents::Own(reason) => return Ok(Finished::Kept { reason }),
+            Contents::Nothing { has_submodules } => has_submodules,
+        };
         let (path, branch) = (record.worktree.path.clone(), record.worktree.branch.clone());
         turn.say(&Making { path, branch, removed: Some(record.marker.clone()) })?;
-        let finished = self.remove(&record).await;
+        let finished = self.remove(&record, has_submodules).await;
         turn.done()?;
         finished
     }
 
-    async fn remove(&self, record: &Record) -> Result<Finished, WorktreeError> {
-        match self.git.remove_worktree(&record.worktree.path, false).await {
+    async fn remove(&self, record: &Record, has_submodules: bool) -> Result<Finished, WorktreeError> {
+        let path = &record.worktree.path;
+        // Git wants a folder that is empty to be gone. One that is not empty by now stays.
+        if is_real_folder(path) && fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none()) {
+            fs::remove_dir(path).map_err(WorktreeError::io("remove", path))?;
+        }
+        // Git removes no worktree with submodules unless it is forced, which a locked one withstands.
+        match self.git.remove_worktree(path, has_submodules).await {
             Ok(()) => {}
             Err(WorktreeError::Git { answer, .. }) => {
                 let reason = KeepReason::Refused { answer };
@@ -341,7 +268,7 @@ impl Worktrees {
     async fn turn(&self, common: &Path) -> Result<Turn, WorktreeError> {
         let turn = lock(common).await?;
         if let Some(Making { path, branch, removed }) = turn.said() {
-            if path.starts_with(real(&self.folder)) && branch.starts_with("pitcrew/") {
+            if self.can_be_ours(&path) && branch.starts_with("pitcrew/") {
                 match removed {
                     None => self.undo(&path, &branch).await,
                     // One that still stands is looked at anew: somebody may have come to need it.
@@ -352,6 +279,13 @@ impl Worktrees {
             turn.done()?;
         }
         Ok(turn)
+    }
+
+    /// Whether a path is one that we give worktrees, `<folder>/<team>/<member>`: the file that says it can be anybody's.
+    fn can_be_ours(&self, path: &Path) -> bool {
+        let names = path.strip_prefix(real(&self.folder)).map(|below| below.components().collect::<Vec<_>>());
+        let is_name = |part: &Component<'_>| matches!(part, Component::Normal(_));
+        names.is_ok_and(|names| names.len() == 2 && names.iter().all(is_name)) && real(path) == path
     }
 
     /// Deletes the branch of a worktree whose removal was cut off.
@@ -435,49 +369,13 @@ impl Worktrees {
             .filter_map(Result::ok)
             .filter_map(|entry| Record::read(entry.path()))
             .filter(|record| {
-                let path = real(&record.worktree.path);
-                path != folder && path.starts_with(&folder)
+                // By where it was made: what stands in its place by now may be a link.
+                let made_in = record.worktree.path.parent().map(real);
+                made_in.is_some_and(|made_in| made_in.starts_with(&folder))
             })
             .collect();
         records.sort_by(|one, other| one.worktree.path.cmp(&other.worktree.path));
         Ok(records)
-    }
-
-    async fn reason_to_keep(&self, record: &Record) -> Result<Option<KeepReason>, WorktreeError> {
-        let path = &record.worktree.path;
-        let mut tips = vec![format!("refs/heads/{}", record.marker.branch)];
-        if path.exists() {
-            let files = self.git.uncommitted_files(path).await?;
-            if files > 0 {
-                return Ok(Some(KeepReason::Uncommitted { files }));
-            }
-            // It may have left its branch for another one, or for none.
-            tips.extend(self.git.commit_in(path, "HEAD").await?);
-        }
-        for tip in tips {
-            let (commits, base) = self.own_commits(record, &tip).await?;
-            if commits > 0 {
-                return Ok(Some(KeepReason::Unmerged { commits, base }));
-            }
-        }
-        Ok(None)
-    }
-
-    /// How many commits of `tip` were made in the worktree and are not merged, and into what.
-    async fn own_commits(&self, record: &Record, tip: &str) -> Result<(usize, String), WorktreeError> {
-        let base = match &record.marker.base {
-            Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
-            Some(_) | None => "HEAD",
-        };
-        let shown = base.strip_prefix("refs/heads/").unwrap_or(base).to_owned();
-        if self.git.commit(tip).await?.is_none() {
-            return Ok((0, shown));
-        }
-        let known = match self.git.commit(&record.marker.start).await? {
-            Some(start) => vec![base.to_owned(), start],
-            None => vec![base.to_owned()],
-        };
-        Ok((self.git.commits_beyond(tip, &known).await?, shown))
     }
 
     /// Deletes the branch of a worktree that is gone, unless it has commits that are nowhere else.
@@ -519,6 +417,10 @@ impl Record {
         };
         Some(Self { worktree, marker, admin })
     }
+}
+
+fn is_real_folder(path: &Path) -> bool {
+    path.symlink_metadata().is_ok_and(|meta| meta.is_dir())
 }
 
 async fn remove_folder(path: PathBuf) -> Result<(), WorktreeError> {

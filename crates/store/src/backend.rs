@@ -102,8 +102,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError>;
 
     /// The journal from a position on, and the position after it, to go on from. Positions are 0 and what a call
-    /// answered; one past the end is the end, so that `u64::MAX` skips what was. A torn last line is left for the next
-    /// call.
+    /// answered; `u64::MAX` skips what was, and any other past the end is of a journal that somebody removed: what is there
+    /// now is read from its beginning. A torn last line is left for the next call.
     async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError>;
 
     /// The entries of the journal about something, from a position on, and the position after it. Far faster than to
@@ -208,6 +208,11 @@ pub enum Change {
     Gone,
     /// Changes may have been missed: look at everything.
     Unsure,
+    /// From now on changes are looked for every second, and told as [`Change::Unsure`]: nothing tells them by itself.
+    Unwatched {
+        /// Why.
+        reason: String,
+    },
 }
 
 /// All tasks of a team while they are edited.

@@ -9,6 +9,7 @@ pub mod conformance;
 mod dialect;
 mod error;
 mod files;
+mod format;
 mod journal;
 mod memory;
 mod table;
@@ -18,6 +19,7 @@ pub use backend::{
     StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch,
 };
 pub use error::StoreError;
-pub use files::{Durability, FileBackend, FileOptions, Leaving, WrittenFile};
+pub use files::{BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, Looked, Mend, WrittenFile};
+pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
 pub use journal::{About, Event, JournalEntry, Overwritten};
 pub use memory::MemoryBackend;

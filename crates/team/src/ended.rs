@@ -4,14 +4,17 @@ use pitcrew_protocol::{AgentName, ApiError, same_name};
 use serde::{Deserialize, Serialize};
 
 use crate::Team;
-
-/// The document's name.
-const DOCUMENT: &str = "ended";
+use crate::document::Document;
 
 /// Everybody that ended, by order of ending.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub(crate) struct Ended {
     pub(crate) members: Vec<EndedMember>,
+}
+
+impl Document for Ended {
+    const NAME: &'static str = "ended";
 }
 
 /// A member that ended.
@@ -40,13 +43,13 @@ impl Team {
 
     /// Everybody that ended.
     pub(crate) async fn ended(&self) -> Result<Ended, ApiError> {
-        self.edit_document(DOCUMENT, |ended: &mut Ended| Ok(ended.clone())).await
+        self.edit_document(|ended: &mut Ended| Ok(ended.clone())).await
     }
 
     /// Notes that `name` ends, or that all that follows from it is done.
     pub(crate) async fn note_ended(&self, name: &AgentName, settled: bool) -> Result<(), ApiError> {
         let noted = EndedMember { name: name.clone(), at_ms: self.now_ms(), settled };
-        self.edit_document(DOCUMENT, move |ended: &mut Ended| {
+        self.edit_document(move |ended: &mut Ended| {
             match ended.members.iter_mut().find(|m| m.name == noted.name) {
                 Some(there) => there.settled = noted.settled,
                 None => ended.members.push(noted.clone()),

@@ -3,18 +3,21 @@
 use pitcrew_protocol::{ApiError, LEAD_NAME, Member};
 use serde::{Deserialize, Serialize};
 
+use crate::document::Document;
 use crate::ours::SpawnRecord;
 use crate::seal::{EARLIER_KEPT, LeadKeys, LeadSeal, Trust, VerifyKey};
 use crate::standing::is_same_standing;
 use crate::{Team, refusal};
 
-/// The document's name.
-const DOCUMENT: &str = "keys";
-
 /// The keys of all leads that signed, the latest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Keys {
+#[serde(default)]
+pub(crate) struct Keys {
     keys: Vec<VerifyKey>,
+}
+
+impl Document for Keys {
+    const NAME: &'static str = "keys";
 }
 
 impl Team {
@@ -60,7 +63,7 @@ impl Team {
     pub async fn take_lead(self, seal: LeadSeal) -> Result<Self, ApiError> {
         let own = *seal.verify_key();
         let earlier = self
-            .edit_document(DOCUMENT, move |document: &mut Keys| {
+            .edit_document(move |document: &mut Keys| {
                 let earlier: Vec<_> =
                     document.keys.iter().copied().filter(|key| *key != own).take(EARLIER_KEPT).collect();
                 document.keys = std::iter::once(own).chain(earlier.iter().copied()).collect();
@@ -96,7 +99,7 @@ impl Team {
         }
         let is_signed = match &self.trust {
             Trust::Signed(_) => true,
-            Trust::Founding => self.edit_document(DOCUMENT, |keys: &mut Keys| Ok(!keys.keys.is_empty())).await?,
+            Trust::Founding => self.edit_document(|keys: &mut Keys| Ok(!keys.keys.is_empty())).await?,
         };
         if !is_signed {
             return Ok(());

@@ -3,11 +3,10 @@
 
 use pitcrew_protocol::ApiError;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use crate::Team;
-
-/// The document's name.
-const DOCUMENT: &str = "panes";
+use crate::document::Document;
 
 /// What keeps panes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +19,22 @@ pub struct PaneHost {
     /// The program that speaks the pane protocol, with its arguments; empty for every other kind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+}
+
+/// The document: where panes were made, the latest last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct PaneHosts {
+    hosts: Vec<PaneHost>,
+}
+
+impl Document for PaneHosts {
+    const NAME: &'static str = "panes";
+
+    /// It was the hosts alone.
+    fn from_earlier(document: Value) -> Value {
+        json!({ "hosts": document })
+    }
 }
 
 /// A pane.
@@ -46,9 +61,9 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn note_pane_host(&self, host: PaneHost) -> Result<(), ApiError> {
-        self.edit_document(DOCUMENT, move |all: &mut Vec<PaneHost>| {
-            all.retain(|known| *known != host);
-            all.push(host.clone());
+        self.edit_document(move |all: &mut PaneHosts| {
+            all.hosts.retain(|known| *known != host);
+            all.hosts.push(host.clone());
             Ok(())
         })
         .await
@@ -59,7 +74,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn pane_hosts(&self) -> Result<Vec<PaneHost>, ApiError> {
-        self.edit_document(DOCUMENT, |all: &mut Vec<PaneHost>| Ok(all.clone())).await
+        self.edit_document(|all: &mut PaneHosts| Ok(all.hosts.clone())).await
     }
 }
 

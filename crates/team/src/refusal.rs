@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pitcrew_protocol::{ApiError, ErrorCode, NameError, Rate, TeamConfig};
-use pitcrew_store::StoreError;
+use pitcrew_store::{FORMAT_VERSION, StoreError};
 
 use crate::near::nearest;
 
@@ -25,6 +25,14 @@ pub(crate) fn wrong_state(message: impl Into<String>) -> ApiError {
 /// Tells of something under us that failed.
 pub(crate) fn internal(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorCode::InternalError, message)
+}
+
+/// Refuses a file of ours that a later version wrote.
+pub(crate) fn newer(path: &str, version: u64) -> ApiError {
+    let message = format!(
+        "{path} is of version {version}, written by a newer pitcrew; this one reads up to version {FORMAT_VERSION}"
+    );
+    internal(message).with("path", path).with("version", version)
 }
 
 pub(crate) fn bad_name(name: &str, error: &NameError) -> ApiError {

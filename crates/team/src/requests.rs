@@ -7,11 +7,9 @@ use pitcrew_protocol::{AgentName, ApiError, MessageId};
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::{DeliveryState, Letter, Receipt, is_undeliverable};
+use crate::document::Document;
 use crate::mail::{Mail, answered};
 use crate::{Team, refusal};
-
-/// The document's name.
-const DOCUMENT: &str = "requests";
 
 /// How many answered requests are remembered; an older one is answered as unknown instead of as spent.
 const ANSWERED_KEPT: usize = 1000;
@@ -86,9 +84,15 @@ pub(crate) struct Outgoing {
     pub(crate) unsent: Option<String>,
 }
 
+/// The document: every request, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Ledger {
+#[serde(default)]
+pub(crate) struct Ledger {
     requests: BTreeMap<String, Request>,
+}
+
+impl Document for Ledger {
+    const NAME: &'static str = "requests";
 }
 
 /// Which of the two frames of a request.
@@ -198,7 +202,7 @@ impl Team {
     /// # Errors
     /// `internal_error` when the ledger cannot be read.
     pub async fn requests(&self) -> Result<BTreeMap<String, Request>, ApiError> {
-        self.edit_document(DOCUMENT, |ledger: &mut Ledger| Ok(ledger.requests.clone())).await
+        self.edit_document(|ledger: &mut Ledger| Ok(ledger.requests.clone())).await
     }
 
     /// Sends every answer, and every request, that was decided before a crash and not sent; says which messages they were.
@@ -233,7 +237,7 @@ impl Team {
             }
         }
         let gone = gone.clone();
-        self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+        self.edit_document(move |ledger: &mut Ledger| {
             ledger.requests.retain(|_, request| !is_void(request, &gone));
             Ok(())
         })
@@ -243,7 +247,7 @@ impl Team {
     /// Writes a request into the ledger and sends it; for a repeated call, the one that is there.
     pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt), ApiError> {
         let (id, request) = self
-            .edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+            .edit_document(move |ledger: &mut Ledger| {
                 if let Some(there) = ledger.again(&request) {
                     return Ok(there);
                 }
@@ -259,13 +263,13 @@ impl Team {
     /// Writes an answer into the ledger and sends it. A request of another client is taken from the answerer's inbox.
     pub(crate) async fn reply(&self, reply: Reply) -> Result<(Request, Receipt), ApiError> {
         let first = reply.clone();
-        let known = self.edit_document(DOCUMENT, move |ledger: &mut Ledger| ledger.reply(&first)).await?;
+        let known = self.edit_document(move |ledger: &mut Ledger| ledger.reply(&first)).await?;
         let id = reply.request_id.clone();
         let request = match known {
             Some(request) => request,
             None => {
                 let foreign = self.foreign_request(&reply).await?;
-                self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+                self.edit_document(move |ledger: &mut Ledger| {
                     let Some(foreign) = &foreign else { return Err(unknown(ledger, &reply)) };
                     ledger.requests.entry(reply.request_id.clone()).or_insert_with(|| foreign.clone());
                     ledger.reply(&reply)?.ok_or_else(|| unknown(ledger, &reply))
@@ -281,9 +285,8 @@ impl Team {
     /// asked; says whether the request was still open.
     pub(crate) async fn spend(&self, asker: &AgentName, id: &str, answer: Answer) -> Result<Option<Request>, ApiError> {
         let (name, request_id) = (asker.clone(), id.to_owned());
-        let spent = self
-            .edit_document(DOCUMENT, move |ledger: &mut Ledger| Ok(ledger.settle(&name, &request_id, &answer)))
-            .await?;
+        let spent =
+            self.edit_document(move |ledger: &mut Ledger| Ok(ledger.settle(&name, &request_id, &answer))).await?;
         if let Some(Request { to, ask: Some(ask), .. }) = &spent {
             self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), std::slice::from_ref(&ask.message)))
                 .await?;
@@ -311,7 +314,7 @@ impl Team {
         let delivered = self.deliver(letter).await;
         if delivered.as_ref().err().is_none_or(is_undeliverable) {
             let id = id.to_owned();
-            self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+            self.edit_document(move |ledger: &mut Ledger| {
                 if let Some(frame) = ledger.requests.get_mut(&id).and_then(|r| r.outgoing(half)) {
                     frame.unsent = None;
                 }
@@ -354,7 +357,7 @@ impl Team {
         if requests.is_empty() {
             return Ok(());
         }
-        self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+        self.edit_document(move |ledger: &mut Ledger| {
             for (id, request) in &requests {
                 ledger.requests.entry(id.clone()).or_insert_with(|| request.clone());
             }

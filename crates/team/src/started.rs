@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 use pitcrew_protocol::{AgentName, ApiError};
 use pitcrew_store::Event;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
+use crate::document::Document;
 use crate::{PanePlace, Team};
-
-/// The document's name.
-const DOCUMENT: &str = "started";
 
 /// A process, told from a later one with the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -43,6 +42,22 @@ pub struct Started {
     pub deadline_ms: Option<i64>,
 }
 
+/// The document: everything that was started, by member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct StartedMembers {
+    started: BTreeMap<AgentName, Started>,
+}
+
+impl Document for StartedMembers {
+    const NAME: &'static str = "started";
+
+    /// It was the members alone.
+    fn from_earlier(document: Value) -> Value {
+        json!({ "started": document })
+    }
+}
+
 impl Team {
     /// Records what was started to run `name`, in place of what was recorded of it before.
     ///
@@ -58,8 +73,8 @@ impl Team {
             owner: started.owner.pid,
         };
         let name = name.clone();
-        self.edit_document(DOCUMENT, move |all: &mut BTreeMap<AgentName, Started>| {
-            all.insert(name.clone(), started.clone());
+        self.edit_document(move |all: &mut StartedMembers| {
+            all.started.insert(name.clone(), started.clone());
             Ok(())
         })
         .await?;
@@ -72,7 +87,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn started(&self) -> Result<BTreeMap<AgentName, Started>, ApiError> {
-        self.edit_document(DOCUMENT, |all: &mut BTreeMap<AgentName, Started>| Ok(all.clone())).await
+        self.edit_document(|all: &mut StartedMembers| Ok(all.started.clone())).await
     }
 
     /// Takes out what was started for `name`, which is gone; its pane too. One that is not there is no error.
@@ -81,8 +96,7 @@ impl Team {
     /// `team_not_found`, or `internal_error` when the store fails.
     pub async fn forget_started(&self, name: &AgentName) -> Result<(), ApiError> {
         let gone = name.clone();
-        let was =
-            self.edit_document(DOCUMENT, move |all: &mut BTreeMap<AgentName, Started>| Ok(all.remove(&gone))).await?;
+        let was = self.edit_document(move |all: &mut StartedMembers| Ok(all.started.remove(&gone))).await?;
         if let Some(was) = was {
             let pid = was.process.map(|process| process.pid);
             let pane = was.pane.as_ref().map(PanePlace::to_string);

@@ -11,9 +11,6 @@ use crate::actor::{Actor, Speaker};
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
-/// The document's name.
-const DOCUMENT: &str = "take-over";
-
 /// A member that is to become the lead.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeOver {
@@ -44,7 +41,7 @@ impl Team {
         }
         self.count_call().await?;
         let noted = TakeOver { member: found.name.clone(), at_ms: self.now_ms() };
-        self.edit_document(DOCUMENT, move |document: &mut Option<TakeOver>| {
+        self.edit_document(move |document: &mut Option<TakeOver>| {
             *document = Some(noted.clone());
             Ok(noted.clone())
         })
@@ -56,7 +53,7 @@ impl Team {
     /// # Errors
     /// `internal_error` when the store fails.
     pub async fn take_over(&self) -> Result<Option<TakeOver>, ApiError> {
-        self.edit_document(DOCUMENT, |document: &mut Option<TakeOver>| Ok(document.clone())).await
+        self.edit_document(|document: &mut Option<TakeOver>| Ok(document.clone())).await
     }
 
     /// Notes that the take-over is complete.
@@ -64,7 +61,7 @@ impl Team {
     /// # Errors
     /// `internal_error` when the store fails.
     pub async fn end_take_over(&self) -> Result<(), ApiError> {
-        self.edit_document(DOCUMENT, |document: &mut Option<TakeOver>| {
+        self.edit_document(|document: &mut Option<TakeOver>| {
             *document = None;
             Ok(())
         })

@@ -173,6 +173,17 @@ impl Team {
         Ok(released)
     }
 
+    /// Puts back into the pool what somebody owns who is no member, and says what that was.
+    ///
+    /// # Errors
+    /// `invalid_status` for a member, `team_not_found`, `internal_error`.
+    pub async fn release_tasks_of_stranger(&self, owner: &AgentName) -> Result<Vec<TaskId>, ApiError> {
+        if self.config().await?.member(owner.as_str()).is_some() {
+            return Err(refusal::wrong_state(format!("'{owner}' is a member, and keeps its tasks")));
+        }
+        self.release_tasks(owner).await
+    }
+
     pub(crate) async fn release_tasks(&self, owner: &AgentName) -> Result<Vec<TaskId>, ApiError> {
         let (gone, at_ms) = (owner.clone(), self.now_ms());
         let released = self.edit_tasks(move |table| task_rules::release(table, &gone, at_ms)).await?;

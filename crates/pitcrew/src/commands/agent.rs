@@ -121,15 +121,17 @@ pub(crate) fn live_alone(
     format: OutputFormat,
     resume: &str,
 ) -> Result<(), Failure> {
-    context.briefly(async {
-        let signals = Signals::listen()?;
-        let name = plan.name.clone();
-        let (handle, team) = crew::start_alone(context, plan).await?;
-        let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
-            desk::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
-        } else {
-            watch(handle, face(context, format, false), signals, questions).await?
-        };
-        shown(&watched, format, &report::table(&watched.outcome), resume)
+    context.with_agents(|| {
+        context.briefly(async {
+            let signals = Signals::listen()?;
+            let name = plan.name.clone();
+            let (handle, team) = crew::start_alone(context, plan).await?;
+            let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
+                desk::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
+            } else {
+                watch(handle, face(context, format, false), signals, questions).await?
+            };
+            shown(&watched, format, &report::table(&watched.outcome), resume)
+        })
     })
 }

@@ -2,7 +2,7 @@
 
 use pitcrew_protocol::SendMessageInput;
 
-use super::send::{Sender, answered, content};
+use super::send::{Sender, answered, content, unheard};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
@@ -27,7 +27,9 @@ impl Broadcast {
         let sender = self.sender.actor();
         let sent = context.briefly(async {
             let team = self.team.open(context).await?;
-            Ok(team.send(&sender, input, None).await?)
+            let sent = team.send(&sender, input, None).await?;
+            let unheard = unheard(&team, &sent).await;
+            Ok((sent, unheard))
         })?;
         answered(context, &sent)
     }

@@ -4,19 +4,27 @@
 //! beside this one; [`check`] lists them. What is wrong with files is the store's to know.
 
 mod check;
+mod configs;
 mod fault;
 mod files;
+mod kept;
 mod mail;
 mod members;
 mod processes;
+mod records;
 mod reference;
 mod report;
 mod rooms;
+mod tasks;
 mod worktrees;
+
+use pitcrew_store::Keep;
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use report::Report;
+use fault::Fault;
+use kept::Kept;
+use report::{Finding, Report};
 use rooms::Rooms;
 
 /// Look for what crashes left behind: stale locks, torn files, processes, panes, dead members, their mail and worktrees
@@ -28,7 +36,8 @@ use rooms::Rooms;
   pitcrew doctor --repair
   pitcrew doctor --reference      does the installed claude write anything that pitcrew does not know?")]
 pub(crate) struct Doctor {
-    /// Mend what can be mended; what is taken out is kept in the archive
+    /// Mend what can be mended: only what is provably ours, and nothing behind a link. What is taken away is kept in the
+    /// archive for a week
     #[arg(long)]
     repair: bool,
     /// Compare instead what the reference client wrote below the root with what is known of it: fields of configs, members,
@@ -51,14 +60,28 @@ impl Doctor {
     }
 
     async fn report(&self, context: &Context) -> Result<Report, Failure> {
-        let rooms = Rooms::open(context)?;
-        let mut findings = Vec::new();
-        for fault in check::all(&rooms).await {
+        let (rooms, bad_settings) = Rooms::open(context)?;
+        let mut keep = rooms.files.keep();
+        let mut findings: Vec<Finding> = bad_settings.into_iter().map(|fault| fault.finding).collect();
+        let mut files = check::files(&rooms);
+        let of_files = std::mem::take(&mut files.faults);
+        findings.extend(self.settled(&rooms, of_files, &mut keep).await);
+        let (of_teams, worktrees) = check::teams(&rooms, files).await;
+        findings.extend(self.settled(&rooms, of_teams, &mut keep).await);
+        let of_worktrees = check::worktrees(&rooms, &worktrees).await;
+        findings.extend(self.settled(&rooms, of_worktrees, &mut keep).await);
+        Ok(Report::of(findings, Kept::of(&rooms, &keep, self.repair)))
+    }
+
+    /// What is shown of faults, mended when that is asked for.
+    async fn settled(&self, rooms: &Rooms, faults: Vec<Fault>, keep: &mut Keep) -> Vec<Finding> {
+        let mut findings = Vec::with_capacity(faults.len());
+        for fault in faults {
             findings.push(match self.repair {
-                true => fault.mended(&rooms).await,
+                true => fault.mended(rooms, keep).await,
                 false => fault.finding,
             });
         }
-        Ok(Report::of(findings))
+        findings
     }
 }

@@ -12,7 +12,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::output::{FAINT, STRONG, printable};
+use crate::output::{self, FAINT, STRONG, printable};
 use crate::selection::TeamChoice;
 
 /// Show a member's inbox without taking anything out of it
@@ -83,6 +83,9 @@ impl Inbox {
                     Some(Change::Inbox(changed)) if changed == inbox => break,
                     Some(Change::Unsure) => break,
                     Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Journal | Change::Lease(_)) => {}
+                    Some(Change::Unwatched { reason }) => {
+                        output::remark(&format!("warning: {reason}; changes are looked for every second"));
+                    }
                     Some(Change::Gone) | None => {
                         return Err(Failure::new(FailureKind::NotFound, format!("team {} is gone", team.name())));
                     }

@@ -149,6 +149,10 @@ impl RunArgs {
     /// When it cannot be started, and when its end is no success.
     pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
+        context.with_agents(|| self.run_agents(context, format, begin))
+    }
+
+    fn run_agents(&self, context: &Context, format: OutputFormat, begin: Begin) -> Result<(), Failure> {
         context.at_length(async {
             let signals = Signals::listen()?;
             let (asks, questions) = self.permissions.asks(context, format, Questions::at_terminal);

@@ -2,11 +2,15 @@
 
 use std::io::Read as _;
 
-use pitcrew_protocol::SendMessageInput;
-use pitcrew_team::{Actor, Receipt, Sent, SentView};
+use pitcrew_protocol::{AgentName, SendMessageInput};
+use pitcrew_store::LeaseName;
+use pitcrew_team::{Actor, Receipt, Sent, SentView, Team};
+use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::output;
+use crate::running::Running;
 use crate::selection::TeamChoice;
 
 /// What we are called when `--from` does not say.
@@ -56,10 +60,40 @@ impl Send {
         let sender = self.sender.actor();
         let sent = context.briefly(async {
             let team = self.team.open(context).await?;
-            Ok(team.send(&sender, input, None).await?)
+            let sent = team.send(&sender, input, None).await?;
+            let unheard = unheard(&team, &sent).await;
+            Ok((sent, unheard))
         })?;
         answered(context, &sent)
     }
+}
+
+/// A message that was sent, and who does not hear of it now.
+#[derive(Serialize)]
+struct Answer<'a> {
+    #[serde(flatten)]
+    sent: SentView<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+}
+
+/// Which receivers no process runs now. None where another client leads the team, and does not say whether it runs, nor
+/// where it cannot be looked up: the message is there all the same.
+pub(crate) async fn unheard(team: &Team, sent: &Sent) -> Vec<AgentName> {
+    let Ok(config) = team.config().await else { return Vec::new() };
+    match Running::of(team, &config).await {
+        Ok(Running::No | Running::Stale { .. }) => {}
+        Ok(Running::ByPitcrew { .. } | Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown)
+        | Err(_) => return Vec::new(),
+    }
+    let mut unheard = Vec::new();
+    for Receipt { to, .. } in &sent.receipts {
+        let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(to)).await;
+        if matches!(holder, Ok(None)) {
+            unheard.push(to.clone());
+        }
+    }
+    unheard
 }
 
 /// The text of a message, from the command line or stdin.
@@ -73,8 +107,15 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
 }
 
 /// Tells that a message was sent, with the ids it can be asked for by.
-pub(crate) fn answered(context: &Context, sent: &Sent) -> Result<(), Failure> {
-    context.output.answer(&SentView(sent), |SentView(sent)| {
+pub(crate) fn answered(context: &Context, (sent, unheard): &(Sent, Vec<AgentName>)) -> Result<(), Failure> {
+    let mut warnings = Vec::new();
+    if !unheard.is_empty() {
+        let names: Vec<&str> = unheard.iter().map(AgentName::as_str).collect();
+        warnings.push(format!("no process runs {} now; the next run of the team reads it", names.join(", ")));
+    }
+    let answer = Answer { sent: SentView(sent), warnings };
+    context.output.answer(&answer, |Answer { warnings, .. }| {
+        warnings.iter().for_each(|warning| output::remark(&format!("warning: {warning}")));
         let state = |receipt: &Receipt| serde_json::to_value(receipt.state).ok()?.as_str().map(str::to_owned);
         let line =
             |receipt: &Receipt| format!("{}: {} as {}", receipt.to, state(receipt).unwrap_or_default(), receipt.id);

@@ -30,8 +30,8 @@ fn what_crashes_left_behind_is_found_and_mended() {
         fs::create_dir(inboxes.join(lock)).unwrap();
         age(&inboxes.join(lock));
     }
-    fs::write(inboxes.join(".pitcrew-4711.tmp"), "half a fi").unwrap();
-    age(&inboxes.join(".pitcrew-4711.tmp"));
+    fs::write(inboxes.join(".pitcrew-0123456789abcdef0123456789abcdef.tmp"), "half a fi").unwrap();
+    age(&inboxes.join(".pitcrew-0123456789abcdef0123456789abcdef.tmp"));
     let whole = fs::read_to_string(inboxes.join("bob.json")).unwrap();
     fs::write(inboxes.join("bob.json"), &whole[..whole.len() - 40]).unwrap();
     fs::write(room.root().join("tasks/crew/1.json"), "{\"id\":").unwrap();
@@ -40,21 +40,22 @@ fn what_crashes_left_behind_is_found_and_mended() {
     assert!(room.tree() == before, "looking changed something");
     assert_snapshot!(found, @r#"
     $ pitcrew doctor
-    stale lock [root]/teams/crew/inboxes/ann.json.lock (--repair: removed)
-    stale lock [root]/teams/crew/inboxes/team-lead.json.lock (--repair: removed)
-    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp (--repair: removed)
-    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 (--repair: moved aside)
-    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 (--repair: moved aside)
+    stale lock [root]/teams/crew/inboxes/ann.json.lock: its holder gives no sign any more (--repair: taken away)
+    stale lock [root]/teams/crew/inboxes/team-lead.json.lock: its holder gives no sign any more (--repair: taken away)
+    unfinished [root]/teams/crew/inboxes/.pitcrew-0123456789abcdef0123456789abcdef.tmp: left by a write that never ended (--repair: taken away)
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 (--repair: taken away)
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 (--repair: taken away)
     5 found, 5 left
     [exit 1]
     "#);
     assert_snapshot!(room.transcript(&[&["doctor", "--repair"], &["doctor"]]), @r#"
     $ pitcrew doctor --repair
-    stale lock [root]/teams/crew/inboxes/ann.json.lock -> removed
-    stale lock [root]/teams/crew/inboxes/team-lead.json.lock -> removed
-    unfinished [root]/teams/crew/inboxes/.pitcrew-4711.tmp -> removed
-    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 -> moved to [root]/tasks/crew/1.json.torn-[uuid]
-    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 -> moved to [root]/teams/crew/inboxes/bob.json.torn-[uuid]
+    stale lock [root]/teams/crew/inboxes/ann.json.lock: its holder gives no sign any more -> kept as [root]/pitcrew/archive/[keep]/teams/crew/inboxes/ann.json.lock
+    stale lock [root]/teams/crew/inboxes/team-lead.json.lock: its holder gives no sign any more -> kept as [root]/pitcrew/archive/[keep]/teams/crew/inboxes/team-lead.json.lock
+    unfinished [root]/teams/crew/inboxes/.pitcrew-0123456789abcdef0123456789abcdef.tmp: left by a write that never ended -> kept as [root]/pitcrew/archive/[keep]/teams/crew/inboxes/.pitcrew-0123456789abcdef0123456789abcdef.tmp
+    torn [root]/tasks/crew/1.json: EOF while parsing a value at line 1 column 6 -> kept as [root]/pitcrew/archive/[keep]/tasks/crew/1.json
+    torn [root]/teams/crew/inboxes/bob.json: EOF while parsing a string at line 20 column 32 -> kept as [root]/pitcrew/archive/[keep]/teams/crew/inboxes/bob.json
+    kept for a week in [root]/pitcrew/archive/[keep]
     5 found, 0 left
     $ pitcrew doctor
     all is well
@@ -89,7 +90,7 @@ fn a_torn_config_is_left_to_a_person() {
     let room = Room::with_crew();
     fs::write(room.root().join("teams/crew/config.json"), "{").unwrap();
     let report = room.json(&["doctor", "--repair"]);
-    assert_eq!(report["findings"][0]["kind"], "torn");
+    assert_eq!(report["findings"][0]["kind"], "bad_config");
     assert_eq!(report["left"], 1);
     assert_eq!(room.run(&["doctor", "--repair"]).code, 1);
 }

@@ -218,7 +218,7 @@ fn a_team_runs_in_kitty_is_hidden_and_shown_and_goes_on_after_its_lead_died() {
     let started = kitty.room.root().join("teams/work/pitcrew/started.json");
     until("bob is the new lead's", || {
         let started: Value = serde_json::from_slice(&fs::read(&started).ok()?).ok()?;
-        (started["bob"]["owner"]["pid"] == lead).then_some(())
+        (started["started"]["bob"]["owner"]["pid"] == lead).then_some(())
     });
     assert_eq!((bob.len(), teammates(&kitty.room)), (1, bob), "it is the same bob");
     fs::write(kitty.room.work().join("word"), "").unwrap();

@@ -26,10 +26,12 @@ fn a_message_is_sent_shown_and_traced() {
     nothing for bob
     $ pitcrew send bob "look at parser.rs\nfirst" --summary "where to start"
     bob: persisted as [uuid]
+    warning: no process runs bob now; the next run of the team reads it
     $ pitcrew broadcast lunch! --from kitchen
     team-lead: persisted as [uuid]
     ann: persisted as [uuid]
     bob: persisted as [uuid]
+    warning: no process runs team-lead, ann, bob now; the next run of the team reads it
     $ pitcrew broadcast lunch!!
     error: at most 1 broadcasts in 3600 s are allowed; try again in [n] s
     [exit 6]
@@ -79,6 +81,9 @@ fn with_json_a_send_has_the_shape_of_the_api_reference_and_a_receipt() {
           "to": "bob",
           "state": "persisted"
         }
+      ],
+      "warnings": [
+        "no process runs bob now; the next run of the team reads it"
       ]
     }
     "#);

@@ -140,7 +140,7 @@ impl Room {
     pub(crate) fn redacted(&self, text: &str) -> String {
         static CHANGING: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
             [
-                (Regex::new(r"torn-[0-9a-f]{32}").unwrap(), "torn-[uuid]"),
+                (Regex::new(r"\.repair-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap(), "[keep]"),
                 (Regex::new(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?").unwrap(), "[uuid]"),
                 (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
                 (Regex::new(r"\b\d{4}-\d\d-\d\d\b").unwrap(), "[date]"),

@@ -41,8 +41,14 @@ struct Process {
 impl Process {
     /// A shell in a group of its own, once it says that it is ready by making the file `$1`.
     fn shell(room: &Room, script: &str) -> Self {
+        Self::tagged_shell(room, script, &room.tag_of_bob())
+    }
+
+    /// The same, with that tag of a member.
+    fn tagged_shell(room: &Room, script: &str, tag: &str) -> Self {
         let ready = room.temporary().join("ready");
         let mut command = Command::new("sh");
+        command.env("PITCREW_MEMBER", tag);
         command.arg("-c").arg(script).arg("sh").arg(&ready).process_group(0).stdin(Stdio::null());
         let mut child = command.spawn().unwrap();
         let identity = ProcessIdentity::of(child.id()).unwrap();
@@ -66,6 +72,11 @@ impl Room {
     pub(crate) fn team(&self, name: &str) -> Team {
         let backend = Arc::new(FileBackend::open(&self.root(), FileOptions::default()));
         Teams::new(backend, Limits::default(), Arc::new(SystemClock)).at(&TeamDir::of(name)).unwrap()
+    }
+
+    /// What the processes that run bob of the team `work` carry.
+    fn tag_of_bob(&self) -> String {
+        RecordedPanes::below(&self.root()).tag(&self.team("work"), Some(&AgentName::foreign("bob"))).to_string()
     }
 
     /// Records a process, and perhaps a pane, as started for bob by a lead that is dead.
@@ -154,6 +165,30 @@ fn a_process_that_only_has_the_number_of_a_teammate_is_left_alone() {
     let ended = room.json(&["shutdown", "work", "--force"]);
     assert_eq!(ended["stopped"][0]["outcome"], "gone", "{ended:#}");
     assert!(other.is_alive());
+}
+
+#[test]
+fn a_record_that_names_a_process_without_the_members_tag_has_nobody_killed() {
+    let ends: [&[&str]; 4] = [
+        &["doctor", "--repair"],
+        &["shutdown", "work", "--force"],
+        &["team", "delete", "work", "--force"],
+        &["run", "--resume", "work", "--model", "script:short.yaml"],
+    ];
+    for end in ends {
+        for tag in ["", "0af3/work/bob"] {
+            let room = Room::new();
+            room.killed_run();
+            fs::write(room.work().join("short.yaml"), "agents: {team-lead: [{text: So}, {text: That is all.}]}")
+                .unwrap();
+            let other = Process::tagged_shell(&room, "touch $1; exec sleep 1000", tag);
+            room.started_for_bob(other.identity, None);
+            let told = room.run(&["doctor"]);
+            assert!(told.stdout.contains("does not carry the tag"), "{told:?}");
+            let ended = room.run(end);
+            assert!(other.is_alive(), "{end:?} {tag}: {ended:?}");
+        }
+    }
 }
 
 #[test]

@@ -114,7 +114,8 @@ impl Terminal {
     /// What is recorded as started and not stopped.
     pub(crate) fn started(&self) -> Value {
         let text = fs::read_to_string(self.team().join("pitcrew/started.json")).unwrap_or_else(|_| "{}".to_owned());
-        serde_json::from_str(&text).unwrap()
+        let document: Value = serde_json::from_str(&text).unwrap();
+        document.get("started").cloned().unwrap_or_else(|| serde_json::json!({}))
     }
 
     pub(crate) fn teammates(&self) -> Vec<u32> {

@@ -249,7 +249,8 @@ impl TeamLoop {
     /// The worktrees of this run. They stand outside the checkout, below the root.
     pub(super) fn worktrees(&self) -> Worktrees {
         let folder = Worktrees::folder_below(&self.quarters.root);
-        Worktrees::new(&self.quarters.cwd, folder).confined(self.quarters.confinement.clone())
+        let worktrees = Worktrees::new(&self.quarters.cwd, folder).with_ignored(self.quarters.ignored_files);
+        worktrees.confined(self.quarters.confinement.clone())
     }
 }
 

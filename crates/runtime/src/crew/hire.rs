@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use pitcrew_model::Model;
 use pitcrew_protocol::AgentName;
-use pitcrew_team::Actor;
 use pitcrew_team::store::LogName;
+use pitcrew_team::{Actor, Team};
 use tokio_util::sync::CancellationToken;
 
 use super::desk::lead_tools;
@@ -37,6 +37,9 @@ const REPEATABLE: [&str; 12] = [
     "BashOutput",
 ];
 
+/// How many numbers of lines are shown.
+const LINES_SHOWN: usize = 5;
+
 /// An agent that is to be started.
 pub(crate) struct Hire {
     pub(crate) name: AgentName,
@@ -63,6 +66,21 @@ pub(crate) struct Hired {
     pub(crate) open_spawns: Vec<String>,
     /// Whose end it knows of.
     pub(crate) parted: BTreeSet<AgentName>,
+    /// What is to be said of lines of its transcript that cannot be read.
+    pub(crate) passed_over: Option<String>,
+}
+
+/// What is said of a transcript some lines of which cannot be read.
+fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
+    let path = team.backend().log_file(team.dir(), &LogName::Transcript(agent.clone()));
+    let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(usize::to_string).collect();
+    let more = if lines.len() > shown.len() { ", ..." } else { "" };
+    format!(
+        "{agent} goes on without {} lines of {} that cannot be read ({}{more}); `pitcrew doctor --repair` takes them out",
+        lines.len(),
+        path.display(),
+        shown.join(", ")
+    )
 }
 
 impl Quarters {
@@ -71,10 +89,11 @@ impl Quarters {
     /// # Errors
     /// When its transcript cannot be read.
     pub(crate) async fn hire(&mut self, hire: Hire, desk: &Desk) -> Result<Hired, LogError> {
-        let (log, conversation) = match hire.role {
+        let (log, conversation, unread) = match hire.role {
             Role::Lead | Role::Teammate => Log::open(&self.team, &hire.name).await?,
-            Role::Subagent => (Log::unkept(&self.team, &hire.name), Conversation::default()),
+            Role::Subagent => (Log::unkept(&self.team, &hire.name), Conversation::default(), Vec::new()),
         };
+        let passed_over = (!unread.is_empty()).then(|| passed_over(&self.team, &hire.name, &unread));
         let is_new = conversation == Conversation::default();
         let conversation_turns = conversation.turns();
         let is_spawn = |open: &&OpenCall| matches!(open.call.tool.as_str(), "Task" | "Agent");
@@ -96,7 +115,7 @@ impl Quarters {
         let agent = Agent::new(profile, hire.mode, conversation);
         let seat = self.seat(hire, tools);
         let driver = Driver::new(agent, seat, self.gate.clone(), log, wire);
-        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names, open_spawns, parted })
+        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names, open_spawns, parted, passed_over })
     }
 
     fn seat(&mut self, hire: Hire, tools: Toolbox) -> Seat {

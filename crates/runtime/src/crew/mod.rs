@@ -27,7 +27,7 @@ mod visits;
 mod wake;
 
 pub(crate) use answers::{Pending, ask};
-pub(crate) use hire::Hire;
+pub(crate) use hire::{Hire, Hired};
 pub(crate) use in_process::InProcess;
 pub(crate) use ledger::Ledger;
 pub(crate) use mode::{mode_named, says_mode};

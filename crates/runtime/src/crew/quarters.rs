@@ -20,6 +20,7 @@ use crate::hooks::Hooks;
 use crate::prompts::Prompt;
 use crate::run::{Asks, Furnishings, OpenModel, RunError};
 use crate::tools::PathLocks;
+use crate::worktree::IgnoredFiles;
 
 /// What all agents of a run have in common.
 pub(crate) struct Quarters {
@@ -40,6 +41,8 @@ pub(crate) struct Quarters {
     compact_at_percent: u64,
     pub(crate) has_team_tools: bool,
     pub(crate) env: Vec<(String, String)>,
+    /// What becomes of ignored files in worktrees.
+    pub(crate) ignored_files: IgnoredFiles,
     pub(crate) mode: PermissionMode,
     pub(crate) gate: Arc<Gate>,
     pub(crate) confinement: Confinement,
@@ -91,6 +94,7 @@ impl Quarters {
             gate: Arc::new(gate.guarding(&furnishings.root)),
             confinement: Confinement::of_root(&furnishings.root, &furnishings.temporary),
             may_unconfine: settings.allows_unsandboxed_commands(),
+            ignored_files: settings.ignored_files(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
             asks: furnishings.asks,
             locks: PathLocks::new(),

@@ -24,6 +24,7 @@ use crate::events::RunEvent;
 use crate::hosting::{Hosting, Launch, LaunchStage, Placement, Program};
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use crate::process::{member_variable, runs_member};
 use crate::team_tools::answer;
 use crate::tools::ToolOutcome;
 
@@ -226,7 +227,9 @@ impl Minder {
     /// anybody is told.
     async fn launch(&mut self, summary: Option<&str>) -> Result<StartedPane, String> {
         self.give_prompt(summary).await?;
-        let Launch { argv, env } = (self.post.hosting.launch)(&self.post.placement);
+        let Launch { argv, mut env } = (self.post.hosting.launch)(&self.post.placement);
+        let (variable, tag) = member_variable(&self.post.tag);
+        env.push((variable.to_owned(), tag));
         let pane = NewPane {
             argv,
             cwd: self.post.placement.cwd.clone(),
@@ -308,7 +311,8 @@ impl Minder {
         let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
         let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
         let known = BTreeSet::from_iter(leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted));
-        let process = known.iter().copied().find(ProcessIdentity::is_alive);
+        // A record can name any process; ours carries the member's tag.
+        let process = known.iter().copied().find(|process| runs_member(*process, tag));
         let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
             Ok(found) => found.into_iter().map(|(pane, _)| pane).collect(),
             Err(error) => {

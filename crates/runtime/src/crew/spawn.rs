@@ -335,6 +335,9 @@ impl TeamLoop {
         };
         self.announce_start(hire.announcement(member.agent_type.clone(), member.color.clone(), &model_name)).await;
         let hired = self.quarters.hire(hire, &self.desk).await.map_err(|error| chain(&error))?;
+        if let Some(text) = hired.passed_over {
+            self.warn(text).await;
+        }
         let hand = Hand {
             body: Body::Here(hired.link),
             inbox: member.name.inbox_file(),

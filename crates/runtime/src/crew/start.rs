@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, render,
+    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, neutralised, render,
 };
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName, StoreError};
 use pitcrew_team::{CreateTeam, KnownMode, LeadSeal, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey};
@@ -23,7 +23,7 @@ use super::quarters::Quarters;
 use super::take_over::{begin_take_over, finish_take_over};
 use super::team_loop::{Adopted, Hand, Part, TeamLoop, Wakers};
 use super::wake::{Desk, REPORTS_WAITING};
-use crate::agent::{Event, Role};
+use crate::agent::{Event, Role, Status};
 use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
@@ -267,7 +267,8 @@ impl TeamLoop {
         let is_resumed = started.resumed;
         self.quarters.sink.tell(RunEvent::Started(started)).await;
         let machine = self.quarters.look_at_machine().await.unwrap_or_default();
-        for text in self.quarters.warnings().into_iter().chain(machine) {
+        let passed_over = passed_over(self.quarters.team.clone(), lead.passed_over.clone()).await;
+        for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over) {
             self.warn(text).await;
         }
         self.open_journal().await;
@@ -276,7 +277,7 @@ impl TeamLoop {
         if let Some(refused) = refused_mode {
             self.refuse_mode(&AgentName::lead(), &refused).await;
         }
-        let (mut news, mut departed) = (Vec::new(), None);
+        let (mut news, mut departed, mut untold) = (Vec::new(), None, Vec::new());
         if is_resumed {
             self.tidy_later();
             let removed = self.finish_what_was_begun().await;
@@ -290,7 +291,10 @@ impl TeamLoop {
             };
             // Who was being spawned is started by the call that the lead makes again: it knows what else was asked for.
             for member in config.teammates().filter(|member| !is_being_spawned(member)) {
-                news.extend(self.resume_teammate(member).await);
+                match self.resume_teammate(member).await {
+                    Ok(more) => news.extend(more),
+                    Err(reason) => untold.push(self.not_resumed(&member.name, reason).await),
+                }
             }
         }
         let link = lead.link.clone();
@@ -300,6 +304,9 @@ impl TeamLoop {
         }
         if let Some((members, text)) = departed {
             self.tell_farewell(members, text, Vec::new());
+        }
+        for text in untold {
+            link.tell(Event::Told { text });
         }
         self.follow(news).await;
         if is_resumed {
@@ -335,13 +342,14 @@ impl TeamLoop {
         removed.into_iter().collect()
     }
 
-    async fn resume_teammate(&mut self, member: &Member) -> Vec<News> {
+    /// Lets a teammate go on; the error is why it cannot.
+    async fn resume_teammate(&mut self, member: &Member) -> Result<Vec<News>, String> {
         if member.prompt.is_none() {
             // It joined by itself, and goes on by itself.
-            return Vec::new();
+            return Ok(Vec::new());
         }
         if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
-            return self.resume_elsewhere(member).await;
+            return Ok(self.resume_elsewhere(member).await);
         }
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
@@ -349,13 +357,17 @@ impl TeamLoop {
             summary: None,
             text: member.prompt.clone().unwrap_or_default(),
         }]);
-        match self.start_teammate(member, prompt).await {
-            Ok(news) => news,
-            Err(reason) => {
-                self.warn(format!("{} cannot go on: {reason}", member.name)).await;
-                Vec::new()
-            }
-        }
+        self.start_teammate(member, prompt).await
+    }
+
+    /// Says that a teammate cannot go on, and what its lead is to know. It stays a member, with its tasks and its mail, for
+    /// the run after what keeps it is mended.
+    async fn not_resumed(&mut self, name: &AgentName, reason: String) -> String {
+        self.warn(format!("{name} cannot go on: {reason}")).await;
+        let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
+        let account = self.ledger.of(name);
+        (account.state, account.reason) = (Status::Failed, Some(reason));
+        format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
     /// Turns the end into the outcome.
@@ -380,4 +392,23 @@ impl TeamLoop {
             team_deleted: self.adopted == Adopted::Deleted,
         }
     }
+}
+
+/// What is to be said of the team's own files of which something cannot be read.
+async fn passed_over(team: Team, of_transcript: Option<String>) -> Vec<String> {
+    let mut said: Vec<String> = of_transcript.into_iter().collect();
+    for (document, unread) in team.unread_entries().await {
+        match unread {
+            Ok(unread) if unread.is_empty() => {}
+            Ok(unread) => {
+                let shown: Vec<&str> = unread.iter().map(|it| it.entry.as_str()).collect();
+                said.push(format!(
+                    "what cannot be read of the team's {document}.json is passed over ({}); `pitcrew doctor --repair` takes it out",
+                    shown.join(", ")
+                ));
+            }
+            Err(error) => said.push(format!("a record of the team cannot be read: {error}")),
+        }
+    }
+    said
 }

@@ -96,7 +96,8 @@ async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result
 
 async fn conversation(team: &Team, member: &AgentName) -> Result<(Vec<Entry>, Conversation), RunError> {
     let lines = team.backend().log(team.dir(), &LogName::Transcript(member.clone())).await;
-    let entries = read(&lines.map_err(|error| store_error(team, error))?).map_err(|source| damaged(team, source))?;
+    let read = read(&lines.map_err(|error| store_error(team, error))?).map_err(|source| damaged(team, source))?;
+    let entries = read.entries;
     let mut conversation = Conversation::default();
     entries.iter().for_each(|entry| conversation.apply(&entry.step));
     Ok((entries, conversation))

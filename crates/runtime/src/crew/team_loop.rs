@@ -365,12 +365,14 @@ impl TeamLoop {
             Change::Unsure => {
                 self.crew.values().for_each(|hand| hand.body.ring());
                 self.config_changed().await;
+                self.keep_door_open().await;
                 let mut news = self.read_journal().await;
                 if self.looks_again_at.is_some() {
                     news.extend(self.look_around().await);
                 }
                 return news;
             }
+            Change::Unwatched { reason } => self.warn(format!("{reason}; changes are looked for every second")).await,
             Change::Gone => {
                 self.wakers.watch = None;
                 if self.adopted != Adopted::Deleted {

@@ -23,6 +23,15 @@ impl TeamLoop {
         }
     }
 
+    /// Opens the door again when its socket was removed, as with the folder it was in.
+    pub(super) async fn keep_door_open(&mut self) {
+        if self.wakers.door.as_ref().is_some_and(|door| !door.is_in_place()) {
+            // The old one takes its socket away when it is dropped, which must not be the new one's.
+            self.wakers.door = None;
+            self.open_door().await;
+        }
+    }
+
     pub(super) async fn visited(&mut self, call: Call) {
         let answer = match call.knock.clone() {
             Knock::Shutdown { member, reason } => self.shut_down_for_user(member, reason).await,

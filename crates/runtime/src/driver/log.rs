@@ -1,5 +1,6 @@
 //! The two files of an agent: its transcript, from which it is resumed, and its output, for people and for the lead.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -7,7 +8,7 @@ use pitcrew_protocol::AgentName;
 use pitcrew_team::Team;
 use pitcrew_team::store::{LogName, StoreError};
 
-use crate::transcript::{Conversation, Entry, Step, TranscriptError, read};
+use crate::transcript::{Conversation, Entry, NewerTranscript, Read, Step, read};
 
 /// Why a transcript could not be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -19,12 +20,12 @@ pub(crate) enum LogError {
         #[source]
         source: Box<StoreError>,
     },
-    /// A line is no step.
-    #[error("the transcript of {agent} is damaged")]
-    Damaged {
-        agent: AgentName,
+    /// A line is of a later version.
+    #[error("the transcript {} cannot be used", path.display())]
+    Newer {
+        path: PathBuf,
         #[source]
-        source: TranscriptError,
+        source: NewerTranscript,
     },
     /// A step cannot be written as JSON.
     #[error("a step of {agent} cannot be written")]
@@ -49,15 +50,17 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Opens the files, with what the transcript holds.
-    pub(crate) async fn open(team: &Team, agent: &AgentName) -> Result<(Self, Conversation), LogError> {
-        let lines = team.backend().log(team.dir(), &LogName::Transcript(agent.clone())).await;
+    /// Opens the files, with what the transcript holds, and which lines of it were passed over.
+    pub(crate) async fn open(team: &Team, agent: &AgentName) -> Result<(Self, Conversation, Vec<usize>), LogError> {
+        let name = LogName::Transcript(agent.clone());
+        let lines = team.backend().log(team.dir(), &name).await;
         let lines = lines.map_err(|source| LogError::Store { agent: agent.clone(), source: Box::new(source) })?;
-        let entries = read(&lines).map_err(|source| LogError::Damaged { agent: agent.clone(), source })?;
+        let newer = |source| LogError::Newer { path: team.backend().log_file(team.dir(), &name), source };
+        let Read { entries, unread } = read(&lines).map_err(newer)?;
         let mut conversation = Conversation::default();
         entries.iter().for_each(|entry| conversation.apply(&entry.step));
-        let seq = entries.last().map_or(0, |entry| entry.seq);
-        Ok((Self { seq, is_kept: true, ..Self::unkept(team, agent) }, conversation))
+        let seq = entries.iter().map(|entry| entry.seq).max().unwrap_or(0);
+        Ok((Self { seq, is_kept: true, ..Self::unkept(team, agent) }, conversation, unread))
     }
 
     /// The log of an agent that nobody resumes.

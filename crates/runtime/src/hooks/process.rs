@@ -12,7 +12,7 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::owner_variable;
+use crate::process::{outlives_variable, owner_variable};
 
 /// More output than this is read and dropped, so that a chatty hook neither blocks nor fills memory.
 const OUTPUT_LIMIT_BYTES: usize = 1024 * 1024;
@@ -55,7 +55,7 @@ pub(super) async fn run(
         .current_dir(cwd)
         .envs(env)
         .env("CLAUDE_PROJECT_DIR", cwd)
-        .envs([owner_variable()])
+        .envs([owner_variable(), outlives_variable()])
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -21,6 +21,7 @@ use tokio::time::Instant;
 use super::launch::Launch;
 use super::pane::complaint;
 use super::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use crate::process::outlives_variable;
 
 /// What is needed, for the message.
 const NEEDED: &str = "it2 0.2 (`pip install it2`) with iTerm2's Python API switched on";
@@ -97,7 +98,7 @@ impl ITerm2 {
 
     async fn call(&self, arguments: &[&str]) -> Result<Answer, PaneError> {
         let mut command = Command::new(&self.options.program);
-        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).process_group(0);
+        command.args(arguments).stdin(Stdio::null()).kill_on_drop(true).process_group(0).envs([outlives_variable()]);
         match tokio::time::timeout(CALL_TIME, command.output()).await {
             Ok(Ok(output)) => Ok(Answer {
                 status: output.status.code(),

@@ -11,6 +11,7 @@ use super::SettingsError;
 use super::layers::{Layer, Settings, Source};
 use crate::agent::ContextBound;
 use crate::gate::PermissionMode;
+use crate::worktree::IgnoredFiles;
 
 /// What a conversation may be told to fill at most: less is compacted all the time, and more leaves no room for an answer.
 const COMPACT_AT_PERCENT: std::ops::RangeInclusive<u64> = 10..=95;
@@ -117,6 +118,16 @@ impl Settings {
         self.pitcrew("compactAtPercent").and_then(Value::as_u64).unwrap_or(ContextBound::SHARE_PERCENT)
     }
 
+    /// Whether a worktree in which only ignored files are left is kept for them: unless the user sets
+    /// `pitcrew.removeIgnoredFiles`. The project's files are not asked, as agents write them.
+    #[must_use]
+    pub fn ignored_files(&self) -> IgnoredFiles {
+        match self.users_own(&["pitcrew", "removeIgnoredFiles"]) {
+            true => IgnoredFiles::Remove,
+            false => IgnoredFiles::Keep,
+        }
+    }
+
     /// A field of our own `pitcrew` section (`durability`, `limits`, `prices`), as written.
     #[must_use]
     pub fn pitcrew(&self, field: &str) -> Option<&Value> {
@@ -127,8 +138,13 @@ impl Settings {
     /// reference's `sandbox.allowUnsandboxedCommands`. The project's files are not asked, as agents write them.
     #[must_use]
     pub fn allows_unsandboxed_commands(&self) -> bool {
+        self.users_own(&["sandbox", "allowUnsandboxedCommands"])
+    }
+
+    /// Whether the user, and not only a project, switched that on.
+    fn users_own(&self, field: &[&str]) -> bool {
         let is_users = |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
-        let said = |source: &Source| source.field(&["sandbox", "allowUnsandboxedCommands"]).and_then(Value::as_bool);
+        let said = |source: &Source| source.field(field).and_then(Value::as_bool);
         self.sources().iter().filter(is_users).filter_map(said).next_back().unwrap_or(false)
     }
 

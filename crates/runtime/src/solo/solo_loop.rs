@@ -61,6 +61,8 @@ pub(super) struct Beginning {
     pub(super) joins: AgentStarted,
     pub(super) driver: Driver,
     pub(super) start: Start,
+    /// What is to be said of lines of its transcript that cannot be read.
+    pub(super) passed_over: Option<String>,
 }
 
 /// A local answer to a call; nothing from somebody who leaves it to the lead.
@@ -149,10 +151,10 @@ impl SoloLoop {
     }
 
     async fn begin(&mut self, beginning: Beginning) {
-        let Beginning { run, joins, driver, start } = beginning;
+        let Beginning { run, joins, driver, start, passed_over } = beginning;
         self.quarters.sink.tell(RunEvent::Started(run)).await;
         self.wakers.machine = Some(self.quarters.look_at_machine());
-        for text in self.quarters.warnings() {
+        for text in self.quarters.warnings().into_iter().chain(passed_over) {
             self.warn(text).await;
         }
         self.quarters.sink.tell(RunEvent::AgentStarted(joins)).await;
@@ -228,6 +230,7 @@ impl SoloLoop {
                 self.config_changed().await;
                 self.look_for_lead().await;
             }
+            Change::Unwatched { reason } => self.warn(format!("{reason}; changes are looked for every second")).await,
             Change::Gone => {
                 self.wakers.watch = None;
                 self.drop_agent(Why::Gone);

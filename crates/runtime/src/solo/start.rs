@@ -17,8 +17,8 @@ use super::options::{Entry, SoloOptions};
 use super::solo_loop::{Beginning, SoloLoop, Wakers};
 use crate::agent::Role;
 use crate::crew::{
-    DEFAULT_TYPE, Desk, EVENTS_WAITING, Hire, InProcess, Ledger, Quarters, REPORTS_WAITING, holder_of_ours, mode_named,
-    says_mode, store_error,
+    DEFAULT_TYPE, Desk, EVENTS_WAITING, Hire, Hired, InProcess, Ledger, Quarters, REPORTS_WAITING, holder_of_ours,
+    mode_named, says_mode, store_error,
 };
 use crate::driver::Sink;
 use crate::events::{AgentStarted, RunStarted};
@@ -123,7 +123,8 @@ impl Arrival {
             wakers: Wakers::new(stopper, reported, watch, lead),
             _lease: lease,
         };
-        Ok((solo, Beginning { run, joins, driver: hired.driver, start: hired.start }))
+        let Hired { driver, start, passed_over, .. } = hired;
+        Ok((solo, Beginning { run, joins, driver, start, passed_over }))
     }
 }
 

@@ -5,7 +5,9 @@
 mod ladder;
 mod recorded;
 mod stop;
+mod strays;
 
 pub use ladder::{Ladder, LadderEnd, LadderEvent, LadderOrder, Patience, Rung};
 pub use recorded::{PaneClosed, RecordedPanes, TaggedPane};
-pub use stop::{StoppedMember, left_running, stop_member, stop_members, sweep};
+pub use stop::{StoppedMember, left_running, own_process, stop_member, stop_members, sweep};
+pub use strays::{Stray, adopt_strays, end_strays};

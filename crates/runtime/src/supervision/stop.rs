@@ -9,7 +9,7 @@ use pitcrew_team::{ProcessRef, Started, Team};
 
 use super::{Ladder, LadderEnd, LadderEvent, LadderOrder, PaneClosed, Patience, RecordedPanes};
 use crate::identity::{ProcessIdentity, Stopped};
-use crate::process::left_by;
+use crate::process::{left_by, runs_member};
 
 /// What came of stopping one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,7 +51,8 @@ impl From<&LeaseHolder> for ProcessIdentity {
 }
 
 /// Stops everything that is recorded as started for the team's members, all at once and without asking: TERM, `term`, KILL,
-/// and the pane. What is gone then is forgotten. Only the very processes that were recorded are signalled.
+/// and the pane. What is gone then is forgotten. Only the very processes that were recorded, and that carry the member's
+/// own tag, are signalled: a record is a file, and can name any process.
 ///
 /// # Errors
 /// When the record cannot be read or written.
@@ -75,8 +76,8 @@ pub async fn stop_member(
     let (mut end, mut pane_left) = (LadderEnd::Stuck, None);
     while let Some(order) = orders.pop() {
         let event = match order {
-            LadderOrder::Stop(term) => match started.process {
-                Some(process) => LadderEvent::Stopped(ProcessIdentity::from(process).stop(term).await),
+            LadderOrder::Stop(term) => match own_process(panes, team, &name, &started) {
+                Some(process) => LadderEvent::Stopped(process.stop(term).await),
                 None => LadderEvent::Stopped(Stopped::WasGone),
             },
             LadderOrder::ClosePane => {
@@ -101,6 +102,13 @@ pub async fn stop_member(
         team.forget_started(&stopped.name).await?;
     }
     Ok(stopped)
+}
+
+/// The process that runs a member by its record, while it is alive and carries the member's tag.
+#[must_use]
+pub fn own_process(panes: &RecordedPanes, team: &Team, name: &AgentName, started: &Started) -> Option<ProcessIdentity> {
+    let process = started.process.map(ProcessIdentity::from)?;
+    runs_member(process, &panes.tag(team, Some(name))).then_some(process)
 }
 
 /// What dead holders of the team's leases left running, by whom, without touching it.

@@ -117,6 +117,32 @@ impl Git {
         Ok(self.tell(worktree, arguments).await?.stdout_lines)
     }
 
+    /// The files and folders of a worktree that git ignores; of a folder that is ignored as a whole only itself.
+    pub(super) async fn ignored_files(&self, worktree: &Path) -> Result<Vec<String>, WorktreeError> {
+        let arguments = ["status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional"];
+        let answer = self.tell(worktree, arguments).await?;
+        let text = String::from_utf8_lossy(&answer.stdout).into_owned();
+        Ok(text.split('\0').filter_map(|entry| entry.strip_prefix("!! ")).map(str::to_owned).collect())
+    }
+
+    /// The folders of the submodules that a worktree has checked out, those inside of others too.
+    pub(super) async fn submodules(&self, worktree: &Path) -> Result<Vec<PathBuf>, WorktreeError> {
+        // Without the list of submodules there is none, and the answer costs a shell.
+        if worktree.join(".gitmodules").symlink_metadata().is_err() {
+            return Ok(Vec::new());
+        }
+        let print = "printf '%s\\0' \"$PWD\"";
+        let answer = self.tell(worktree, ["submodule", "--quiet", "foreach", "--recursive", print]).await?;
+        let folders = answer.stdout.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        Ok(folders.map(|path| PathBuf::from(OsString::from_vec(path.to_vec()))).collect())
+    }
+
+    /// How many commits of a submodule no remote of it has: on branches, under tags, stashed, or checked out.
+    pub(super) async fn own_commits(&self, submodule: &Path) -> Result<usize, WorktreeError> {
+        let answer = self.tell(submodule, ["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"]).await?.text();
+        answer.parse().map_err(|_| WorktreeError::Git { command: "rev-list".to_owned(), answer })
+    }
+
     /// How many commits lead to `tip` that none of `known` has.
     pub(super) async fn commits_beyond(&self, tip: &str, known: &[String]) -> Result<usize, WorktreeError> {
         let mut arguments = vec!["rev-list", "--count", "--end-of-options", tip];

@@ -74,7 +74,7 @@ agents:
 
 pub(crate) async fn transcript(team: &Team, name: &AgentName) -> Vec<Step> {
     let lines = team.backend().log(team.dir(), &LogName::Transcript(name.clone())).await.unwrap();
-    read(&lines).unwrap().into_iter().map(|entry| entry.step).collect()
+    read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
 /// Every message of an inbox stands in its owner's transcript, once; what nobody took was dead, as its owner had ended.

@@ -437,11 +437,12 @@ async fn abandoned(setting: &Setting, panes: &ProcessPanes) -> (Team, PaneId) {
     (team, started.id)
 }
 
+/// What an earlier lead started for an agent, with the tag by which it is known.
 fn sleeper(setting: &Setting, agent: &str) -> NewPane {
     NewPane {
         argv: vec!["sleep".to_owned(), "1000".to_owned()],
         cwd: setting.cwd.clone(),
-        env: Vec::new(),
+        env: vec![("PITCREW_MEMBER".to_owned(), tag(setting, Some(agent)).to_string())],
         title: agent.to_owned(),
         color: None,
         tag: tag(setting, Some(agent)),

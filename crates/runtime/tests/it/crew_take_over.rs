@@ -81,7 +81,7 @@ fn taking_over(member: Option<&str>) -> Begin {
 
 async fn steps(team: &Team, log: LogName) -> Vec<Step> {
     let lines = team.backend().log(team.dir(), &log).await.unwrap();
-    read(&lines).unwrap().into_iter().map(|entry| entry.step).collect()
+    read(&lines).unwrap().entries.into_iter().map(|entry| entry.step).collect()
 }
 
 /// What must be so once the writer has taken over and come to the end.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pitcrew_runtime::worktree::{Finished, Worktree, WorktreeError, Worktrees};
+use pitcrew_runtime::worktree::{Finished, IgnoredFiles, Worktree, WorktreeError, Worktrees};
 use tempfile::TempDir;
 
 use crate::git::apart;
@@ -89,11 +89,88 @@ async fn a_worktree_has_its_own_folder_and_branch() {
 async fn a_worktree_without_work_is_removed_with_its_branch() {
     let setting = Setting::new();
     let worktree = setting.worker().await;
-    fs::write(worktree.path.join("ignored"), "x").unwrap();
     assert_eq!(setting.finish(&worktree).await, "removed");
     assert!(!setting.folder.join("probe").exists());
     assert_eq!(setting.branches(), "main");
     assert_eq!(git(&setting.repository, "worktree list").lines().count(), 1);
+}
+
+#[tokio::test]
+async fn files_that_git_ignores_keep_a_worktree_unless_the_user_says_otherwise() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    fs::write(worktree.path.join("ignored"), "x").unwrap();
+    assert_eq!(setting.finish(&worktree).await, "git ignores 1 files or folders in it, such as ignored");
+    assert!(worktree.path.join("ignored").exists());
+    let removing = setting.worktrees.clone().with_ignored(IgnoredFiles::Remove);
+    assert_eq!(removing.finish(&worktree).await.unwrap(), Finished::Removed);
+    assert!(!worktree.path.exists());
+}
+
+#[tokio::test]
+async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays() {
+    let setting = Setting::new();
+    let library = setting.repository.with_file_name("library");
+    fs::create_dir(&library).unwrap();
+    git(&library, "init --quiet --initial-branch=main");
+    commit(&library, "library");
+    let allow = "-c protocol.file.allow=always";
+    git(&setting.repository, &format!("{allow} submodule --quiet add {} vendor", library.display()));
+    git(&setting.repository, "commit --quiet -m vendor");
+    let worktree = setting.worker().await;
+    git(&worktree.path, &format!("{allow} submodule --quiet update --init"));
+    commit(&worktree.path.join("vendor"), "more");
+    assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed");
+    // As if the lead had merged the commit that names it.
+    git(&worktree.path, "commit --quiet --all -m vendor-more");
+    git(&setting.repository, "merge --quiet --no-edit pitcrew/probe/worker");
+    assert_eq!(setting.finish(&worktree).await, "its submodule vendor has 1 commits that are nowhere else");
+    git(&worktree.path.join("vendor"), "push --quiet origin HEAD:refs/heads/more");
+    git(&worktree.path.join("vendor"), "fetch --quiet");
+    fs::write(worktree.path.join("vendor/new"), "x").unwrap();
+    assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed");
+    fs::remove_file(worktree.path.join("vendor/new")).unwrap();
+    git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
+    assert!(setting.finish(&worktree).await.contains("git would not remove it"));
+    git(&setting.repository, &format!("worktree unlock {}", worktree.path.display()));
+    assert_eq!(setting.finish(&worktree).await, "removed");
+    assert!(!worktree.path.exists() && library.join("library").exists());
+    assert_eq!(setting.branches(), "main");
+}
+
+#[tokio::test]
+async fn a_folder_that_was_made_anew_in_the_place_of_a_worktree_is_not_touched() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    fs::remove_dir_all(&worktree.path).unwrap();
+    fs::create_dir(&worktree.path).unwrap();
+    fs::write(worktree.path.join("notes"), "mine").unwrap();
+    assert_eq!(setting.finish(&worktree).await, "something else stands in its place by now");
+    assert!(worktree.path.join("notes").exists());
+    fs::remove_dir_all(&worktree.path).unwrap();
+    std::os::unix::fs::symlink(&setting.repository, &worktree.path).unwrap();
+    assert_eq!(setting.finish(&worktree).await, "something else stands in its place by now");
+    fs::remove_file(&worktree.path).unwrap();
+    fs::create_dir(&worktree.path).unwrap();
+    assert_eq!(setting.finish(&worktree).await, "removed");
+    assert_eq!(setting.branches(), "main");
+}
+
+#[tokio::test]
+async fn a_forged_turn_removes_nothing_outside_the_folder_of_worktrees() {
+    let setting = Setting::new();
+    setting.worker().await;
+    let victim = setting.folder.with_file_name("victim");
+    fs::create_dir(&victim).unwrap();
+    fs::write(victim.join("notes"), "mine").unwrap();
+    let inside = setting.folder.join("notes");
+    fs::create_dir(&inside).unwrap();
+    for path in [setting.folder.join("probe/../../victim"), inside.clone(), setting.folder.clone()] {
+        let forged = format!(r#"{{"path": {path:?}, "branch": "pitcrew/x"}}"#);
+        fs::write(setting.repository.join(".git/pitcrew-worktrees.lock"), forged).unwrap();
+        setting.worktrees.recover().await.unwrap();
+        assert!(victim.join("notes").exists() && inside.exists(), "{path:?}");
+    }
 }
 
 #[tokio::test]

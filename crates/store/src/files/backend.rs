@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 use super::disk::{Disk, FileOptions, Stamp};
 use super::folders::Folders;
 use super::group::{Queues, Waiting};
+use super::lease::HeldLeases;
 use super::lines::{self, Force};
 use super::paths::Paths;
 use super::rates;
@@ -42,6 +43,7 @@ pub(crate) struct Files {
     pub(crate) tables: Tables,
     pub(crate) folders: Mutex<Folders>,
     pub(crate) watchers: Watchers,
+    pub(crate) leases: HeldLeases,
     queues: Queues,
 }
 
@@ -58,6 +60,7 @@ impl FileBackend {
             tables: Tables::default(),
             folders: Mutex::default(),
             watchers: Watchers::default(),
+            leases: HeldLeases::default(),
             queues: Queues::default(),
         };
         Self { files: Arc::new(files) }

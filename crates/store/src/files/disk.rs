@@ -61,9 +61,9 @@ const STAMP_DOUBT: Duration = Duration::from_millis(20);
 /// The same for a time stamp of whole seconds: FAT counts in steps of 2 s, and some network file systems in seconds.
 const COARSE_STAMP_DOUBT: Duration = Duration::from_millis(2100);
 
-/// What all temporary files of ours begin with; a crash may leave one, and `doctor` removes it.
+/// What all temporary files of ours begin and end with; a crash may leave one, and `doctor` takes it away.
 pub(crate) const TEMP_PREFIX: &str = ".pitcrew-";
-const TEMP_SUFFIX: &str = ".tmp";
+pub(crate) const TEMP_SUFFIX: &str = ".tmp";
 
 /// The disk, as one store sees it.
 #[derive(Debug)]

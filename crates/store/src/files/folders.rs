@@ -24,10 +24,15 @@ pub(crate) struct Folders {
     queue: Option<std::os::fd::OwnedFd>,
     names: HashMap<i32, TeamDir>,
     changed: HashMap<TeamDir, HashSet<String>>,
+    /// Which folder of each team is counted, by device and number.
+    #[cfg(target_os = "linux")]
+    counted: HashMap<TeamDir, (u64, u64)>,
 }
 
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::{Changed, Folders, HashSet, Path, TeamDir};
     use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init, remove_watch};
 
@@ -39,6 +44,11 @@ mod linux {
         /// changes are counted.
         pub(crate) fn changed(&mut self, team: &TeamDir, folder: &Path) -> Changed {
             self.drain();
+            // No event tells that a folder above it was moved, and another one is at the path.
+            let there = std::fs::symlink_metadata(folder).ok().map(|meta| (meta.dev(), meta.ino()));
+            if self.counted.get(team).copied() != there {
+                self.forget(team);
+            }
             if let Some(names) = self.changed.get_mut(team) {
                 return Changed::Only(std::mem::take(names));
             }
@@ -63,8 +73,11 @@ mod linux {
                 | WatchFlags::MOVED_TO
                 | WatchFlags::DELETE_SELF
                 | WatchFlags::MOVE_SELF
+                | WatchFlags::DONT_FOLLOW
                 | WatchFlags::ONLYDIR;
             let id = add_watch(queue, folder, flags)?;
+            let meta = std::fs::symlink_metadata(folder).map_err(|_| rustix::io::Errno::NOENT)?;
+            self.counted.insert(team.clone(), (meta.dev(), meta.ino()));
             self.names.insert(id, team.clone());
             self.changed.insert(team.clone(), HashSet::new());
             Ok(())
@@ -73,6 +86,7 @@ mod linux {
         /// Counts no more changes of the team's folder.
         pub(crate) fn forget(&mut self, team: &TeamDir) {
             self.changed.remove(team);
+            self.counted.remove(team);
             let Some(queue) = &self.queue else { return };
             for id in self.names.iter().filter(|(_, name)| *name == team).map(|(id, _)| *id) {
                 if let Err(error) = remove_watch(queue, id) {

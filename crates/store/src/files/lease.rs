@@ -1,7 +1,10 @@
 //! Leases: the system's own lock on a file of ours, which ends with the process.
 
-use std::fs::{OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +23,19 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How often the thread of the notices looks whether a lease has ended; all other notices wait meanwhile.
 const ENDING_TRIES: usize = 100;
 
+/// The leases this store holds.
+#[derive(Debug, Default)]
+pub(crate) struct HeldLeases(Mutex<Vec<Weak<HeldLease>>>);
+
+/// A lease that is held: the lock on a file, which is at the lease's path unless somebody removed it.
+#[derive(Debug)]
+struct HeldLease {
+    team: TeamDir,
+    lease: LeaseName,
+    holder: LeaseHolder,
+    locked: Mutex<File>,
+}
+
 impl Files {
     pub(crate) fn take_lease(
         &self,
@@ -33,22 +49,70 @@ impl Files {
         }
         self.make_ours(team)?;
         let path = self.paths.lease(team, lease);
-        let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), &path);
-        let mut file = open.map_err(|error| error.at("open", &path))?;
+        let file = match self.lock_lease(&path, holder)? {
+            Ok(file) => file,
+            Err(other) => return Ok(Err(other)),
+        };
+        let (team, lease, holder) = (team.clone(), lease.clone(), holder.clone());
+        let held = Arc::new(HeldLease { team, lease, holder, locked: Mutex::new(file) });
+        let mut all = self.leases.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|held| held.strong_count() > 0);
+        all.push(Arc::downgrade(&held));
+        Ok(Ok(Lease(Box::new(held))))
+    }
+
+    /// Locks the file of a lease and writes its holder into it.
+    fn lock_lease(&self, path: &Path, holder: &LeaseHolder) -> Result<Result<File, LeaseHolder>, StoreError> {
+        let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), path);
+        let mut file = open.map_err(|error| error.at("open", path))?;
         for tried in 1.. {
             match file.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) if tried < TRIES => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
                     let reason = "somebody holds the lease without a name".to_owned();
-                    return Ok(Err(read_holder(&path)?.ok_or(StoreError::Corrupt { path, reason })?));
+                    return Ok(Err(read_holder(path)?.ok_or(StoreError::Corrupt { path: path.to_owned(), reason })?));
                 }
-                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
+                Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
             }
         }
-        let text = serde_json::to_vec(holder).map_err(|e| failed("write", &path)(e.into()))?;
-        file.set_len(0).and_then(|()| file.write_all(&text)).map_err(failed("write", &path))?;
-        Ok(Ok(Lease(Box::new(file))))
+        let text = serde_json::to_vec(holder).map_err(|e| failed("write", path)(e.into()))?;
+        file.set_len(0).and_then(|()| file.write_all(&text)).map_err(failed("write", path))?;
+        Ok(Ok(file))
+    }
+
+    /// Whether this store holds a lease of the team.
+    pub(crate) fn holds_leases(&self, team: &TeamDir) -> bool {
+        !self.held_leases(team).is_empty()
+    }
+
+    fn held_leases(&self, team: &TeamDir) -> Vec<Arc<HeldLease>> {
+        let all = self.leases.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().filter_map(Weak::upgrade).filter(|held| held.team == *team).collect()
+    }
+
+    /// Takes the leases of the team again whose files were removed; else another process would get them while their holder
+    /// lives. Says how many it took.
+    pub(crate) fn renew_leases(&self, team: &TeamDir) -> usize {
+        let mut renewed = 0;
+        for held in self.held_leases(team) {
+            let path = self.paths.lease(team, &held.lease);
+            let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
+            if is_at(&locked, &path) || !self.has_config(team) {
+                continue;
+            }
+            let again = self.make_ours(team).and_then(|()| self.lock_lease(&path, &held.holder));
+            match again {
+                Ok(Ok(file)) => {
+                    tracing::warn!(path = %path.display(), "the lease was removed, and is taken again");
+                    *locked = file;
+                    renewed += 1;
+                }
+                Ok(Err(other)) => tracing::error!(path = %path.display(), ?other, "a removed lease has another holder"),
+                Err(error) => tracing::warn!(path = %path.display(), %error, "a removed lease cannot be taken again"),
+            }
+        }
+        renewed
     }
 
     pub(crate) fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
@@ -79,6 +143,12 @@ impl Files {
         self.must_exist(team)?;
         read_holder(&self.paths.lease(team, lease))
     }
+}
+
+/// Whether the open file is the one at the path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let (Ok(open), Ok(there)) = (file.metadata(), std::fs::symlink_metadata(path)) else { return false };
+    (open.dev(), open.ino()) == (there.dev(), there.ino())
 }
 
 /// Waits for the moment between the closing of a lease's file, which watchers are told of, and the end of its lock.

@@ -11,16 +11,15 @@ use pitcrew_protocol::{TeamConfig, TeamDir};
 use rustix::io::Errno;
 
 use super::backend::Files;
-use super::disk::{TEMP_PREFIX, failed, is_absent, make_dir};
+use super::disk::{failed, is_absent, make_dir};
 use super::lock::Lock;
+use super::look::{Stands, list, name_of};
+use super::ours::{Means, Place, UNBORN, meaning};
 use super::paths::lease_in;
 use super::plain::{self, Unopened};
 use super::rename;
 use super::teams::{is_nameless, pretty};
 use crate::{ArchiveName, StoreError};
-
-/// What a team's folder begins with until it is whole; no team's folder can.
-pub(crate) const UNBORN: &str = ".new-";
 
 impl Files {
     pub(crate) fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
@@ -43,7 +42,7 @@ impl Files {
     }
 
     fn must_be_free(&self, team: &TeamDir) -> Result<(), StoreError> {
-        match self.must_exist(team) {
+        match self.must_have_config(team) {
             Err(StoreError::NoTeam { .. }) => Ok(()),
             Err(error) => Err(error),
             Ok(_) => {
@@ -102,7 +101,7 @@ impl Files {
 
     pub(crate) fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
-        let is_whole = self.must_exist(team);
+        let is_whole = self.must_have_config(team);
         let unfinished = match is_whole {
             Ok(_) => None,
             Err(StoreError::NoTeam { .. }) => {
@@ -114,7 +113,7 @@ impl Files {
         let archive = match unfinished {
             Some(archive) => archive,
             None => {
-                self.must_exist(team)?;
+                self.must_have_config(team)?;
                 self.force_journal(team)?;
                 let archive = self.archive_place(team)?;
                 rename::folder(&place, &archive.join("team")).map_err(failed("archive", &place))?;
@@ -188,14 +187,15 @@ impl Files {
     /// An archive of the team that still lacks the tasks standing under its name.
     pub(crate) fn unfinished_archive(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let archive = self.paths.archive();
-        if !self.paths.tasks(team).is_dir() || !archive.is_dir() {
+        let is_folder = |path: &Path| Ok::<bool, StoreError>(Stands::at(path)? == Stands::Folder);
+        if !is_folder(&self.paths.tasks(team))? || !is_folder(&archive)? {
             return Ok(None);
         }
         let mut newest = None;
         for entry in fs::read_dir(&archive).map_err(failed("list", &archive))? {
             let path = entry.map_err(failed("list", &archive))?.path();
             let is_ours = path.file_name().and_then(|n| n.to_str()).is_some_and(|n| is_archive_of(n, team));
-            if is_ours && path.join("team").is_dir() && !path.join("tasks").exists() {
+            if is_ours && is_folder(&path.join("team"))? && Stands::at(&path.join("tasks"))? == Stands::Nothing {
                 newest = newest.max(Some(path));
             }
         }
@@ -259,19 +259,35 @@ fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     rest.is_some_and(|rest| rest.len() == "20261120T134500Z-12345678".len() && rest.as_bytes().get(8) == Some(&b'T'))
 }
 
-/// Removes what is of no use in an archive: locks, temporary files, leases. One that stays harms nobody.
+/// Removes what is of no use in an archive: empty locks, temporary files, leases. One that stays harms nobody. A link that
+/// stood in a team's place is in the archive as a link, and nothing behind it is touched.
 fn drop_leavings(archive: &Path) {
-    for dir in ["team", "team/inboxes", "team/pitcrew", "tasks"].map(|dir| archive.join(dir)) {
-        for path in fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
-            let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
-            let dropped = if name.ends_with(".lock") && path.is_dir() {
-                fs::remove_dir(&path)
-            } else if name.ends_with(".lock") || name.starts_with(TEMP_PREFIX) || lease_in(name).is_some() {
-                fs::remove_file(&path)
-            } else {
-                continue;
+    let places = [
+        ("team", Place::Team),
+        ("team/inboxes", Place::Inboxes),
+        ("team/pitcrew", Place::Ours),
+        ("tasks", Place::Tasks),
+    ];
+    for (dir, place) in places.map(|(dir, place)| (archive.join(dir), place)) {
+        if !is_real_folder(archive, &dir) {
+            continue;
+        }
+        for path in list(&dir).unwrap_or_default() {
+            let name = name_of(&path);
+            let is_lease = place == Place::Ours && lease_in(name).is_some();
+            let dropped = match (meaning(place, name), Stands::at(&path)) {
+                (Means::Lock, Ok(Stands::Folder)) => fs::remove_dir(&path),
+                (Means::Lock | Means::Temporary, Ok(Stands::File)) => fs::remove_file(&path),
+                (_, Ok(Stands::File)) if is_lease => fs::remove_file(&path),
+                _ => continue,
             };
             tracing::debug!(path = %path.display(), ?dropped, "dropped from the archive");
         }
     }
+}
+
+/// Whether a folder, and all between it and `top`, are folders and no links.
+fn is_real_folder(top: &Path, folder: &Path) -> bool {
+    let is_folder = |path: &&Path| matches!(Stands::at(path), Ok(Stands::Folder));
+    folder.ancestors().take_while(|path| *path != top).all(|path| is_folder(&path))
 }

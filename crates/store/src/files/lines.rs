@@ -112,6 +112,40 @@ pub(crate) fn replace(disk: &Disk, path: &Path, lines: &[String], kept: &Path) -
     Ok(())
 }
 
+/// All that is in a file, a last line that is torn too; nothing when it is not there.
+pub(crate) fn read_bytes(path: &Path) -> Result<Vec<u8>, StoreError> {
+    Ok(plain::read(path, plain::LOG_MOST)?.unwrap_or_default())
+}
+
+/// Fills lines with spaces, given with their numbers from 1 up. A line that holds something else by now is left. Readers
+/// pass over a blank line.
+pub(crate) fn blank<'a>(
+    disk: &Disk,
+    path: &Path,
+    lines: impl Iterator<Item = (usize, &'a [u8])>,
+) -> Result<(), StoreError> {
+    let opened = plain::open_with(OpenOptions::new().read(true).write(true), path);
+    let mut file = opened.map_err(|error| error.at("open", path))?;
+    file.lock().map_err(failed("lock", path))?;
+    plain::check_length(path, file.metadata().map_err(failed("read", path))?.len(), plain::LOG_MOST)?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(failed("read", path))?;
+    let mut places = Vec::new();
+    let mut at = 0_u64;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        places.push((at, line.strip_suffix(b"\n").unwrap_or(line)));
+        at += line.len() as u64;
+    }
+    for (number, was) in lines {
+        if let Some((at, line)) = number.checked_sub(1).and_then(|number| places.get(number))
+            && *line == was
+        {
+            file.write_all_at(&vec![b' '; line.len()], *at).map_err(failed("write", path))?;
+        }
+    }
+    disk.force(&file).map_err(failed("force to disk", path))
+}
+
 /// The whole lines of a file; none when it is not there.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     let Some(bytes) = plain::read(path, plain::LOG_MOST)? else { return Ok(Vec::new()) };
@@ -120,8 +154,9 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// The whole lines of a file from a position on, and the position after them. Positions are bytes; one past the end is
-/// the end. Nothing, at 0, when the file is not there.
+/// The whole lines of a file from a position on, and the position after them. Positions are bytes; `u64::MAX` is the end,
+/// and any other past the end was one in a file that is no more, so that this one is read whole. Nothing, at 0, when the
+/// file is not there.
 pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64), StoreError> {
     let file = match plain::open(path) {
         Ok(file) => file,
@@ -131,7 +166,8 @@ pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64
     // A writer that cuts off a torn line would make the file shorter under our eyes.
     file.lock_shared().map_err(failed("lock", path))?;
     let end = whole_end(&file).map_err(failed("read", path))?;
-    let Some(length) = end.checked_sub(position) else { return Ok((Vec::new(), end)) };
+    let position = if position == u64::MAX { end } else { position };
+    let (position, length) = end.checked_sub(position).map_or((0, end), |length| (position, length));
     plain::check_length(path, length, plain::LOG_MOST)?;
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     file.read_exact_at(&mut bytes, position).map_err(failed("read", path))?;

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use rustix::fs::{CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
 
 use super::disk::failed;
+use super::look::is_free;
 use super::rename;
 use crate::StoreError;
 
@@ -157,25 +158,44 @@ fn back_off() -> Duration {
     Duration::from_millis(BACK_OFF_MS.start + jitter % (BACK_OFF_MS.end - BACK_OFF_MS.start))
 }
 
-/// Removes a stale lock, folder or file. It is renamed first and looked at again, so that of several takers each removes
-/// what it saw, and a lock taken meanwhile goes back to its place.
+/// Removes a stale lock, an empty folder or a file. What is in a folder is somebody's: such a lock is for a person to look at.
 fn break_stale(path: &Path, seen: Sign) -> Result<(), StoreError> {
-    let aside = path.with_extension(format!("stale-{}", uuid::Uuid::new_v4().simple()));
-    match fs::rename(path, &aside) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed("break the stale lock", path)(error)),
+    if !is_free(path)? {
+        let reason = "a lock is an empty folder, and there is something in this one; see whose it is".to_owned();
+        return Err(StoreError::Corrupt { path: path.to_owned(), reason });
     }
-    if Sign::at(&aside).ok() != Some(seen) && rename::lock_to_its_place(&aside, path).is_ok() {
+    let aside = path.with_extension(format!("stale-{}", uuid::Uuid::new_v4().simple()));
+    if !move_seen(path, &aside, seen)? {
         return Ok(());
     }
     tracing::info!(lock = %path.display(), "broke a stale lock");
     let removed = match fs::symlink_metadata(&aside) {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(&aside),
+        Ok(meta) if meta.is_dir() => fs::remove_dir(&aside),
         Ok(_) => fs::remove_file(&aside),
         Err(error) => Err(error),
     };
     removed.map_err(failed("remove the stale lock", &aside))
+}
+
+/// Moves the lock that is at `path` now to `aside`; whether it was there, and still the same.
+pub(crate) fn set_aside(path: &Path, aside: &Path) -> Result<bool, StoreError> {
+    match Sign::at(path) {
+        Ok(seen) => move_seen(path, aside, seen),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed("look at", path)(error)),
+    }
+}
+
+/// Moves the lock that was seen at `path` to `aside`. It is looked at again there, so that of several takers each moves what
+/// it saw, and a lock taken meanwhile goes back to its place.
+fn move_seen(path: &Path, aside: &Path, seen: Sign) -> Result<bool, StoreError> {
+    match fs::rename(path, aside) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(failed("break the stale lock", path)(error)),
+    }
+    let is_another = Sign::at(aside).ok() != Some(seen);
+    Ok(!(is_another && rename::lock_to_its_place(aside, path).is_ok()))
 }
 
 #[cfg(test)]

@@ -25,6 +25,10 @@ impl Paths {
         Self { root: root.to_owned() }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     pub(crate) fn teams(&self) -> PathBuf {
         self.root.join("teams")
     }
@@ -127,6 +131,10 @@ impl Paths {
         self.common().join("lifecycle.lock")
     }
 
+    pub(crate) fn rates(&self) -> PathBuf {
+        self.common().join("rates")
+    }
+
     pub(crate) fn rate(&self, scope: &RateScope) -> PathBuf {
         let name = match scope {
             RateScope::TeamCreation => "teams".to_owned(),
@@ -135,7 +143,7 @@ impl Paths {
             RateScope::TaskCreation(team) => format!("tasks.{team}"),
             RateScope::Broadcasts(team) => format!("broadcasts.{team}"),
         };
-        self.common().join("rates").join(name)
+        self.rates().join(name)
     }
 }
 

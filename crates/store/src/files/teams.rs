@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::sync::{Arc, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{InboxFile, TeamConfig, TeamDir};
 use serde_json::Value;
@@ -37,6 +39,13 @@ impl Readers {
     }
 }
 
+/// How long a config may be missing while its team is not gone: a client that replaces a file by removing it first was seen
+/// to take 0.6 s until it wrote the new one.
+const CONFIG_MISSING: Duration = Duration::from_secs(2);
+
+/// The pause between two looks for it.
+const CONFIG_PAUSE: Duration = Duration::from_millis(10);
+
 impl Files {
     /// The folders that hold a config, sorted.
     pub(crate) fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
@@ -59,8 +68,42 @@ impl Files {
         Ok(teams)
     }
 
-    /// Says [`StoreError::NoTeam`] for a folder without a config.
+    /// Says [`StoreError::NoTeam`] for a folder without a config, and [`StoreError::Corrupt`] for a link in the place of one
+    /// of its folders: what is written through it would be read by nobody. A config that a client replaces by removing it
+    /// first is waited for.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
+        let stamp = match self.must_have_config(team) {
+            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.must_have_config(team)?,
+            done => done?,
+        };
+        for dir in [self.paths.inboxes(team), self.paths.ours(team), self.paths.tasks(team)] {
+            if fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_symlink()) {
+                let reason = "a link is in the place of a folder of the team, and is not followed".to_owned();
+                return Err(StoreError::Corrupt { path: dir, reason });
+            }
+        }
+        Ok(stamp)
+    }
+
+    /// Waits for the config of a team that had one when it was last read, and still has its folder. Says whether it is there
+    /// again; when it is not, the team is gone, and nobody waits for it again.
+    fn config_comes_back(&self, team: &TeamDir) -> bool {
+        let is_known = || self.configs.lock().unwrap_or_else(PoisonError::into_inner).contains_key(team);
+        let started = Instant::now();
+        while is_known() && self.paths.team(team).is_dir() {
+            if self.has_config(team) {
+                return true;
+            }
+            if started.elapsed() >= CONFIG_MISSING {
+                self.configs.lock().unwrap_or_else(PoisonError::into_inner).remove(team);
+            }
+            thread::sleep(CONFIG_PAUSE);
+        }
+        self.has_config(team)
+    }
+
+    /// Says [`StoreError::NoTeam`] for a folder without a config, whatever else is in it.
+    pub(crate) fn must_have_config(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
         let path = self.paths.config(team);
         match fs::symlink_metadata(&path) {
             Ok(_) if is_nameless(team) => Err(StoreError::NoTeam { team: team.clone() }),
@@ -89,6 +132,8 @@ impl Files {
     pub(crate) fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         match self.read_team(team) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.read_team(team),
+            // It was removed between the look at it and the reading.
+            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.read_team(team),
             done => done,
         }
     }
@@ -136,6 +181,7 @@ impl Files {
     pub(crate) fn edit_team(&self, team: &TeamDir, edit: &TeamEdit) -> Result<TeamConfig, StoreError> {
         match self.try_edit(team, edit) {
             Err(StoreError::Corrupt { .. }) if self.refill(team)? => self.try_edit(team, edit),
+            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.try_edit(team, edit),
             done => done,
         }
     }

@@ -23,7 +23,7 @@ const TRIES: usize = 20;
 /// How often a torn file is read again under the lock, and the pause before that: some writers hold no lock, and take
 /// far less than all of it from truncating a file to filling it: 0.25 s was seen on a machine under load.
 const TORN_TRIES: usize = 60;
-const TORN_PAUSE: Duration = Duration::from_millis(10);
+pub(crate) const TORN_PAUSE: Duration = Duration::from_millis(10);
 
 /// What to do with a file that was read.
 pub(crate) enum Plan<T> {

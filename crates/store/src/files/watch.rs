@@ -1,59 +1,77 @@
 //! Telling what changes in a team, whoever changes it: the kernel's notices, one thread for all teams.
 //!
-//! Where the kernel cannot tell (network and user-space file systems) a watcher is told to look for itself now and then.
+//! A notice belongs to a folder and not to its path, so a folder that is removed, moved or replaced is watched anew: see
+//! `watched`. Where the kernel cannot tell, a watcher is told to look for itself now and then.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::{StreamExt as _, stream};
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
-use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{EventKind, RecommendedWatcher};
 use pitcrew_protocol::{AgentName, TeamDir};
 use tokio::sync::broadcast;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::backend::Files;
 use super::lease;
 use super::paths::{JOURNAL, lease_in};
 use super::tasks::HIGH_WATER;
+use super::watched::{Folder, Notices, Place, Watched};
 use crate::{Change, StoreError, Watch};
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
 const WATCH_BOUND: usize = 1024;
 
-/// How often a watcher looks for itself where the kernel cannot tell.
+/// How often a watcher looks for itself where the kernel sees only the changes of this machine.
 const SAFETY_POLL: Duration = Duration::from_secs(30);
+
+/// How often a watcher looks for itself where the kernel tells nothing.
+const POLL: Duration = Duration::from_secs(1);
+
+/// How often something that is missing is looked for, until it counts as gone.
+const MISSING_POLL: Duration = Duration::from_millis(50);
+
+/// How long a team may be without a config before it counts as gone: some programs replace a file by removing it first,
+/// and a folder that is moved away may be moved back.
+const GONE_AFTER: Duration = Duration::from_secs(2);
+
+/// How long the folder that is ours may be missing before it is made again for the leases in it: whoever removes the whole
+/// team removes the config by then.
+const OURS_MISSING: Duration = Duration::from_millis(500);
 
 /// All watchers of one store.
 #[derive(Default)]
 pub(crate) struct Watchers {
     /// Never locked by the thread that hands out the notices: adding a folder waits for that thread.
-    kernel: Mutex<Option<RecommendedWatcher>>,
-    routes: Arc<Mutex<Routes>>,
+    pub(super) kernel: Mutex<Option<RecommendedWatcher>>,
+    pub(super) routes: Arc<Mutex<Routes>>,
 }
 
 /// Which notices go where.
 #[derive(Default)]
-struct Routes {
-    folders: HashMap<PathBuf, (TeamDir, Folder)>,
+pub(super) struct Routes {
+    /// Every folder that should be watched, whether it is there or not.
+    pub(super) folders: HashMap<PathBuf, Watched>,
     teams: HashMap<TeamDir, Route>,
     rounds: u64,
 }
 
 struct Route {
     round: u64,
-    changes: broadcast::Sender<Change>,
-    is_polled: bool,
+    told: broadcast::Sender<Told>,
 }
 
-/// What a watched folder holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Folder {
-    Team,
-    Inboxes,
-    Tasks,
-    Ours,
+/// What a watcher gets from the thread of the notices.
+#[derive(Clone, Debug)]
+enum Told {
+    /// A change, to be passed on.
+    Change(Change),
+    /// A watched folder, or the config, may not be where it was.
+    Moved,
 }
 
 impl std::fmt::Debug for Watchers {
@@ -67,71 +85,39 @@ struct Subscription {
     files: Arc<Files>,
     team: TeamDir,
     round: u64,
-    changes: Option<broadcast::Receiver<Change>>,
-    is_polled: bool,
+    told: Option<broadcast::Receiver<Told>>,
+    notices: Notices,
+    /// What is to be told before anything else.
+    due: VecDeque<Change>,
+    config_missing: Option<Instant>,
+    ours_missing: Option<Instant>,
+    is_slow_told: bool,
 }
 
 impl Files {
     pub(crate) fn watch(self: &Arc<Self>, team: &TeamDir) -> Result<Watch, StoreError> {
         self.must_exist(team)?;
-        let mut kernel = self.watchers.kernel.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = routes(&self.watchers.routes).subscribe(team);
-        let (round, changes, is_polled) = match known {
-            Some(known) => known,
-            None => {
-                let folders = self.folders_of(team);
-                let is_polled = !self.add_folders(&mut kernel, &folders);
-                routes(&self.watchers.routes).add(team, folders, is_polled)
-            }
-        };
-        drop(kernel);
-        let place =
-            Subscription { files: Arc::clone(self), team: team.clone(), round, changes: Some(changes), is_polled };
-        Ok(stream::unfold(place, Subscription::next).boxed())
-    }
-
-    /// A team's folders; those a reference client makes later are made now, so that they can be watched.
-    fn folders_of(&self, team: &TeamDir) -> Vec<(PathBuf, Folder)> {
-        let (inboxes, tasks, ours) = (self.paths.inboxes(team), self.paths.tasks(team), self.paths.ours(team));
-        for dir in [&inboxes, &tasks, &ours] {
-            if let Err(error) = std::fs::create_dir_all(dir) {
+        // Those that a reference client makes later are made now, so that they can be watched.
+        for dir in [self.paths.inboxes(team), self.paths.tasks(team), self.paths.ours(team)] {
+            if let Err(error) = std::fs::create_dir_all(&dir) {
                 tracing::debug!(path = %dir.display(), %error, "watching without it");
             }
         }
-        let all = [
-            (self.paths.team(team), Folder::Team),
-            (inboxes, Folder::Inboxes),
-            (tasks, Folder::Tasks),
-            (ours, Folder::Ours),
-        ];
-        all.into_iter().filter(|(dir, _)| dir.is_dir()).collect()
-    }
-
-    /// Asks the kernel for notices; whether it can give them for all folders.
-    fn add_folders(self: &Arc<Self>, kernel: &mut Option<RecommendedWatcher>, folders: &[(PathBuf, Folder)]) -> bool {
-        let made = match kernel.take() {
-            Some(there) => Ok(there),
-            None => {
-                let (files, routes) = (Arc::downgrade(self), Arc::clone(&self.watchers.routes));
-                notify::recommended_watcher(move |notice| hand_out(&files, &routes, notice))
-            }
+        let (round, told) = routes(&self.watchers.routes).subscribe(team);
+        let mut place = Subscription {
+            files: Arc::clone(self),
+            team: team.clone(),
+            round,
+            told: Some(told),
+            notices: Notices::All,
+            due: VecDeque::new(),
+            config_missing: None,
+            ours_missing: None,
+            is_slow_told: false,
         };
-        let there = match made {
-            Ok(there) => kernel.insert(there),
-            Err(error) => {
-                tracing::warn!(%error, "the system cannot watch; looking every 30 s");
-                return false;
-            }
-        };
-        let mut all = true;
-        for (dir, _) in folders {
-            if let Err(error) = there.watch(dir, RecursiveMode::NonRecursive) {
-                tracing::warn!(path = %dir.display(), %error, "the folder cannot be watched; looking every 30 s");
-                all = false;
-            }
-            all &= can_notify(dir);
-        }
-        all
+        let look = self.look_after(team);
+        place.heed(look.notices);
+        Ok(stream::unfold(place, Subscription::next).boxed())
     }
 }
 
@@ -143,135 +129,205 @@ impl Watchers {
 }
 
 impl Routes {
-    fn subscribe(&self, team: &TeamDir) -> Option<(u64, broadcast::Receiver<Change>, bool)> {
-        self.teams.get(team).map(|route| (route.round, route.changes.subscribe(), route.is_polled))
+    fn subscribe(&mut self, team: &TeamDir) -> (u64, broadcast::Receiver<Told>) {
+        if let Some(route) = self.teams.get(team) {
+            return (route.round, route.told.subscribe());
+        }
+        self.rounds += 1;
+        let (told, receiver) = broadcast::channel(WATCH_BOUND);
+        self.teams.insert(team.clone(), Route { round: self.rounds, told });
+        (self.rounds, receiver)
     }
 
-    fn add(
-        &mut self,
-        team: &TeamDir,
-        folders: Vec<(PathBuf, Folder)>,
-        is_polled: bool,
-    ) -> (u64, broadcast::Receiver<Change>, bool) {
-        self.rounds += 1;
-        let (changes, told) = broadcast::channel(WATCH_BOUND);
-        self.teams.insert(team.clone(), Route { round: self.rounds, changes, is_polled });
-        self.folders.extend(folders.into_iter().map(|(dir, folder)| (dir, (team.clone(), folder))));
-        (self.rounds, told, is_polled)
+    /// Whether anybody watches the team.
+    pub(super) fn knows(&self, team: &TeamDir) -> bool {
+        self.teams.contains_key(team)
     }
 
     /// Nobody may be listening any more; that is no failure.
-    fn tell(&self, team: &TeamDir, change: Change) {
+    fn tell(&self, team: &TeamDir, told: Told) {
         if let Some(route) = self.teams.get(team) {
-            let _listeners = route.changes.send(change);
+            let _listeners = route.told.send(told);
         }
     }
 
     fn tell_gone(&mut self, team: &TeamDir) {
-        self.tell(team, Change::Gone);
+        self.tell(team, Told::Change(Change::Gone));
         self.teams.remove(team);
-        self.folders.retain(|_, (of, _)| of != team);
+    }
+
+    /// Takes note that something else may be at the path of a watched folder; says whether there is one.
+    fn moved(&mut self, path: &Path) -> bool {
+        let Some(watched) = self.folders.get(path) else { return false };
+        let told = match watched.place.clone() {
+            Place::Of(team, _) => vec![team],
+            Place::Above => self.teams.keys().cloned().collect(),
+        };
+        // With a folder the watching of all below it ends.
+        self.folders.iter_mut().filter(|(dir, _)| dir.starts_with(path)).for_each(|(_, watched)| watched.doubt());
+        told.iter().for_each(|team| self.tell(team, Told::Moved));
+        true
     }
 }
 
 impl Subscription {
     async fn next(mut self) -> Option<(Change, Self)> {
-        let changes = self.changes.as_mut()?;
-        let told = if self.is_polled {
-            match tokio::time::timeout(SAFETY_POLL, changes.recv()).await {
-                Ok(told) => told,
-                Err(_) => return Some((Change::Unsure, self)),
+        loop {
+            if let Some(change) = self.due.pop_front() {
+                if change == Change::Gone {
+                    self.told = None;
+                }
+                return Some((change, self));
             }
-        } else {
-            changes.recv().await
-        };
-        let change = match told {
-            Ok(change) => change,
-            Err(broadcast::error::RecvError::Lagged(_)) => Change::Unsure,
-            Err(broadcast::error::RecvError::Closed) => return None,
-        };
-        if change == Change::Gone {
-            self.changes = None;
+            let pause = self.pause();
+            let told = self.told.as_mut()?;
+            let told = match pause {
+                Some(pause) => tokio::time::timeout(pause, told.recv()).await.ok(),
+                None => Some(told.recv().await),
+            };
+            match told {
+                Some(Ok(Told::Change(change))) => self.due.push_back(change),
+                Some(Err(broadcast::error::RecvError::Closed)) => return None,
+                // A lost notice may have been of a folder.
+                Some(Ok(Told::Moved) | Err(broadcast::error::RecvError::Lagged(_))) | None => self.look().await,
+            }
         }
-        Some((change, self))
+    }
+
+    /// How long the next notice is waited for; for ever where the kernel tells everything.
+    fn pause(&self) -> Option<Duration> {
+        if self.config_missing.is_some() || self.ours_missing.is_some() {
+            return Some(MISSING_POLL);
+        }
+        match self.notices {
+            Notices::All => None,
+            Notices::OfThisMachine => Some(SAFETY_POLL),
+            Notices::None { .. } => Some(POLL),
+        }
+    }
+
+    /// Looks whether all folders are where they were, watches those that are new, and tells what came of it.
+    async fn look(&mut self) {
+        let (files, team) = (Arc::clone(&self.files), self.team.clone());
+        let makes_ours = self.ours_missing.is_some_and(|since| since.elapsed() >= OURS_MISSING);
+        let looked = spawn_blocking(move || {
+            let look = files.look_after(&team);
+            let renewed = if look.is_ours_there || makes_ours { files.renew_leases(&team) } else { 0 };
+            (look, renewed)
+        });
+        // It is dropped when the runtime ends, and with it this watcher.
+        let Ok((look, renewed)) = looked.await else { return };
+        if !look.is_config_there {
+            let since = *self.config_missing.get_or_insert_with(Instant::now);
+            if since.elapsed() >= GONE_AFTER {
+                routes(&self.files.watchers.routes).tell_gone(&self.team);
+            }
+            return;
+        }
+        let was_missing = self.config_missing.take().is_some();
+        let waits = !look.is_ours_there && self.files.holds_leases(&self.team) && renewed == 0;
+        let waited = self.ours_missing.is_some();
+        self.ours_missing = waits.then(|| self.ours_missing.unwrap_or_else(Instant::now));
+        let polled = self.notices != Notices::All;
+        self.heed(look.notices);
+        if look.is_changed || was_missing || renewed > 0 || (polled && !waited) {
+            self.due.push_back(Change::Unsure);
+        }
+    }
+
+    /// Goes by the notices that the kernel gives now; tells when there are none.
+    fn heed(&mut self, notices: Notices) {
+        match &notices {
+            Notices::None { reason } if !self.is_slow_told => {
+                self.is_slow_told = true;
+                tracing::warn!(reason, "looking every second");
+                self.due.push_back(Change::Unwatched { reason: reason.clone() });
+            }
+            Notices::None { .. } => {}
+            Notices::All | Notices::OfThisMachine => self.is_slow_told = false,
+        }
+        self.notices = notices;
     }
 }
 
 impl Drop for Subscription {
     fn drop(&mut self) {
-        self.changes = None;
-        let mut kernel = self.files.watchers.kernel.lock().unwrap_or_else(PoisonError::into_inner);
-        let unwatched: Vec<PathBuf> = {
+        self.told = None;
+        let is_last = {
             let mut routes = routes(&self.files.watchers.routes);
-            let is_last = routes
-                .teams
-                .get(&self.team)
-                .is_some_and(|route| route.round == self.round && route.changes.receiver_count() == 0);
-            if !is_last {
-                return;
+            let is_last = match routes.teams.get(&self.team) {
+                Some(route) => route.round == self.round && route.told.receiver_count() == 0,
+                // It is gone, and its folders are still watched.
+                None => true,
+            };
+            if is_last {
+                routes.teams.remove(&self.team);
             }
-            routes.teams.remove(&self.team);
-            let (gone, kept) =
-                std::mem::take(&mut routes.folders).into_iter().partition(|(_, (of, _))| *of == self.team);
-            routes.folders = kept;
-            let gone: HashMap<PathBuf, (TeamDir, Folder)> = gone;
-            gone.into_keys().collect()
+            is_last
         };
-        let Some(kernel) = kernel.as_mut() else { return };
-        for dir in unwatched {
-            if let Err(error) = kernel.unwatch(&dir) {
-                tracing::debug!(path = %dir.display(), %error, "was not watched any more");
-            }
+        if is_last {
+            self.files.let_go(&self.team);
         }
     }
 }
 
-fn routes(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
+pub(super) fn routes(routes: &Mutex<Routes>) -> MutexGuard<'_, Routes> {
     routes.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Turns one notice of the kernel into changes; runs on the thread of the notices.
-fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify::Result<notify::Event>) {
+pub(super) fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify::Result<notify::Event>) {
     let notice = match notice {
         Ok(notice) => notice,
         Err(error) => {
             tracing::warn!(%error, "the watcher failed");
-            tell_all_unsure(all);
+            tell_all_moved(all);
             return;
         }
     };
     if notice.need_rescan() {
-        tell_all_unsure(all);
+        tell_all_moved(all);
         return;
     }
-    let Some(said) = Said::by(notice.kind) else { return };
+    let said = Said::by(notice.kind);
     let Some(files) = files.upgrade() else { return };
     for path in &notice.paths {
-        let found = {
-            let routes = routes(all);
-            let itself = routes.folders.get(path);
-            itself.or_else(|| routes.folders.get(path.parent()?)).map(|(team, folder)| (team.clone(), *folder))
-        };
-        let Some((team, folder)) = found else { continue };
-        if folder == Folder::Team && files.must_exist(&team).is_err_and(|e| matches!(e, StoreError::NoTeam { .. })) {
-            routes(all).tell_gone(&team);
+        if is_of_a_place(notice.kind) && routes(all).moved(path) {
             continue;
         }
+        let Some(said) = said else { continue };
+        let found = path.parent().and_then(|dir| routes(all).folders.get(dir).map(|watched| watched.place.clone()));
+        let Some(Place::Of(team, folder)) = found else { continue };
         let Some(change) = change_of(folder, path) else { continue };
+        if change == Change::Config && !files.has_config(&team) {
+            routes(all).tell(&team, Told::Moved);
+            continue;
+        }
         match (said, &change) {
             (Said::Written, Change::Lease(_)) => {}
             (Said::Written, _) if cfg!(target_os = "linux") => continue,
             (Said::Closed, Change::Lease(_)) => lease::wait_for_end(path),
             (Said::Written | Said::Closed, _) => files.verify(&team, &change, path),
         }
-        routes(all).tell(&team, change);
+        if matches!(change, Change::Lease(_)) && matches!(notice.kind, EventKind::Remove(_)) {
+            // A lease of ours is taken again when its file is removed.
+            routes(all).tell(&team, Told::Moved);
+        }
+        routes(all).tell(&team, Told::Change(change));
     }
 }
 
-fn tell_all_unsure(all: &Mutex<Routes>) {
-    let routes = routes(all);
+/// Whether the notice may be of a folder that came, went or was replaced.
+fn is_of_a_place(kind: EventKind) -> bool {
+    matches!(kind, EventKind::Create(_) | EventKind::Remove(_) | EventKind::Modify(ModifyKind::Name(_)))
+}
+
+/// After lost notices nobody knows what changed, nor which folders are still there.
+fn tell_all_moved(all: &Mutex<Routes>) {
+    let mut routes = routes(all);
+    routes.folders.values_mut().for_each(Watched::doubt);
     for team in routes.teams.keys() {
-        routes.tell(team, Change::Unsure);
+        routes.tell(team, Told::Moved);
     }
 }
 
@@ -282,7 +338,7 @@ impl Files {
             Change::Config => self.verify_config(team).map(drop),
             Change::Inbox(inbox) => self.verify_mail(team, inbox).map(drop),
             Change::Tasks => self.verify_tasks(team).map(drop),
-            Change::Journal | Change::Lease(_) | Change::Gone | Change::Unsure => Ok(()),
+            Change::Journal | Change::Lease(_) | Change::Gone | Change::Unsure | Change::Unwatched { .. } => Ok(()),
         };
         if let Err(error) = done {
             tracing::warn!(path = %path.display(), %error, "cannot see whether a change of ours was overwritten");

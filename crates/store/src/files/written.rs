@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::{TaskId, Written};
 
 use super::backend::FileBackend;
-use super::leavings::{list, name_of};
+use super::look::{list, name_of};
 use super::plain::{self, FILE_MOST};
 use crate::StoreError;
 

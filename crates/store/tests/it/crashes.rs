@@ -224,7 +224,7 @@ async fn a_killed_creation_leaves_no_team_or_a_whole_one() {
             assert!(!is_done);
             Work::Create.on(&backend).await;
         }
-        assert_eq!(backend.team(&team()).await.unwrap(), config());
+        assert_eq!(backend.team(&team()).await.unwrap(), config().into());
         assert_eq!(statuses(&backend).await, []);
         assert!(backend.append(&team(), &worker(), message("m")).await.is_ok());
         if is_done {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use pitcrew_store::{Backend as _, Leaving};
+use pitcrew_store::{Backend as _, Leaving, Mend};
 
 use crate::scene::{Scene, age};
 
@@ -16,11 +16,11 @@ async fn of_a_torn_inbox_the_whole_messages_stay() {
     let torn = fs::read_to_string(&inbox).unwrap();
     let torn = &torn[..torn.len() - 30];
     fs::write(&inbox, torn).unwrap();
-    let found = scene.backend.leavings().unwrap();
-    let aside = scene.backend.mend(&found[0]).unwrap().unwrap();
+    let found = scene.backend.look().found;
+    let aside = scene.mend(&found[0]);
     assert_eq!(scene.ids().await, ["m1", "m2"]);
     assert_eq!(fs::read_to_string(aside).unwrap(), torn);
-    assert_eq!(scene.backend.leavings().unwrap(), []);
+    assert_eq!(scene.backend.look().found, []);
 }
 
 #[tokio::test]
@@ -29,11 +29,11 @@ async fn a_team_that_was_archived_without_its_tasks_is_archived_whole() {
     scene.add_tasks(1).await;
     let archive = scene.backend.archive_team(&scene.team).await.unwrap();
     fs::rename(archive.join("tasks"), scene.path("tasks/probe")).unwrap();
-    let found = scene.backend.leavings().unwrap();
+    let found = scene.backend.look().found;
     assert!(matches!(&found[..], [Leaving::HalfArchived { .. }]), "{found:?}");
-    assert_eq!(scene.backend.mend(&found[0]).unwrap(), Some(archive.clone()));
+    assert_eq!(scene.mend(&found[0]), archive);
     assert!(archive.join("tasks/1.json").is_file());
-    assert_eq!(scene.backend.leavings().unwrap(), []);
+    assert_eq!(scene.backend.look().found, []);
 }
 
 #[tokio::test]
@@ -59,31 +59,155 @@ async fn everything_left_behind_is_found_and_mended() {
     let scene = Scene::new().await;
     scene.add_tasks(1).await;
     scene.send("m1").await;
-    assert_eq!(scene.backend.leavings().unwrap(), []);
+    assert_eq!(scene.backend.look().found, []);
     let lock = scene.path("tasks/probe/.lock.lock");
     let file_lock = scene.path("teams/probe/inboxes/worker.json.lock");
-    let temp = scene.path("teams/probe/inboxes/.pitcrew-1.tmp");
-    let unborn = scene.path("teams/.new-1");
+    let temp = scene.path("teams/probe/inboxes/.pitcrew-0123456789abcdef0123456789abcdef.tmp");
+    let unborn = scene.path("teams/.new-0123456789abcdef0123456789abcdef");
     let torn = scene.path("tasks/probe/1.json");
     fs::create_dir(&lock).unwrap();
     fs::write(&file_lock, "").unwrap();
     fs::write(&temp, "[").unwrap();
     fs::create_dir_all(unborn.join("inboxes")).unwrap();
     fs::write(&torn, "{\"id\": \"1\"").unwrap();
-    assert!(matches!(&scene.backend.leavings().unwrap()[..], [Leaving::Torn { .. }]), "what is young may be at work");
+    assert!(matches!(&scene.backend.look().found[..], [Leaving::Torn { .. }]), "what is young may be at work");
     for path in [&lock, &file_lock, &temp, &unborn] {
         age(path, 100);
     }
-    let found = scene.backend.leavings().unwrap();
+    let found = scene.backend.look().found;
     assert_eq!(found.len(), 5);
     for leaving in &found {
-        let moved = scene.backend.mend(leaving).unwrap();
-        assert_eq!(moved.is_some(), matches!(leaving, Leaving::Torn { .. }));
-        assert!(moved.is_none_or(|aside| fs::read_to_string(aside).unwrap() == "{\"id\": \"1\""));
+        let kept = scene.mend(leaving);
+        let is_whole = || fs::read_to_string(&kept).unwrap() == "{\"id\": \"1\"";
+        assert!(!matches!(leaving, Leaving::Torn { .. }) || is_whole(), "{leaving:?}");
+        assert!(fs::symlink_metadata(&kept).is_ok(), "what was taken away is kept: {leaving:?}");
     }
-    assert_eq!(scene.backend.leavings().unwrap(), []);
+    assert_eq!(scene.backend.look().found, []);
     assert_eq!(scene.ids().await, ["m1"]);
     assert_eq!(scene.backend.tasks(&scene.team).await.unwrap().len(), 0);
     scene.add_tasks(1).await;
     assert_eq!(scene.backend.tasks(&scene.team).await.unwrap()[0].id.number(), 2, "a torn task's id stays used");
+}
+
+/// Mends something, and says where it is kept.
+impl Scene {
+    fn mend(&self, leaving: &Leaving) -> std::path::PathBuf {
+        match self.backend.mend(leaving, &mut self.backend.keep()).unwrap() {
+            Mend::Kept(kept) => kept,
+            other => panic!("{leaving:?}: {other:?}"),
+        }
+    }
+}
+
+/// A project, with names that look like leftovers of ours.
+fn project(place: &std::path::Path) {
+    fs::create_dir_all(place.join("my.lock")).unwrap();
+    fs::create_dir_all(place.join("inboxes")).unwrap();
+    for (name, text) in [
+        ("Cargo.lock", "version = 4"),
+        ("yarn.lock", "# yarn"),
+        ("my.lock/notes", "mine"),
+        (".pitcrew-notes", "mine"),
+        ("tsconfig.json", "{ // a comment\n}"),
+        ("inboxes/data.json", "[1, 2"),
+        ("inboxes/data.json.lock", "mine"),
+    ] {
+        fs::write(place.join(name), text).unwrap();
+        age(&place.join(name), 100);
+    }
+    age(&place.join("my.lock"), 100);
+}
+
+#[tokio::test]
+async fn nothing_behind_a_link_and_nothing_foreign_in_a_team_is_touched() {
+    let scene = Scene::new().await;
+    scene.send("m1").await;
+    let outside = tempfile::tempdir().unwrap();
+    project(outside.path());
+    for link in ["teams/work", "tasks/work"] {
+        fs::create_dir_all(scene.path(link).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(outside.path(), scene.path(link)).unwrap();
+    }
+    project(&scene.path("teams/plain"));
+    let team = scene.path("teams/probe");
+    project(&team);
+    fs::remove_dir_all(team.join("inboxes/data.json.lock"))
+        .or_else(|_| fs::remove_file(team.join("inboxes/data.json.lock")))
+        .unwrap();
+    let before = (names_in(outside.path()), names_in(&scene.path("teams/plain")));
+    let looked = scene.backend.look();
+    let torn = team.join("inboxes/data.json");
+    let expected = [
+        Leaving::Torn { path: torn.clone(), reason: "EOF while parsing a list at line 1 column 5".to_owned() },
+        Leaving::Link { path: scene.path("teams/work") },
+        Leaving::NoConfig { path: scene.path("teams/plain") },
+    ];
+    assert_eq!(looked.found, expected);
+    assert_eq!(looked.teams, [scene.team.clone()]);
+    scene.backend.break_stale_locks(&scene.team).await.unwrap();
+    scene.mend(&looked.found[0]);
+    assert_eq!((names_in(outside.path()), names_in(&scene.path("teams/plain"))), before);
+    assert!(team.join("Cargo.lock").is_file() && team.join("my.lock/notes").is_file());
+    // Whoever deletes such a team deletes the link.
+    let archive = scene.backend.clear_away(&pitcrew_protocol::TeamDir::of("work")).unwrap().unwrap();
+    assert!(fs::symlink_metadata(archive.join("team")).unwrap().is_symlink());
+    assert_eq!(names_in(outside.path()), before.0);
+}
+
+fn names_in(folder: &std::path::Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => found.extend(names_in(&path)),
+            false => found.push(format!("{}: {}", path.display(), fs::read_to_string(&path).unwrap())),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[tokio::test]
+async fn a_lock_with_something_in_it_is_never_broken() {
+    let scene = Scene::new().await;
+    scene.send("m1").await;
+    let lock = scene.path("teams/probe/inboxes/worker.json.lock");
+    fs::create_dir(&lock).unwrap();
+    fs::write(lock.join("notes"), "mine").unwrap();
+    age(&lock, 100);
+    assert_eq!(scene.backend.look().found, [Leaving::Occupied { path: lock.clone() }]);
+    assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
+    let sent = scene.backend.append(&scene.team, &crate::scene::worker(), crate::scene::message("m2")).await;
+    assert!(sent.unwrap_err().to_string().contains("empty folder"));
+    assert_eq!(fs::read_to_string(lock.join("notes")).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn what_a_repair_took_away_is_removed_a_week_later_and_nothing_else_is() {
+    let scene = Scene::new().await;
+    let lock = scene.path("teams/probe/config.json.lock");
+    fs::create_dir(&lock).unwrap();
+    age(&lock, 100);
+    let mut keep = scene.backend.keep();
+    scene.backend.mend(&scene.backend.look().found[0], &mut keep).unwrap();
+    let place = keep.place().unwrap().to_owned();
+    assert!(scene.backend.old_keeps().unwrap().is_empty(), "it is kept for a week");
+    let list = fs::read_to_string(place.join("kept.ndjson")).unwrap();
+    let (first, rest) = list.split_once('\n').unwrap();
+    let at_ms = first.split_once("at_ms\":").unwrap().1.trim_end_matches('}').parse::<i64>().unwrap();
+    let earlier = at_ms - 8 * 24 * 60 * 60 * 1000;
+    fs::write(
+        place.join("kept.ndjson"),
+        format!("{}\n{rest}", first.replace(&at_ms.to_string(), &earlier.to_string())),
+    )
+    .unwrap();
+    let foreign = place.with_file_name(".repair-of-my-bike");
+    fs::create_dir(&foreign).unwrap();
+    fs::write(place.join("mine"), "mine").unwrap();
+    assert_eq!(scene.backend.old_keeps().unwrap(), [place.clone()]);
+    scene.backend.remove_keep(&place).unwrap();
+    assert!(place.join("mine").is_file() && !place.join("teams").exists() && foreign.is_dir());
+    fs::remove_file(place.join("mine")).unwrap();
+    scene.backend.remove_keep(&place).unwrap();
+    assert!(!place.exists());
 }

@@ -9,6 +9,8 @@ mod foreign;
 #[cfg(test)]
 mod leavings;
 #[cfg(test)]
+mod moved;
+#[cfg(test)]
 mod odd_files;
 #[cfg(test)]
 mod overwritten;

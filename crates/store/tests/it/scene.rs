@@ -9,7 +9,7 @@ use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, Task, TaskId, T
 use pitcrew_store::{Appended, Backend as _, Change, FileBackend, FileOptions, TaskTable, Watch};
 
 /// How long a test waits for what must happen: far longer than anything takes on a machine that is slow and busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Scene {
     pub(crate) backend: FileBackend,
@@ -106,15 +106,20 @@ pub(crate) async fn add_tasks(backend: &FileBackend, team: &TeamDir, count: u64)
 
 /// Waits until the watcher tells of `change`.
 pub(crate) async fn told(watch: &mut Watch, change: &Change) {
+    let _it = told_one_of(watch, std::slice::from_ref(change)).await;
+}
+
+/// Waits until the watcher tells of one of `changes`.
+pub(crate) async fn told_one_of(watch: &mut Watch, changes: &[Change]) -> Change {
     let wait = async {
         while let Some(told) = watch.next().await {
-            if told == *change {
-                return;
+            if changes.contains(&told) {
+                return told;
             }
         }
-        panic!("the watch ended before {change:?}");
+        panic!("the watch ended before {changes:?}");
     };
-    tokio::time::timeout(PATIENCE, wait).await.unwrap();
+    tokio::time::timeout(PATIENCE, wait).await.unwrap()
 }
 
 /// Makes a file or folder look `seconds` older.

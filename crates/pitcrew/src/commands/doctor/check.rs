@@ -1,7 +1,7 @@
 //! The checks, in the order in which they run and their faults are mended.
 //!
-//! To add one: a file beside this one with its `look`, a variant here, and a [`Remedy`](super::fault::Remedy) when it can
-//! mend something.
+//! To add one: a file beside this one with its `look`, a variant of [`TeamCheck`], and a [`Remedy`](super::fault::Remedy)
+//! when it can mend something.
 
 use std::path::PathBuf;
 
@@ -9,65 +9,104 @@ use pitcrew_protocol::TeamDir;
 
 use super::fault::Fault;
 use super::report::Finding;
-use super::rooms::{Looked, Rooms};
-use super::{files, mail, members, processes, worktrees};
+use super::rooms::{Rooms, TeamView};
+use super::{configs, files, mail, members, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
 /// A check of one team. What runs for a member is stopped before the member goes.
 #[derive(Clone, Copy, Debug)]
 enum TeamCheck {
+    Config,
+    Records,
     Processes,
     Members,
     Mail,
+    Tasks,
 }
 
 impl TeamCheck {
-    const ALL: [Self; 3] = [Self::Processes, Self::Members, Self::Mail];
+    const ALL: [Self; 6] = [Self::Config, Self::Records, Self::Processes, Self::Members, Self::Mail, Self::Tasks];
 
     /// What it looks at, for the finding that it could not.
     fn subject(self) -> &'static str {
         match self {
+            Self::Config => "its config",
+            Self::Records => "its records and transcripts",
             Self::Processes => "its processes and panes",
             Self::Members => "its members",
             Self::Mail => "its mail",
+            Self::Tasks => "its tasks",
         }
     }
 
-    async fn look(self, rooms: &Rooms, looked: &Looked) -> Result<Vec<Fault>, Failure> {
+    async fn look(self, rooms: &Rooms, view: &TeamView, known: &[String]) -> Result<Vec<Fault>, Failure> {
         match self {
-            Self::Processes => processes::look(rooms, looked).await,
-            Self::Members => members::look(looked).await,
-            Self::Mail => mail::look(rooms, looked).await,
+            Self::Config => Ok(configs::look(view)),
+            Self::Records => records::look(view, known).await,
+            Self::Processes => processes::look(rooms, view).await,
+            Self::Members => members::look(view).await,
+            Self::Mail => mail::look(rooms, view).await,
+            Self::Tasks => tasks::look(view).await,
         }
     }
 }
 
-/// Everything that is wrong. A check that cannot be made is one of the faults.
-pub(super) async fn all(rooms: &Rooms) -> Vec<Fault> {
-    let mut faults = files::look(rooms).unwrap_or_else(|error| vec![unchecked("the files", &error)]);
-    let dirs = rooms.teams.backend().teams().await.unwrap_or_else(|error| {
-        faults.push(unchecked("the teams", &Failure::internal(error)));
-        Vec::new()
-    });
-    let (mut live, mut unread) = (Vec::new(), Vec::new());
-    for dir in dirs {
-        let looked = match Looked::at(rooms, &dir).await {
-            Ok(looked) => looked,
-            // The file is among the files' faults; here it matters that its members are not known.
-            Err(_) => {
-                unread.push(dir);
+/// What the check of the files found, and the teams that can be looked at after it.
+pub(super) struct Files {
+    pub(super) faults: Vec<Fault>,
+    /// Teams that others can be compared with.
+    teams: Vec<TeamDir>,
+    /// What else is among the teams: their members are not known, and their worktrees may be somebody's.
+    unread: Vec<TeamDir>,
+    /// What is wrong already: no other check says it again.
+    known: Vec<String>,
+}
+
+/// The worktrees that teams have, as far as they can be read.
+#[derive(Default)]
+pub(super) struct Worktrees {
+    live: Vec<PathBuf>,
+    unread: Vec<TeamDir>,
+}
+
+/// Looks at the files, which comes first: what is torn is mended before anything is read of it.
+pub(super) fn files(rooms: &Rooms) -> Files {
+    let looked = rooms.files.look();
+    let faults: Vec<Fault> = looked.found.into_iter().map(files::fault).collect();
+    let known = faults.iter().filter_map(|fault| fault.finding.place()).collect();
+    Files { faults, teams: looked.teams, unread: looked.others, known }
+}
+
+/// Looks at every team. A check that cannot be made is one of the faults.
+pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees) {
+    let Files { teams, unread, known, .. } = files;
+    let (mut faults, mut worktrees) = (Vec::new(), Worktrees { unread, ..Worktrees::default() });
+    let is_known = |error: &Failure| known.iter().any(|place| error.chain().contains(place));
+    for dir in teams {
+        let view = match TeamView::at(rooms, &dir).await {
+            Ok(view) => view,
+            Err(error) => {
+                faults.push(unchecked_in(&dir, "it", &error));
+                worktrees.unread.push(dir);
                 continue;
             }
         };
-        let paths = looked.config.members.iter().filter_map(|member| member.worktree_path.as_ref());
-        live.extend(paths.map(PathBuf::from));
+        let paths = view.config.members.iter().filter_map(|member| member.worktree_path.as_ref());
+        worktrees.live.extend(paths.map(PathBuf::from));
         for check in TeamCheck::ALL {
-            let found = check.look(rooms, &looked).await;
-            faults.extend(found.unwrap_or_else(|error| vec![unchecked_in(&dir, check.subject(), &error)]));
+            match check.look(rooms, &view, &known).await {
+                Ok(found) => faults.extend(found),
+                Err(error) if is_known(&error) => {}
+                Err(error) => faults.push(unchecked_in(&dir, check.subject(), &error)),
+            }
         }
     }
-    faults.extend(worktrees::look(rooms, &live, &unread).await);
-    faults
+    (faults, worktrees)
+}
+
+/// Looks at the worktrees of this repository.
+pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault> {
+    worktrees::look(rooms, &of_teams.live, &of_teams.unread).await
 }
 
 /// A check that could not be made.

@@ -4,12 +4,12 @@ use pitcrew_protocol::{AgentName, MessageId};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::supervision::TaggedPane;
 use pitcrew_runtime::worktree::Worktree;
-use pitcrew_store::Leaving;
+use pitcrew_store::{Keep, Leaving};
 use pitcrew_team::{Started, Team};
 
 use super::report::Finding;
 use super::rooms::Rooms;
-use super::{files, mail, members, processes, worktrees};
+use super::{files, mail, members, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
 /// Something that is wrong.
@@ -28,8 +28,12 @@ pub(super) enum Remedy {
     ClosePane(Box<TaggedPane>),
     /// What a dead process left running is stopped.
     StopLeft(ProcessIdentity),
+    /// What cannot be read of a document is taken out of it.
+    TakeOutEntries { team: Team, document: &'static str },
     /// A member without a process is let go.
     RemoveMember { team: Team, name: AgentName },
+    /// The tasks of somebody who is no member are put back into the pool.
+    FreeTasks { team: Team, owner: AgentName },
     /// Mail for nobody is noted as dead.
     GiveUpMail { team: Team, name: AgentName, ids: Vec<MessageId> },
     /// A worktree without a member is removed when it holds nothing of its own.
@@ -57,10 +61,10 @@ impl Fault {
     }
 
     /// Mends it, and says in its finding what came of that. A remedy that fails leaves the fault, and the others go on.
-    pub(super) async fn mended(self, rooms: &Rooms) -> Finding {
+    pub(super) async fn mended(self, rooms: &Rooms, keep: &mut Keep) -> Finding {
         let Self { mut finding, remedy } = self;
         let Some(remedy) = remedy else { return finding };
-        match remedy.apply(rooms).await {
+        match remedy.apply(rooms, keep).await {
             Ok(Mended::Done(done)) => finding.repaired = Some(done),
             Ok(Mended::Left(why)) => finding.left_because = Some(why),
             Err(error) => finding.left_because = Some(error.chain()),
@@ -70,13 +74,15 @@ impl Fault {
 }
 
 impl Remedy {
-    async fn apply(self, rooms: &Rooms) -> Result<Mended, Failure> {
+    async fn apply(self, rooms: &Rooms, keep: &mut Keep) -> Result<Mended, Failure> {
         match self {
-            Self::Files(leaving) => files::mend(rooms, &leaving),
+            Self::Files(leaving) => files::mend(rooms, &leaving, keep),
             Self::StopMember { team, name, started } => processes::stop_started(rooms, &team, name, *started).await,
             Self::ClosePane(pane) => Ok(processes::close(&pane).await),
             Self::StopLeft(owner) => Ok(processes::stop_left(owner).await),
+            Self::TakeOutEntries { team, document } => records::take_out(rooms, &team, document, keep).await,
             Self::RemoveMember { team, name } => members::remove(&team, &name).await,
+            Self::FreeTasks { team, owner } => tasks::free(&team, &owner).await,
             Self::GiveUpMail { team, name, ids } => mail::give_up(&team, &name, &ids).await,
             Self::FinishWorktree(worktree) => worktrees::finish(rooms, &worktree).await,
         }

@@ -1,43 +1,85 @@
-//! The check of the files: locks, temporary files, torn files. What is wrong with them is the store's to know.
+//! The check of the files: locks, temporary and torn files, links, configs. What is wrong with them is the store's to know.
 
-use std::path::Path;
-
-use pitcrew_store::Leaving;
+use pitcrew_store::{BadLine, FileBackend, Keep, Leaving, Mend};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;
 use super::rooms::Rooms;
 use crate::failure::Failure;
 
-pub(super) fn look(rooms: &Rooms) -> Result<Vec<Fault>, Failure> {
-    Ok(rooms.files.leavings().map_err(Failure::internal)?.into_iter().map(fault).collect())
+/// How many numbers of lines are shown.
+const LINES_SHOWN: usize = 5;
+
+/// What keeps a repair from the rest of a team.
+const NOT_A_TEAM: &str = "so this is no team, and nothing in it is touched";
+
+pub(super) fn fault(leaving: Leaving) -> Fault {
+    let can_mend = FileBackend::can_mend(&leaving);
+    let (finding, does) = shown(&leaving);
+    match can_mend {
+        true => Fault::mended_by(Remedy::Files(leaving), does, finding),
+        false => Fault::left_to_a_person(finding),
+    }
 }
 
-fn fault(leaving: Leaving) -> Fault {
-    let (finding, does) = match &leaving {
-        Leaving::StaleLock { path } => (Finding::new("stale_lock", "").at(path), "removed"),
-        Leaving::Unfinished { path } => (Finding::new("unfinished", "").at(path), "removed"),
-        Leaving::Torn { path, reason } => {
-            let finding = Finding::new("torn", reason.as_str()).at(path);
-            // A team without a config is no team: a person knows what it was.
-            if is_config(path) {
-                return Fault::left_to_a_person(finding);
-            }
-            (finding, "moved aside")
+/// What is shown of it, and what a repair does about it.
+fn shown(leaving: &Leaving) -> (Finding, &'static str) {
+    match leaving {
+        Leaving::StaleLock { path } => {
+            (Finding::new("stale_lock", "its holder gives no sign any more").at(path), "taken away")
+        }
+        Leaving::Occupied { path } => {
+            let detail = "a folder where a lock or a file should be, with something in it that is not ours";
+            (Finding::new("occupied", detail).at(path), "")
+        }
+        Leaving::NoTask { path } => {
+            (Finding::new("no_task", "it is among the tasks and is none; it is passed over").at(path), "")
+        }
+        Leaving::Unfinished { path } => {
+            (Finding::new("unfinished", "left by a write that never ended").at(path), "taken away")
+        }
+        Leaving::Torn { path, reason } => (Finding::new("torn", reason.as_str()).at(path), "taken away"),
+        Leaving::BadLines { path, lines } => {
+            let detail = format!("{}: no lines of ours", numbers(lines));
+            (Finding::new("bad_lines", detail).at(path), "taken out")
         }
         Leaving::HalfArchived { team, path } => {
             let detail = "its tasks are not in the archive yet";
             (Finding::new("half_archived", detail).in_team(team).at(path), "moved to the archive")
         }
-    };
-    Fault::mended_by(Remedy::Files(leaving), does, finding)
+        Leaving::Link { path } => {
+            let detail = "a link where a folder should be; what is behind it is neither looked at nor touched";
+            (Finding::new("link", detail).at(path), "")
+        }
+        Leaving::NoFolder { path } => (Finding::new("no_folder", "no folder, and should be one").at(path), ""),
+        Leaving::NoConfig { path } => {
+            (Finding::new("no_config", format!("there is no config.json in it, {NOT_A_TEAM}")).at(path), "")
+        }
+        Leaving::BadConfig { path, reason } => {
+            (Finding::new("bad_config", format!("{reason}; {NOT_A_TEAM}")).at(path), "")
+        }
+        Leaving::Newer { path, version } => {
+            let detail = format!("of version {version}, written by a newer pitcrew; use that one");
+            (Finding::new("newer", detail).at(path), "")
+        }
+        Leaving::Unseen { path, reason } => {
+            (Finding::new("unchecked", format!("it cannot be looked at: {reason}")).at(path), "")
+        }
+    }
 }
 
-pub(super) fn mend(rooms: &Rooms, leaving: &Leaving) -> Result<Mended, Failure> {
-    let moved = rooms.files.mend(leaving).map_err(Failure::internal)?;
-    Ok(Mended::Done(moved.map_or_else(|| "removed".to_owned(), |place| format!("moved to {}", place.display()))))
+fn numbers(lines: &[BadLine]) -> String {
+    let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(|line| line.number.to_string()).collect();
+    let noun = if lines.len() == 1 { "line" } else { "lines" };
+    let more = lines.len().saturating_sub(LINES_SHOWN);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{noun} {}{and_more}", shown.join(", "))
 }
 
-fn is_config(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name == "config.json")
+pub(super) fn mend(rooms: &Rooms, leaving: &Leaving, keep: &mut Keep) -> Result<Mended, Failure> {
+    Ok(match rooms.files.mend(leaving, keep).map_err(Failure::internal)? {
+        Mend::Done => Mended::Done("mended".to_owned()),
+        Mend::Kept(place) => Mended::Done(format!("kept as {}", place.display())),
+        Mend::Left(why) => Mended::Left(why.to_owned()),
+    })
 }

@@ -6,17 +6,17 @@ use pitcrew_team::Team;
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;
-use super::rooms::{Looked, Rooms};
+use super::rooms::{Rooms, TeamView};
 use crate::failure::Failure;
 
-pub(super) async fn look(rooms: &Rooms, looked: &Looked) -> Result<Vec<Fault>, Failure> {
+pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, Failure> {
     let mut faults = Vec::new();
-    if !looked.is_ours() {
+    if !view.is_ours() {
         return Ok(faults);
     }
-    let team = &looked.team;
+    let team = &view.team;
     for name in rooms.files.inboxes(team.dir()).map_err(Failure::internal)? {
-        let has_reader = looked.config.members.iter().any(|member| member.name.inbox_file() == name.inbox_file());
+        let has_reader = view.config.members.iter().any(|member| member.name.inbox_file() == name.inbox_file());
         // A torn inbox is among the files' faults.
         let Ok(unread) = team.unread(&name).await else { continue };
         if has_reader || unread.is_empty() {

@@ -6,17 +6,17 @@ use pitcrew_team::{Actor, SpawnRecord, Team};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;
-use super::rooms::{Looked, is_led};
+use super::rooms::{TeamView, is_led};
 use crate::failure::Failure;
 
-pub(super) async fn look(looked: &Looked) -> Result<Vec<Fault>, Failure> {
+pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     let mut faults = Vec::new();
-    if !looked.is_ours() || looked.is_led().await? {
+    if !view.is_ours() || view.is_led().await? {
         return Ok(faults);
     }
-    let team = &looked.team;
+    let team = &view.team;
     let started = team.started().await?;
-    for member in looked.config.teammates().filter(|member| SpawnRecord::of(member).is_some()) {
+    for member in view.config.teammates().filter(|member| SpawnRecord::of(member).is_some()) {
         let lease = team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
         // One that runs without anybody having started it has joined by itself.
         if lease.map_err(Failure::internal)?.is_some() && !started.contains_key(&member.name) {

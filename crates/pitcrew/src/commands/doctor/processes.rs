@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::identity::{ProcessIdentity, Stopped};
-use pitcrew_runtime::supervision::{PaneClosed, TaggedPane, left_running, stop_member};
+use pitcrew_runtime::supervision::{PaneClosed, TaggedPane, left_running, own_process, stop_member};
 use pitcrew_team::{Started, Team};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;
-use super::rooms::{Looked, Rooms, is_led};
+use super::rooms::{Rooms, TeamView, is_led};
 use crate::failure::Failure;
 
 /// How long an orphan has to heed TERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
 
-pub(super) async fn look(rooms: &Rooms, looked: &Looked) -> Result<Vec<Fault>, Failure> {
+pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, Failure> {
     let mut faults = Vec::new();
-    if !looked.is_ours() || looked.is_led().await? {
+    if !view.is_ours() || view.is_led().await? {
         return Ok(faults);
     }
-    let team = &looked.team;
+    let team = &view.team;
     let started = team.started().await?;
     for (owner, processes) in left_running(team).await? {
         let pids = processes.iter().map(|process| process.pid.to_string()).collect::<Vec<_>>().join(", ");
@@ -38,21 +38,26 @@ pub(super) async fn look(rooms: &Rooms, looked: &Looked) -> Result<Vec<Fault>, F
         faults.push(Fault::mended_by(Remedy::ClosePane(Box::new(pane)), "closed", finding));
     }
     for (name, started) in started {
-        faults.push(of_started(team, name, started));
+        faults.push(of_started(rooms, team, name, started));
     }
     Ok(faults)
 }
 
-fn of_started(team: &Team, name: AgentName, started: Started) -> Fault {
+fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {
     let is_alive = started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());
+    let is_ours = own_process(&rooms.panes, team, &name, &started).is_some();
     let process = started.process.map(|process| format!("process {}", process.pid));
     let pane = started.pane.as_ref().map(|pane| format!("pane {pane}"));
     let what = process.into_iter().chain(pane).collect::<Vec<_>>().join(" in ");
-    let state = if is_alive { "runs on" } else { "has ended and is not cleared away" };
+    let (state, does) = match (is_alive, is_ours) {
+        (true, true) => ("runs on", "stopped"),
+        (true, false) => ("does not carry the tag of the member", "left alone, and its record and pane cleared away"),
+        (false, _) => ("has ended and is not cleared away", "its record and pane cleared away"),
+    };
     let detail = format!("{what} of {name} {state}; nobody leads the team");
     let finding = Finding::new("orphaned_process", detail).in_team(team.dir());
     let remedy = Remedy::StopMember { team: team.clone(), name, started: Box::new(started) };
-    Fault::mended_by(remedy, "stopped", finding)
+    Fault::mended_by(remedy, does, finding)
 }
 
 pub(super) async fn stop_started(
@@ -64,9 +69,11 @@ pub(super) async fn stop_started(
     if is_led(team).await? {
         return Ok(Mended::Left("the team is led again".to_owned()));
     }
+    let is_ours = own_process(&rooms.panes, team, &name, &started).is_some();
     let stopped = stop_member(team, &rooms.panes, TERM_GRACE, (name, started)).await?;
     Ok(match (stopped.is_gone(), stopped.pane_left) {
-        (true, _) => Mended::Done("stopped".to_owned()),
+        (true, _) if is_ours => Mended::Done("stopped".to_owned()),
+        (true, _) => Mended::Done("cleared away".to_owned()),
         (false, Some(why)) => Mended::Left(why),
         (false, None) => Mended::Left("it cannot be killed".to_owned()),
     })

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::TeamDir;
 use serde::Serialize;
 
+use super::kept::Kept;
 use crate::output::printable;
 
 /// Something that is wrong, as people read it.
@@ -33,6 +34,8 @@ pub(super) struct Report {
     findings: Vec<Finding>,
     total: usize,
     pub(super) left: usize,
+    #[serde(flatten)]
+    kept: Kept,
 }
 
 impl Finding {
@@ -49,6 +52,11 @@ impl Finding {
     /// It is about that file or folder.
     pub(super) fn at(self, path: &Path) -> Self {
         Self { path: Some(path.to_owned()), ..self }
+    }
+
+    /// Where the file or folder is that it is about.
+    pub(super) fn place(&self) -> Option<String> {
+        self.path.as_ref().map(|path| path.display().to_string())
     }
 
     fn line(&self) -> String {
@@ -73,17 +81,18 @@ impl Finding {
 }
 
 impl Report {
-    pub(super) fn of(findings: Vec<Finding>) -> Self {
+    pub(super) fn of(findings: Vec<Finding>, kept: Kept) -> Self {
         let left = findings.iter().filter(|finding| finding.repaired.is_none()).count();
-        Self { total: findings.len(), left, findings }
+        Self { total: findings.len(), left, findings, kept }
     }
 
     pub(super) fn text(&self) -> String {
-        if self.findings.is_empty() {
-            return "all is well".to_owned();
-        }
         let mut lines: Vec<String> = self.findings.iter().map(Finding::line).collect();
-        lines.push(format!("{} found, {} left", self.total, self.left));
+        lines.extend(self.kept.lines());
+        lines.push(match self.findings.is_empty() {
+            true => "all is well".to_owned(),
+            false => format!("{} found, {} left", self.total, self.left),
+        });
         lines.join("\n")
     }
 }

@@ -1,11 +1,16 @@
 //! Where the doctor looks.
 
+use std::sync::Arc;
+
 use pitcrew_protocol::{TeamConfig, TeamDir};
+use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::supervision::RecordedPanes;
 use pitcrew_runtime::worktree::Worktrees;
 use pitcrew_store::{FileBackend, LeaseName};
 use pitcrew_team::{SpawnRecord, Team, Teams};
 
+use super::fault::Fault;
+use super::report::Finding;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -18,21 +23,33 @@ pub(super) struct Rooms {
 }
 
 /// A team whose config could be read.
-pub(super) struct Looked {
+pub(super) struct TeamView {
     pub(super) team: Team,
-    pub(super) config: TeamConfig,
+    pub(super) config: Arc<TeamConfig>,
 }
 
 impl Rooms {
-    pub(super) fn open(context: &Context) -> Result<Self, Failure> {
-        let settings = context.settings_with(&context.cwd, None)?;
+    /// Opens all of them; settings that cannot be used are a fault, and nothing is gone by them then.
+    pub(super) fn open(context: &Context) -> Result<(Self, Option<Fault>), Failure> {
+        let opened = context
+            .settings_with(&context.cwd, None)
+            .and_then(|settings| Ok((context.files(&settings)?, context.teams_with(&settings)?, settings)));
+        let (files, teams, settings, fault) = match opened {
+            Ok((files, teams, settings)) => (files, teams, settings, None),
+            Err(error) => {
+                let defaults = Settings::default();
+                let fault = Fault::left_to_a_person(Finding::new("bad_settings", error.chain()));
+                (context.files(&defaults)?, context.teams_with(&defaults)?, defaults, Some(fault))
+            }
+        };
         let panes = RecordedPanes::below(&context.root);
-        let worktrees = Worktrees::new(&context.cwd, Worktrees::folder_below(&context.root));
-        Ok(Self { files: context.files(&settings)?, teams: context.teams_with(&settings)?, worktrees, panes })
+        let folder = Worktrees::folder_below(&context.root);
+        let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
+        Ok((Self { files, teams, worktrees, panes }, fault))
     }
 }
 
-impl Looked {
+impl TeamView {
     /// The team in that folder.
     pub(super) async fn at(rooms: &Rooms, dir: &TeamDir) -> Result<Self, Failure> {
         let team = rooms.teams.open(dir.as_str()).await?;

@@ -123,7 +123,8 @@ impl Desk {
         match change {
             Change::Inbox(inbox) => *inbox == self.agent.inbox_file(),
             Change::Tasks | Change::Unsure => true,
-            Change::Config | Change::Journal | Change::Lease(_) | Change::Gone => false,
+            // The run itself warns of what nobody tells.
+            Change::Config | Change::Journal | Change::Lease(_) | Change::Unwatched { .. } | Change::Gone => false,
         }
     }
 

@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::wire::{Hello, LINE_BYTES, Op, PROTOCOL, Refusal, Request};
 use crate::panes::PaneError;
+use crate::process::outlives_variable;
 
 /// How long a program has for an answer. It may have to start a terminal first.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -57,7 +58,7 @@ impl Link {
         let program = argv.first().cloned().unwrap_or_default();
         let refused = |source| PaneError::Io { action: "start the pane program", what: program.clone(), source };
         let mut command = Command::new(&program);
-        command.args(argv.iter().skip(1)).process_group(0).kill_on_drop(true);
+        command.args(argv.iter().skip(1)).process_group(0).kill_on_drop(true).envs([outlives_variable()]);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(refused)?;
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {

@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 
 use crate::panes::PaneError;
 use crate::panes::pane::complaint;
+use crate::process::outlives_variable;
 
 /// How long one call may take. A server that is being started first reads its configuration, which may run programs.
 pub(super) const CALL_TIME: Duration = Duration::from_secs(30);
@@ -114,7 +115,7 @@ impl Client {
 
     async fn output(&self, command: &mut Command, told: &str) -> Result<std::process::Output, PaneError> {
         // A group of its own: the user's Ctrl-C is not for it.
-        command.stdin(Stdio::null()).kill_on_drop(true).process_group(0);
+        command.stdin(Stdio::null()).kill_on_drop(true).process_group(0).envs([outlives_variable()]);
         match tokio::time::timeout(CALL_TIME, command.output()).await {
             Ok(Ok(output)) => Ok(output),
             Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {

@@ -1,0 +1,80 @@
+//! The check of our own records of a team: entries of documents, and lines of transcripts, that cannot be read.
+//!
+//! They are passed over by whoever reads the rest, so a repair only takes them out.
+
+use std::path::Path;
+
+use pitcrew_runtime::transcript::read;
+use pitcrew_store::{BadLine, Keep, Leaving, LogName, Mend};
+use pitcrew_team::{Team, UnreadEntry};
+
+use super::fault::{Fault, Mended, Remedy};
+use super::report::Finding;
+use super::rooms::{Rooms, TeamView};
+use crate::failure::Failure;
+
+pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>, Failure> {
+    let team = &view.team;
+    let mut faults = Vec::new();
+    for (document, unread) in team.unread_entries().await {
+        let path = team.backend().document_file(team.dir(), document);
+        match unread {
+            Ok(unread) => faults.extend(unread.iter().map(|it| of_entry(team, it, &path))),
+            // What is no JSON, or of a later version, is among the files' faults.
+            Err(_) if known.iter().any(|place| *place == path.display().to_string()) => {}
+            Err(error) if error.details.contains_key("corrupt") => {
+                faults.push(super::files::fault(Leaving::Torn { path, reason: error.message }));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for member in &view.config.members {
+        let name = LogName::Transcript(member.name.clone());
+        let path = team.backend().log_file(team.dir(), &name);
+        let lines = match team.backend().log(team.dir(), &name).await {
+            Ok(lines) => lines,
+            Err(_) if known.iter().any(|place| *place == path.display().to_string()) => continue,
+            Err(error) => return Err(Failure::internal(error)),
+        };
+        let unread = match read(&lines) {
+            Ok(read) => read.unread,
+            // A later version is among the files' faults.
+            Err(_) => continue,
+        };
+        // What is no JSON at all is among the files' faults too.
+        let is_json =
+            |line: &BadLine| serde_json::from_slice::<serde_json::Value>(&line.bytes).is_ok_and(|it| it.is_object());
+        let bad_line = |number: usize| {
+            let text = lines.get(number.checked_sub(1)?)?;
+            Some(BadLine { number, bytes: text.clone().into_bytes() })
+        };
+        let lines: Vec<BadLine> = unread.into_iter().filter_map(bad_line).filter(is_json).collect();
+        if !lines.is_empty() {
+            faults.push(super::files::fault(Leaving::BadLines { path, lines }));
+        }
+    }
+    Ok(faults)
+}
+
+fn of_entry(team: &Team, unread: &UnreadEntry, path: &Path) -> Fault {
+    let detail = format!("{} cannot be read", unread.entry);
+    let finding = Finding::new("bad_entry", detail).in_team(team.dir()).at(path);
+    let remedy = Remedy::TakeOutEntries { team: team.clone(), document: unread.document };
+    Fault::mended_by(remedy, "taken out", finding)
+}
+
+pub(super) async fn take_out(
+    rooms: &Rooms,
+    team: &Team,
+    document: &'static str,
+    keep: &mut Keep,
+) -> Result<Mended, Failure> {
+    let path = team.backend().document_file(team.dir(), document);
+    let kept = match rooms.files.keep_copy(&path, keep).map_err(Failure::internal)? {
+        Mend::Kept(place) => format!("kept as {}", place.display()),
+        Mend::Done => return Ok(Mended::Done("it is gone".to_owned())),
+        Mend::Left(why) => return Ok(Mended::Left(why.to_owned())),
+    };
+    team.drop_unread_entries(document).await?;
+    Ok(Mended::Done(kept))
+}

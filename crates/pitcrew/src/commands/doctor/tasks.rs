@@ -1,0 +1,68 @@
+//! The check of tasks: whether they can be listed, who owns them, and whether they wait for each other in a circle.
+
+use std::collections::BTreeSet;
+
+use pitcrew_protocol::{AgentName, Task, TaskGraph, TaskId, TaskStatus};
+use pitcrew_team::Team;
+
+use super::fault::{Fault, Mended, Remedy};
+use super::report::Finding;
+use super::rooms::TeamView;
+use crate::failure::Failure;
+
+pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
+    let team = &view.team;
+    let tasks = team.backend().tasks(team.dir()).await.map_err(Failure::internal)?;
+    let mut faults = Vec::new();
+    for circle in circles(&tasks) {
+        let ids = circle.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
+        let detail = format!("these tasks wait for each other and can never begin: {ids}");
+        faults.push(Fault::left_to_a_person(Finding::new("task_circle", detail).in_team(team.dir())));
+    }
+    for (owner, ids) in lost(view, &tasks) {
+        let shown = ids.iter().map(|id| format!("#{id}")).collect::<Vec<_>>().join(", ");
+        let finding = Finding::new("lost_task", format!("{owner} owns {shown} and is no member")).in_team(team.dir());
+        // Who belongs to a team of another client is not ours to say.
+        faults.push(match view.is_ours() {
+            true => Fault::mended_by(Remedy::FreeTasks { team: team.clone(), owner }, "free again", finding),
+            false => Fault::left_to_a_person(finding),
+        });
+    }
+    Ok(faults)
+}
+
+pub(super) async fn free(team: &Team, owner: &AgentName) -> Result<Mended, Failure> {
+    let freed = team.release_tasks_of_stranger(owner).await?;
+    Ok(Mended::Done(format!("{} tasks are free again", freed.len())))
+}
+
+/// Who is no member and owns tasks that are not completed.
+fn lost(view: &TeamView, tasks: &[Task]) -> Vec<(AgentName, Vec<TaskId>)> {
+    let mut lost: Vec<(AgentName, Vec<TaskId>)> = Vec::new();
+    for task in tasks.iter().filter(|task| task.status != TaskStatus::Completed && !task.is_internal()) {
+        let Some(owner) = task.owner.as_deref().filter(|owner| !owner.is_empty()) else { continue };
+        if view.config.member(owner).is_some() {
+            continue;
+        }
+        match lost.iter_mut().find(|(known, _)| known.as_str() == owner) {
+            Some((_, ids)) => ids.push(task.id.clone()),
+            None => lost.push((AgentName::foreign(owner), vec![task.id.clone()])),
+        }
+    }
+    lost
+}
+
+/// The circles in which tasks that are not completed wait for each other, each once.
+fn circles(tasks: &[Task]) -> BTreeSet<BTreeSet<TaskId>> {
+    let open: BTreeSet<&TaskId> =
+        tasks.iter().filter(|task| task.status != TaskStatus::Completed).map(|task| &task.id).collect();
+    let (mut graph, mut circles) = (TaskGraph::of([]), BTreeSet::new());
+    for task in tasks.iter().filter(|task| open.contains(&task.id)) {
+        for blocker in task.blocked_by.iter().filter(|blocker| open.contains(blocker)) {
+            if let Err(error) = graph.link(blocker, &task.id) {
+                circles.insert(error.circle.into_iter().collect());
+            }
+        }
+    }
+    circles
+}

@@ -1,0 +1,209 @@
+//! A root with a team that is well, and with things beside it that are none of ours.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::sync::{LazyLock, Mutex};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::room::{Room, copy};
+
+/// An id as our temporary files have it.
+pub(super) const ID: &str = "0123456789abcdef0123456789abcdef";
+
+/// What is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    mode: u32,
+    is: Is,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Is {
+    Folder,
+    File(Vec<u8>),
+    Link(PathBuf),
+    Other,
+}
+
+impl std::fmt::Debug for Is {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Folder => write!(f, "folder"),
+            Self::File(bytes) => {
+                write!(f, "{:?}", String::from_utf8_lossy(bytes).chars().take(300).collect::<String>())
+            }
+            Self::Link(target) => write!(f, "link to {}", target.display()),
+            Self::Other => write!(f, "other"),
+        }
+    }
+}
+
+/// All that is below a folder, by path from there.
+pub(super) type Tree = BTreeMap<PathBuf, Entry>;
+
+/// A root of its own for one damage.
+pub(crate) struct Scene {
+    pub(super) room: Room,
+    no_loss: Mutex<BTreeSet<PathBuf>>,
+}
+
+/// What every scene begins with, made once.
+static TEMPLATE: LazyLock<Room> = LazyLock::new(|| {
+    let room = Room::with_crew();
+    room.ok(&["send", "bob", "the first"]);
+    room.ok(&["send", "ann", "the second"]);
+    for subject in ["one", "two", "three"] {
+        room.ok(&["task", "create", subject, "to be done"]);
+    }
+    let ours = room.root().join("teams/crew/pitcrew");
+    let documents = [
+        ("started", json!({"version": 1, "started": {}})),
+        ("requests", json!({"version": 1, "requests": {}})),
+        ("panes", json!({"version": 1, "hosts": []})),
+        ("ended", json!({"version": 1, "members": []})),
+        ("keys", json!({"version": 1, "keys": []})),
+    ];
+    for (name, document) in documents {
+        fs::write(ours.join(format!("{name}.json")), document.to_string()).unwrap();
+    }
+    fs::create_dir_all(ours.join("transcripts")).unwrap();
+    let steps = "{\"seq\":1,\"kind\":\"told\",\"text\":\"go\"}\n{\"seq\":2,\"kind\":\"rested\"}\n";
+    for agent in ["ann", "team-lead"] {
+        fs::write(ours.join(format!("transcripts/{agent}.ndjson")), steps).unwrap();
+    }
+    room
+});
+
+/// What is healthy and not ours, at every place: none of it may ever change.
+const FOREIGN: [(&str, &str); 16] = [
+    ("root/teams/README.md", "mine"),
+    ("root/teams/crew/Cargo.lock", "version = 4"),
+    ("root/teams/crew/yarn.lock", "# yarn"),
+    ("root/teams/crew/my.lock/notes", "mine"),
+    ("root/teams/crew/tsconfig.json", "{ // mine\n}"),
+    ("root/teams/crew/.pitcrew-notes", "mine"),
+    ("root/teams/crew/inboxes/notes.txt", "mine"),
+    ("root/teams/crew/pitcrew/notes.lock", "mine"),
+    ("root/tasks/crew/notes.txt", "mine"),
+    ("root/tasks/5a5a5a5a-session/1.json", "{\"id\":"),
+    ("root/tasks/5a5a5a5a-session/1.json.lock", ""),
+    ("root/projects/mine/session.jsonl", "{}"),
+    ("root/pitcrew/archive/old-20200101T000000Z-12345678/team/config.json", "{}"),
+    ("root/pitcrew/archive/.repair-of-my-bike/kept.ndjson", "mine"),
+    ("outside/Cargo.lock", "version = 4"),
+    ("outside/inboxes/data.json", "[1, 2"),
+];
+
+impl Scene {
+    pub(super) fn new() -> Self {
+        let room = Room::new();
+        copy(&TEMPLATE.root(), &room.root());
+        let scene = Self { room, no_loss: Mutex::default() };
+        for (path, text) in FOREIGN {
+            scene.write(path, text);
+            scene.age(path);
+        }
+        scene.age("root/teams/crew/my.lock");
+        scene
+    }
+
+    /// The path of something in the scene.
+    pub(super) fn at(&self, path: &str) -> PathBuf {
+        self.room.work().parent().unwrap().join(path)
+    }
+
+    pub(super) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap()
+    }
+
+    pub(super) fn write(&self, path: &str, bytes: impl AsRef<[u8]>) {
+        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        fs::write(self.at(path), bytes).unwrap();
+    }
+
+    /// Changes a file of JSON.
+    pub(super) fn edit(&self, path: &str, change: impl FnOnce(&mut Value)) {
+        let mut value: Value = serde_json::from_str(&self.read(path)).unwrap();
+        change(&mut value);
+        self.write(path, serde_json::to_string_pretty(&value).unwrap());
+    }
+
+    pub(super) fn folder(&self, path: &str) {
+        fs::create_dir_all(self.at(path)).unwrap();
+    }
+
+    pub(super) fn remove(&self, path: &str) {
+        let path = self.at(path);
+        match path.is_dir() {
+            true => fs::remove_dir_all(path).unwrap(),
+            false => _ = fs::remove_file(path),
+        }
+    }
+
+    /// Puts a link in place of what is there.
+    pub(super) fn link(&self, path: &str, target: &str) {
+        self.remove(path);
+        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        symlink(self.at(target), self.at(path)).unwrap();
+    }
+
+    /// Makes something look two minutes old.
+    pub(super) fn age(&self, path: &str) {
+        self.date(path, SystemTime::now() - Duration::from_secs(120));
+    }
+
+    pub(super) fn date(&self, path: &str, time: SystemTime) {
+        fs::File::open(self.at(path)).unwrap().set_modified(time).unwrap();
+    }
+
+    /// What is there holds nothing that could be lost.
+    pub(super) fn no_loss(&self, path: &str) {
+        self.no_loss.lock().unwrap().insert(PathBuf::from(path));
+    }
+
+    pub(super) fn is_no_loss(&self, path: &Path) -> bool {
+        self.no_loss.lock().unwrap().iter().any(|it| path.starts_with(it))
+    }
+
+    /// Runs the doctor; its exit code and its report.
+    pub(super) fn doctor(&self, args: &[&str]) -> (i32, Value) {
+        let all: Vec<&str> = ["--json", "doctor"].into_iter().chain(args.iter().copied()).collect();
+        let ran = self.room.run(&all);
+        let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| json!({"no_report": format!("{ran:?}")}));
+        (ran.code, report)
+    }
+
+    /// All that is in the scene, not followed.
+    pub(super) fn tree(&self) -> Tree {
+        let top = self.at("");
+        let mut tree = Tree::new();
+        let mut folders = vec![top.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                let meta = fs::symlink_metadata(&path).unwrap();
+                let is = if meta.is_dir() {
+                    folders.push(path.clone());
+                    Is::Folder
+                } else if meta.is_symlink() {
+                    Is::Link(fs::read_link(&path).unwrap())
+                } else if meta.is_file() {
+                    Is::File(fs::read(&path).unwrap())
+                } else {
+                    Is::Other
+                };
+                tree.insert(path.strip_prefix(&top).unwrap().to_owned(), Entry { mode: meta.mode(), is });
+            }
+        }
+        tree
+    }
+}
+
+/// Paths from their texts.
+pub(super) fn paths(paths: &[&str]) -> Vec<PathBuf> {
+    paths.iter().map(PathBuf::from).collect()
+}

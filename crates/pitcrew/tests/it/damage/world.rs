@@ -1,0 +1,243 @@
+//! Members, tasks, mail, processes, settings and worktrees that do not fit together.
+
+use std::process::Command;
+
+use pitcrew_runtime::identity::ProcessIdentity;
+use serde_json::{Value, json};
+
+use super::scene::{Scene, paths};
+use super::{Damage, Expect};
+
+const CONFIG: &str = "root/teams/crew/config.json";
+
+pub(super) fn all() -> Vec<Damage> {
+    let mut all = members();
+    all.extend(tasks());
+    all.extend(processes());
+    all.extend(worktrees());
+    all
+}
+
+fn members() -> Vec<Damage> {
+    let members = |change: fn(&mut Vec<Value>)| {
+        move |scene: &Scene| {
+            scene.edit(CONFIG, |config| change(config["members"].as_array_mut().unwrap()));
+            Vec::new()
+        }
+    };
+    vec![
+        Damage::new("nobody is left", Expect::Named("bad_members"), members(Vec::clear)),
+        Damage::new("there is no lead", Expect::Named("bad_members"), members(|it| _ = it.remove(0))),
+        Damage::new("two members of a name", Expect::Named("bad_members"), members(|it| it.push(it[1].clone()))),
+        Damage::new(
+            "two members of an inbox",
+            Expect::Named("bad_members"),
+            members(|it| {
+                let mut other = it[1].clone();
+                other["name"] = json!("ANN");
+                it.push(other);
+            }),
+        ),
+        Damage::new("mail for somebody who is no member", Expect::Mended("dead_mail"), |scene| {
+            let mail = scene.read("root/teams/crew/inboxes/bob.json");
+            scene.write("root/teams/crew/inboxes/carl.json", mail);
+            paths(&["root/teams/crew/inboxes/carl.json", "root/teams/crew/pitcrew/journal.ndjson"])
+        }),
+        Damage::new("a member of a run that was killed", Expect::Mended("dead_member"), |scene| {
+            scene.edit(CONFIG, |config| {
+                let lead = config["members"][0].clone();
+                let mut dead = config["members"][1].clone();
+                dead["name"] = json!("carl");
+                dead["agentId"] = json!("carl@crew");
+                dead["pitcrew"] = lead["pitcrew"].clone();
+                config["members"].as_array_mut().unwrap().push(dead);
+            });
+            paths(&[CONFIG, "root/teams/crew/pitcrew/journal.ndjson", "root/teams/crew/pitcrew/ended.json"])
+        }),
+        Damage::new("settings that are no JSON", Expect::Named("bad_settings"), |scene| {
+            scene.write("root/settings.json", "{");
+            Vec::new()
+        }),
+        Damage::new("settings that ask for what there is not", Expect::Named("bad_settings"), |scene| {
+            scene.write("root/settings.json", r#"{"pitcrew": {"durability": "perhaps"}}"#);
+            Vec::new()
+        }),
+    ]
+}
+
+fn tasks() -> Vec<Damage> {
+    let task = |id: u32| format!("root/tasks/crew/{id}.json");
+    let waits = move |scene: &Scene, id: u32, blocker: u32| {
+        scene.edit(&task(id), |it| it["blockedBy"] = json!([blocker.to_string()]));
+    };
+    let owned = move |owner: &'static str, status: &'static str| {
+        move |scene: &Scene| {
+            scene.edit("root/tasks/crew/1.json", |it| {
+                it["owner"] = json!(owner);
+                it["status"] = json!(status);
+            });
+            paths(&["root/tasks/crew/1.json", "root/teams/crew/pitcrew/journal.ndjson"])
+        }
+    };
+    vec![
+        Damage::new("a task that waits for itself", Expect::Named("task_circle"), move |scene| {
+            waits(scene, 1, 1);
+            Vec::new()
+        }),
+        Damage::new("two tasks that wait for each other", Expect::Named("task_circle"), move |scene| {
+            waits(scene, 1, 2);
+            waits(scene, 2, 1);
+            Vec::new()
+        }),
+        Damage::new("three tasks in a circle", Expect::Named("task_circle"), move |scene| {
+            waits(scene, 1, 2);
+            waits(scene, 2, 3);
+            waits(scene, 3, 1);
+            Vec::new()
+        }),
+        Damage::new("tasks that wait in a line", Expect::Untouched, move |scene| {
+            waits(scene, 1, 2);
+            waits(scene, 2, 3);
+            Vec::new()
+        }),
+        Damage::new("a task of somebody who is no member", Expect::Mended("lost_task"), owned("carl", "in_progress")),
+        Damage::new(
+            "a pending task of somebody who is no member",
+            Expect::Mended("lost_task"),
+            owned("carl", "pending"),
+        ),
+        Damage::new("a task that somebody completed and left", Expect::Untouched, owned("carl", "completed")),
+        Damage::new("a task of a member", Expect::Untouched, owned("bob", "in_progress")),
+        Damage::new("a file with the number of another task", Expect::Named("no_task"), |scene| {
+            scene.write("root/tasks/crew/9.json", scene.read("root/tasks/crew/1.json"));
+            Vec::new()
+        }),
+        Damage::new("an object that is no task", Expect::Named("no_task"), |scene| {
+            scene.write("root/tasks/crew/9.json", "{\"port\": 8080}");
+            Vec::new()
+        }),
+        Damage::new("a file of somebody's that keeps tasks from being listed", Expect::Named("unchecked"), |scene| {
+            scene.write("root/tasks/crew/notes.json", "{ mine");
+            Vec::new()
+        }),
+        Damage::new("a task of another client of another day", Expect::Untouched, |scene| {
+            scene.edit("root/tasks/crew/1.json", |it| it["later"] = json!({"a": 1}));
+            Vec::new()
+        }),
+    ]
+}
+
+fn processes() -> Vec<Damage> {
+    let started = |process: fn() -> ProcessIdentity, owner: fn() -> ProcessIdentity| {
+        move |scene: &Scene| {
+            let (process, owner) = (process(), owner());
+            let record = json!({"version": 1, "started": {"bob": {
+                "process": {"pid": process.pid, "start_ticks": process.start_ticks}, "program": "pitcrew",
+                "owner": {"pid": owner.pid, "start_ticks": owner.start_ticks}, "at_ms": 1,
+            }}});
+            scene.write("root/teams/crew/pitcrew/started.json", record.to_string());
+            paths(&["root/teams/crew/pitcrew/started.json", "root/teams/crew/pitcrew/journal.ndjson"])
+        }
+    };
+    fn first() -> ProcessIdentity {
+        ProcessIdentity::of(1).unwrap_or(ProcessIdentity { pid: 1, start_ticks: 0 })
+    }
+    fn dead() -> ProcessIdentity {
+        ProcessIdentity { pid: 1, start_ticks: u64::MAX }
+    }
+    vec![
+        Damage::new("a record that names the first process", Expect::Mended("orphaned_process"), started(first, dead)),
+        Damage::new(
+            "a record that names the tests",
+            Expect::Mended("orphaned_process"),
+            started(ProcessIdentity::own, dead),
+        ),
+        Damage::new(
+            "a record whose owner is the tests",
+            Expect::Mended("orphaned_process"),
+            started(dead, ProcessIdentity::own),
+        ),
+        Damage::new("a record of the dead", Expect::Mended("orphaned_process"), started(dead, dead)),
+        Damage::new("a lease that names the first process", Expect::Untouched, |scene| {
+            let first = first();
+            let holder = json!({"pid": first.pid, "start_ticks": first.start_ticks, "since_ms": 1});
+            scene.write("root/teams/crew/pitcrew/lease", holder.to_string());
+            scene.write("root/teams/crew/pitcrew/lease.bob", holder.to_string());
+            Vec::new()
+        }),
+        Damage::new("a lease that is no JSON", Expect::Untouched, |scene| {
+            scene.write("root/teams/crew/pitcrew/lease", "{");
+            Vec::new()
+        }),
+    ]
+}
+
+fn git(scene: &Scene, words: &[&str]) {
+    let mut command: Command = scene.room.tool("git", words);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{words:?}: {output:?}");
+}
+
+/// A worktree below the root that no member has, as a run makes it.
+fn worktree(scene: &Scene) -> &'static str {
+    git(scene, &["init", "--quiet", "--initial-branch=main"]);
+    scene.write("work/.gitignore", "ignored\n");
+    git(scene, &["add", "--all"]);
+    let commit = ["-c", "user.name=Tess", "-c", "user.email=tess@example.org", "commit", "--quiet", "-m", "first"];
+    git(scene, &commit);
+    let path = scene.at("root/pitcrew/worktrees/crew/gone").display().to_string();
+    git(scene, &["worktree", "add", "--quiet", "-b", "pitcrew/crew/gone", &path]);
+    let head = scene.room.tool("git", &["rev-parse", "HEAD"]).output().unwrap();
+    let head = String::from_utf8(head.stdout).unwrap();
+    let marker = json!({
+        "team": "crew", "member": "gone", "branch": "pitcrew/crew/gone", "start": head.trim(), "base": "refs/heads/main",
+    });
+    scene.write("work/.git/worktrees/gone/pitcrew-worktree", marker.to_string());
+    "root/pitcrew/worktrees/crew/gone"
+}
+
+fn worktrees() -> Vec<Damage> {
+    let named = |name: &str, damage: fn(&Scene, &str)| {
+        Damage::new(name, Expect::Named("orphaned_worktree"), move |scene| {
+            let path = worktree(scene);
+            damage(scene, path);
+            // Taking a turn makes a lock file in the repository.
+            scene.write("work/.git/pitcrew-worktrees.lock", "");
+            Vec::new()
+        })
+    };
+    let mended = |name: &str, damage: fn(&Scene, &str)| {
+        Damage::new(name, Expect::Mended("orphaned_worktree"), move |scene| {
+            let path = worktree(scene);
+            damage(scene, path);
+            scene.no_loss("work/.git");
+            scene.no_loss("root/pitcrew/worktrees");
+            paths(&["work/.git", "root/pitcrew/worktrees"])
+        })
+    };
+    vec![
+        mended("a worktree without a member", |_, _| {}),
+        mended("a worktree whose folder is gone", |scene, path| scene.remove(path)),
+        mended("a worktree whose folder is empty", |scene, path| {
+            scene.remove(path);
+            scene.folder(path);
+        }),
+        named("a worktree whose folder was made anew by hand", |scene, path| {
+            scene.remove(path);
+            scene.write(&format!("{path}/notes"), "mine");
+        }),
+        named("a link in the place of a worktree", |scene, path| scene.link(path, "outside")),
+        named("a file in the place of a worktree", |scene, path| {
+            scene.remove(path);
+            scene.write(path, "mine");
+        }),
+        named("a worktree with a new file", |scene, path| scene.write(&format!("{path}/notes"), "mine")),
+        named("a worktree with an ignored file", |scene, path| scene.write(&format!("{path}/ignored"), "mine")),
+        named("a worktree without its .git", |scene, path| scene.remove(&format!("{path}/.git"))),
+        named("another repository in the place of a worktree", |scene, path| {
+            scene.remove(path);
+            scene.folder(path);
+            git(scene, &["init", "--quiet", &scene.at(path).display().to_string()]);
+        }),
+    ]
+}

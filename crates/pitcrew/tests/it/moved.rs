@@ -1,0 +1,131 @@
+//! Folders of a running team that somebody removes, moves or replaces, and notices that the system does not give: the team
+//! goes on, and hears of what is sent meanwhile and after.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::patience::until;
+use crate::room::Room;
+use crate::run::WAITING;
+use crate::running::Running;
+
+/// Waits until bob has taken the message of that text.
+#[track_caller]
+fn is_heard(room: &Room, text: &str) {
+    let read = || {
+        let shown = room.json(&["inbox", "bob", "--team", "work"]);
+        let messages = shown["messages"].as_array()?;
+        messages.iter().any(|m| m["text"] == text && m["read"] == true).then_some(())
+    };
+    until(&format!("bob reads {text:?}"), read, || room.json(&["inbox", "bob", "--team", "work"]).to_string());
+}
+
+/// Does something to the files of a running team; messages of the time after are read, and a second run is refused.
+fn check(upset: impl Fn(&Path)) {
+    let room = Room::new();
+    let run = room.start_waiting();
+    for round in 0..3 {
+        upset(&room.root());
+        let text = format!("message {round}");
+        let sent = room.json(&["send", "bob", &text, "--team", "work"]);
+        assert_eq!(sent["receipts"][0]["state"], "persisted", "{sent}");
+        is_heard(&room, &text);
+    }
+    let model = room.script(WAITING);
+    // The lease is taken again in the moment after its file is removed.
+    until(
+        "the run holds its lease",
+        || room.json(&["team", "show", "work"]).to_string().contains("by_pitcrew").then_some(()),
+        || room.json(&["team", "show", "work"]).to_string(),
+    );
+    let second = room.run(&["run", "--resume", "work", "--model", &model]);
+    assert_eq!(second.code, 4, "{second:?}");
+    run.signal(Signal::TERM);
+    let (code, _) = run.ended();
+    assert_eq!(code, Some(143));
+}
+
+#[test]
+fn a_run_hears_again_when_its_inboxes_were_removed() {
+    check(|root| fs::remove_dir_all(root.join("teams/work/inboxes")).unwrap());
+}
+
+#[test]
+fn a_run_hears_again_when_its_own_folder_was_removed() {
+    // The run writes into it meanwhile.
+    check(|root| {
+        let folder = root.join("teams/work/pitcrew");
+        until("it is empty for once", || fs::remove_dir_all(&folder).ok(), || folder.display().to_string());
+    });
+}
+
+#[test]
+fn a_run_goes_on_when_its_team_was_moved_away_and_back() {
+    check(|root| {
+        for folder in ["teams/work", "teams", "tasks/work"] {
+            fs::rename(root.join(folder), root.join("away")).unwrap();
+            fs::rename(root.join("away"), root.join(folder)).unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
+    check(|root| {
+        let path = root.join("teams/work/config.json");
+        let text = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        // As long as such a client was seen to take.
+        std::thread::sleep(Duration::from_millis(600));
+        fs::write(&path, text).unwrap();
+    });
+}
+
+#[test]
+fn a_run_ends_when_its_team_is_gone() {
+    let room = Room::new();
+    let run = room.start_waiting();
+    fs::rename(room.root().join("teams/work"), room.root().join("away")).unwrap();
+    let (code, said) = run.ended();
+    assert_eq!(code, Some(1), "{said}");
+}
+
+#[test]
+fn a_send_that_no_process_hears_says_so() {
+    let room = Room::with_crew();
+    let ran = room.ok(&["send", "bob", "hello"]);
+    assert_eq!(ran.stderr, "warning: no process runs bob now; the next run of the team reads it\n");
+    let sent = room.json(&["broadcast", "hello"]);
+    let warnings = serde_json::json!(["no process runs team-lead, ann, bob now; the next run of the team reads it"]);
+    assert_eq!(sent["warnings"], warnings, "{sent}");
+    let room = Room::new();
+    let _run = room.start_waiting();
+    let sent = room.json(&["send", "bob", "hello", "--team", "work"]);
+    assert_eq!(sent["warnings"], Value::Null, "{sent}");
+}
+
+#[test]
+fn without_notices_of_the_system_a_reader_says_so_and_looks_every_second() {
+    let room = Room::with_crew();
+    for limit in ["max_inotify_instances", "max_inotify_watches"] {
+        // The limits of a user namespace of its own bind nobody else.
+        let script = format!(
+            "echo 0 > /proc/sys/user/{limit} || exit 90; exec {} inbox bob --follow --team crew",
+            env!("CARGO_BIN_EXE_pitcrew")
+        );
+        let probe = Command::new("unshare").args(["-Ur", "true"]).status();
+        if !probe.is_ok_and(|status| status.success()) {
+            eprintln!("skipped: no user namespace can be made here");
+            return;
+        }
+        let mut command = room.tool("unshare", &["-Ur", "bash", "-c", &script]);
+        let mut follow = Running::of(&mut command);
+        let said = follow.line();
+        assert!(said.contains("fs.inotify") && said.contains("every second"), "{limit}: {said}");
+    }
+}

@@ -1,0 +1,82 @@
+//! A run whose own files are damaged, or of a later version: what cannot be read is passed over and said, and a file of a
+//! later version is refused by name.
+
+use std::fs;
+
+use crate::room::{Ran, Room};
+
+/// A lead that goes on after a crash and ends; bob has nothing to do.
+const GOES_ON: &str = "agents: {team-lead: [{text: So}, {text: That is all.}, {text: Indeed.}, {text: Well.}], \
+                       bob: [{text: Here.}, {text: Here.}]}";
+
+/// What a run of a team whose files are damaged says, and how it ends.
+fn resumed(file: &str, damage: impl Fn(&str) -> String) -> (Room, Ran) {
+    let room = Room::new();
+    room.killed_run();
+    let path = room.root().join("teams/work/pitcrew").join(file);
+    let was = fs::read_to_string(&path).unwrap_or_default();
+    fs::write(&path, damage(&was)).unwrap();
+    fs::write(room.work().join("on.yaml"), GOES_ON).unwrap();
+    let ran = room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
+    (room, ran)
+}
+
+#[test]
+fn a_transcript_with_lines_that_cannot_be_read_is_gone_on_with_and_mended() {
+    for line in ["", "   ", "{\"seq\":", "hello", "17", "{\"seq\":99,\"kind\":\"sang\"}"] {
+        let (room, ran) = resumed("transcripts/bob.ndjson", |was| format!("{line}\n{was}"));
+        assert_eq!(ran.code, 0, "{line:?}: {ran:?}");
+        assert!(!ran.stderr.contains("cannot go on"), "{line:?}: {ran:?}");
+        let is_said = ran.stderr.matches("goes on without 1 lines of").count();
+        assert_eq!(is_said, usize::from(!line.trim().is_empty()), "{line:?}: {ran:?}");
+        let path = room.root().join("teams/work/pitcrew/transcripts/bob.ndjson");
+        assert!(
+            fs::read_to_string(&path).unwrap().starts_with(&format!("{line}\n")),
+            "what is not known stays: {line:?}"
+        );
+    }
+}
+
+#[test]
+fn records_with_entries_that_cannot_be_read_are_gone_on_with_and_keep_them() {
+    for (file, text) in [
+        ("started.json", r#"{"version":1,"started":{"carl":{"sang":true}}}"#),
+        ("requests.json", r#"{"requests":{"perm-1":{"kind":"dance"}},"later":7}"#),
+        ("panes.json", r#"{"version":1,"hosts":[7]}"#),
+        ("ended.json", r#"{"members":[{"name":"carl"}]}"#),
+    ] {
+        let (room, ran) = resumed(file, |_| text.to_owned());
+        assert_eq!(ran.code, 0, "{file}: {ran:?}");
+        assert!(ran.stderr.contains("is passed over") && ran.stderr.contains(file), "{file}: {ran:?}");
+        let kept = fs::read_to_string(room.root().join("teams/work/pitcrew").join(file)).unwrap();
+        for word in ["sang", "dance", "later", "7", "carl"].iter().filter(|word| text.contains(**word)) {
+            assert!(kept.contains(word), "{file} has lost {word}: {kept}");
+        }
+    }
+}
+
+#[test]
+fn a_record_of_a_later_version_is_refused_by_name_and_version() {
+    for file in ["started.json", "requests.json", "ended.json", "keys.json", "panes.json", "take-over.json"] {
+        let (room, ran) = resumed(file, |_| r#"{"version":2,"sung":[]}"#.to_owned());
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains(file) && said.contains("is of version 2"), "{file}: {ran:?}");
+        let doctor = room.run(&["doctor", "--repair"]);
+        assert!(doctor.stdout.contains("newer ") && doctor.stdout.contains(file), "{file}: {doctor:?}");
+        let path = room.root().join("teams/work/pitcrew").join(file);
+        assert_eq!(fs::read_to_string(path).unwrap(), r#"{"version":2,"sung":[]}"#);
+    }
+}
+
+#[test]
+fn a_lead_learns_that_a_teammate_cannot_go_on() {
+    let later = r#"{"v":2,"seq":1,"kind":"sang"}"#;
+    let (room, ran) = resumed("transcripts/bob.ndjson", |was| format!("{was}{later}\n"));
+    assert!(ran.stderr.contains("bob cannot go on") && ran.stderr.contains("is of version 2"), "{ran:?}");
+    let lead = fs::read_to_string(room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    assert!(lead.contains("bob cannot go on in this run"), "{lead}");
+    assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2, "bob stays a member");
+    let (_, led) = resumed("transcripts/team-lead.ndjson", |was| format!("{was}{later}\n"));
+    assert_eq!(led.code, 70, "{led:?}");
+    assert!(led.stderr.contains("team-lead.ndjson") && led.stderr.contains("version 2"), "{led:?}");
+}

@@ -1,0 +1,150 @@
+//! Processes that a command of an agent moves out of sight: another session, no environment, no parent. They end with the
+//! run, which says so; the server of panes and whatever a hook of the user leaves running stay.
+
+use std::fs;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::agent::FREE;
+use crate::patience::until;
+use crate::processes::command_line;
+use crate::room::{Ran, Room};
+use crate::running::Running;
+use crate::terminal::Terminal;
+
+/// Ways out of sight; `N` is the number of seconds slept, by which a test knows its own.
+const WAYS: [&str; 4] = [
+    "env -i setsid sleep N >/dev/null 2>&1 &",
+    "(setsid env -i sh -c 'sleep N & exec sleep N' >/dev/null 2>&1 &)",
+    "env -i bash -c 'set -m; sleep N & disown' >/dev/null 2>&1",
+    "env -i setsid sh -c 'trap \"\" TERM; sleep N; sleep N' >/dev/null 2>&1 &",
+];
+
+/// A number of seconds that no other test sleeps.
+fn seconds(nth: usize) -> String {
+    format!("9{}{nth}", std::process::id())
+}
+
+fn sleepers(seconds: &str) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| command_line(*pid) == format!("sleep {seconds}")).collect()
+}
+
+fn end(sleepers: Vec<u32>) {
+    for pid in sleepers {
+        kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    }
+}
+
+/// A script whose agent runs the command.
+fn script(agent: &str, command: &str) -> String {
+    let command = serde_json::to_string(command).unwrap();
+    format!("agents:\n  {agent}:\n    - tools: [{{name: Bash, input: {{command: {command}}}}}]\n    - text: Done.\n")
+}
+
+#[test]
+fn what_a_command_of_the_lead_moved_out_of_sight_ends_with_the_run() {
+    for (nth, way) in WAYS.iter().enumerate() {
+        let (room, seconds) = (Room::new(), seconds(nth));
+        // The command is answered when all it starts has begun.
+        let command =
+            format!("{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done", way.replace('N', &seconds));
+        let model = room.script(&script("team-lead", &command));
+        let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", FREE]);
+        let left = sleepers(&seconds);
+        end(left.clone());
+        assert_eq!((ran.code, left), (0, Vec::new()), "{way}: {ran:?}");
+        assert!(ran.stderr.contains("a command had moved it out of sight"), "{way}: {ran:?}");
+    }
+}
+
+#[test]
+fn what_a_command_of_a_member_moved_out_of_sight_ends_with_its_process() {
+    let room = Room::with_crew();
+    let seconds = seconds(8);
+    let model = room.script(&script("guest", &WAYS[1].replace('N', &seconds)));
+    let mut guest =
+        Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
+    guest.until("guest is idle");
+    until("the command has started", || (sleepers(&seconds).len() == 2).then_some(()), String::new);
+    guest.signal(Signal::TERM);
+    let (_, said) = guest.ended();
+    let left = sleepers(&seconds);
+    end(left.clone());
+    assert_eq!(left, Vec::<u32>::new(), "{said}");
+    assert!(said.contains("a command had moved it out of sight"), "{said}");
+}
+
+#[test]
+fn what_a_command_in_a_pane_moved_out_of_sight_ends_with_its_process_and_the_server_stays() {
+    let Some(terminal) = Terminal::new() else { return };
+    let seconds = seconds(6);
+    let way = serde_json::to_string(&WAYS[1].replace('N', &seconds)).unwrap();
+    let script = format!(
+        "agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Do it, prompt: Do it.}}}}]
+    - wait_for: {{contains: teammate_terminated, from: message}}
+    - text: I lost bob.
+  bob:
+    - tools: [{{name: Bash, input: {{command: {way}}}}}]
+    - wait_for: {{contains: shutdown_request}}
+    - capture:
+        request: {{from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}}
+      tools:
+        - {{name: SendMessage, input: {{type: shutdown_response, request_id: '${{request}}', approve: true}}}}
+"
+    );
+    let run = Running::of(&mut terminal.run_in("tmux", &script, &["--permission-mode", FREE]));
+    terminal.until("the command has started", || (sleepers(&seconds).len() == 2).then_some(()));
+    run.signal(Signal::TERM);
+    let (code, said) = run.ended();
+    let is_over = || sleepers(&seconds).is_empty().then_some(());
+    terminal.until("what bob's command started has ended", is_over);
+    assert_eq!(code, Some(143), "{said}");
+    assert!(!said.contains("tmux"), "the server of panes is no stray: {said}");
+}
+
+#[test]
+fn what_a_hook_of_the_user_leaves_running_stays() {
+    let (room, seconds) = (Room::new(), seconds(9));
+    let hook = format!("setsid sleep {seconds} >/dev/null 2>&1 &");
+    let hooks = serde_json::json!({"hooks": {"PreToolUse": [{"matcher": "", "hooks": [{"type": "command", "command": hook}]}]}});
+    fs::write(room.root().join("settings.json"), hooks.to_string()).unwrap();
+    let model = room.script(&script("team-lead", "true"));
+    let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", FREE]);
+    let left = sleepers(&seconds);
+    end(left.clone());
+    assert_eq!((ran.code, left.len()), (0, 1), "{ran:?}");
+}
+
+#[test]
+fn what_ran_before_pitcrew_in_its_process_is_left_alone() {
+    let (room, seconds) = (Room::new(), seconds(7));
+    let model = room.script(&script("team-lead", "true"));
+    let line = format!(
+        "sleep {seconds} >/dev/null 2>&1 & exec {} run go --model {model} --permission-mode {FREE}",
+        env!("CARGO_BIN_EXE_pitcrew")
+    );
+    let ran = Ran::of(room.tool("bash", &["-c", &line]).output().unwrap());
+    let left = sleepers(&seconds);
+    end(left.clone());
+    assert_eq!((ran.code, left.len()), (0, 1), "{ran:?}");
+}
+
+#[test]
+fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
+    let room = Room::new();
+    let way = "(setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &) ; (setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &); sleep 0.3";
+    // The second command ends after what the first one started has.
+    let count = "true; grep -l '^PPid:.'$PPID /proc/[0-9]*/status | xargs grep -l 'State:.Z' > zombies; true";
+    let [way, count] = [way, count].map(|command| serde_json::to_string(command).unwrap());
+    let model = room.script(&format!(
+        "agents:\n  team-lead:\n    - tools: [{{name: Bash, input: {{command: {way}}}}}]\n    - tools: [{{name: Bash, input: {{command: {count}}}}}]\n    - text: Done.\n"
+    ));
+    let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", FREE]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(fs::read_to_string(room.work().join("zombies")).unwrap(), "", "{ran:?}");
+    assert!(!ran.stderr.contains("out of sight"), "{ran:?}");
+}

@@ -1,0 +1,116 @@
+//! What a worktree holds that would be lost with it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::{IgnoredFiles, KeepReason, Record, WorktreeError, Worktrees, is_real_folder, real};
+
+/// What a worktree holds.
+pub(super) enum Contents {
+    /// Nothing that would be lost with it.
+    Nothing {
+        /// Whether submodules are checked out in it.
+        has_submodules: bool,
+    },
+    /// Something of its own.
+    Own(KeepReason),
+}
+
+/// What is where a worktree was made.
+enum Place {
+    There,
+    Gone,
+    Replaced,
+}
+
+impl Worktrees {
+    /// Looks for what would be lost with a worktree.
+    pub(super) async fn look_into(&self, record: &Record) -> Result<Contents, WorktreeError> {
+        let path = &record.worktree.path;
+        let mut tips = vec![format!("refs/heads/{}", record.marker.branch)];
+        let mut has_submodules = false;
+        match self.place_of(record).await? {
+            Place::Gone => {}
+            Place::Replaced => return Ok(Contents::Own(KeepReason::Replaced)),
+            Place::There => {
+                let submodules = self.git.submodules(path).await?;
+                has_submodules = !submodules.is_empty();
+                if let Some(reason) = self.files_to_keep(path, &submodules).await? {
+                    return Ok(Contents::Own(reason));
+                }
+                // It may have left its branch for another one, or for none.
+                tips.extend(self.git.commit_in(path, "HEAD").await?);
+            }
+        }
+        for tip in tips {
+            let (commits, base) = self.own_commits(record, &tip).await?;
+            if commits > 0 {
+                return Ok(Contents::Own(KeepReason::Unmerged { commits, base }));
+            }
+        }
+        Ok(Contents::Nothing { has_submodules })
+    }
+
+    /// Whether the worktree is in its place. An empty folder holds nothing of anybody's.
+    async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
+        let path = &record.worktree.path;
+        if path.symlink_metadata().is_err() {
+            return Ok(Place::Gone);
+        }
+        if !is_real_folder(path) {
+            return Ok(Place::Replaced);
+        }
+        if fs::read_dir(path).map_err(WorktreeError::io("list", path))?.next().is_none() {
+            return Ok(Place::Gone);
+        }
+        // In a folder that was made anew git finds no repository, or one around it.
+        match self.git.admin_folder(path).await {
+            Ok(admin) if real(&admin) == real(&record.admin) => Ok(Place::There),
+            Ok(_) | Err(WorktreeError::Git { .. }) => Ok(Place::Replaced),
+            Err(problem) => Err(problem),
+        }
+    }
+
+    /// Looks for files, and commits of submodules, that are in the worktree only.
+    async fn files_to_keep(&self, path: &Path, submodules: &[PathBuf]) -> Result<Option<KeepReason>, WorktreeError> {
+        let files = self.git.uncommitted_files(path).await?;
+        if files > 0 {
+            return Ok(Some(KeepReason::Uncommitted { files }));
+        }
+        for submodule in submodules {
+            let commits = self.git.own_commits(submodule).await?;
+            if commits > 0 {
+                let submodule = submodule.strip_prefix(real(path)).unwrap_or(submodule).display().to_string();
+                return Ok(Some(KeepReason::InSubmodule { submodule, commits }));
+            }
+        }
+        if self.ignored == IgnoredFiles::Remove {
+            return Ok(None);
+        }
+        for folder in std::iter::once(path).chain(submodules.iter().map(PathBuf::as_path)) {
+            let ignored = self.git.ignored_files(folder).await?;
+            if let Some(example) = ignored.first() {
+                let example = example.clone();
+                return Ok(Some(KeepReason::Ignored { files: ignored.len(), example }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many commits of `tip` were made in the worktree and are not merged, and into what.
+    pub(super) async fn own_commits(&self, record: &Record, tip: &str) -> Result<(usize, String), WorktreeError> {
+        let base = match &record.marker.base {
+            Some(base) if self.git.commit(base).await?.is_some() => base.as_str(),
+            Some(_) | None => "HEAD",
+        };
+        let shown = base.strip_prefix("refs/heads/").unwrap_or(base).to_owned();
+        if self.git.commit(tip).await?.is_none() {
+            return Ok((0, shown));
+        }
+        let known = match self.git.commit(&record.marker.start).await? {
+            Some(start) => vec![base.to_owned(), start],
+            None => vec![base.to_owned()],
+        };
+        Ok((self.git.commits_beyond(tip, &known).await?, shown))
+    }
+}

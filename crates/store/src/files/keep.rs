@@ -1,0 +1,238 @@
+//! What a repair takes away is kept in the archive for a week, with a list of what it is.
+//!
+//! A keep is a folder `.repair-<time>-<id>`, which no team's archive can be called. The list is written before anything
+//! is moved, so that a later repair knows what it may remove: nothing that is not listed.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::backend::{FileBackend, Files};
+use super::disk::failed;
+use super::look::{Stands, list, name_of};
+use super::plain;
+use super::rename;
+use crate::StoreError;
+use crate::format::FORMAT_VERSION;
+
+/// How long what was taken away is kept.
+pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// What the folder of a repair is called, before its time.
+const PREFIX: &str = ".repair-";
+
+/// The list of what is kept, a JSON object a line.
+const LIST: &str = "kept.ndjson";
+
+/// A line of the list.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Line {
+    /// The first one.
+    Repair { v: u64, at_ms: i64 },
+    /// Something that is kept, by its place below the root, which is its place in the folder too.
+    Kept { path: PathBuf },
+}
+
+/// What one repair takes away: a folder in the archive, made when it is needed first.
+#[derive(Debug)]
+pub struct Keep {
+    root: PathBuf,
+    place: Option<PathBuf>,
+}
+
+impl FileBackend {
+    /// Begins a repair, which takes nothing away yet.
+    #[must_use]
+    pub fn keep(&self) -> Keep {
+        Keep { root: self.files().paths.root().to_owned(), place: None }
+    }
+
+    /// The folders of earlier repairs that were kept for a week. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the archive cannot be listed.
+    pub fn old_keeps(&self) -> Result<Vec<PathBuf>, StoreError> {
+        self.files().old_keeps(jiff::Timestamp::now().as_millisecond())
+    }
+
+    /// Removes one of them: what its list names, and the folder when nothing else is in it. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when it cannot be removed.
+    pub fn remove_keep(&self, place: &Path) -> Result<(), StoreError> {
+        let Some((_, kept)) = read_list(place)? else { return Ok(()) };
+        for path in kept.iter().filter(|path| is_inside(path)).map(|path| place.join(path)) {
+            match Stands::at(&path)? {
+                Stands::Nothing => {}
+                // Links in it are removed, not followed.
+                Stands::Folder => fs::remove_dir_all(&path).map_err(failed("remove", &path))?,
+                Stands::File | Stands::Link | Stands::Other => {
+                    fs::remove_file(&path).map_err(failed("remove", &path))?;
+                }
+            }
+        }
+        remove_empty_folders(place)?;
+        if list(place)?.iter().all(|path| name_of(path) == LIST) {
+            let named = place.join(LIST);
+            fs::remove_file(&named).map_err(failed("remove", &named))?;
+            fs::remove_dir(place).map_err(failed("remove", place))?;
+        }
+        Ok(())
+    }
+}
+
+impl Keep {
+    /// Where things are kept; nothing while nothing was taken away.
+    #[must_use]
+    pub fn place(&self) -> Option<&Path> {
+        self.place.as_deref()
+    }
+
+    /// Names a place for what is at `path`, below the root, and lists it.
+    pub(crate) fn name(&mut self, files: &Files, path: &Path) -> Result<PathBuf, StoreError> {
+        let not_below = || failed("keep", path)(std::io::Error::other("it is not below the root"));
+        let below = path.strip_prefix(&self.root).map_err(|_| not_below())?;
+        let place = self.open(files)?;
+        let mut name = below.to_owned();
+        // The same file may be taken away twice.
+        for number in 2_u32.. {
+            if Stands::at(&place.join(&name))? == Stands::Nothing {
+                break;
+            }
+            let mut numbered = below.as_os_str().to_owned();
+            numbered.push(format!(".{number}"));
+            name = PathBuf::from(numbered);
+        }
+        add_line(files, &place, &Line::Kept { path: name.clone() })?;
+        let kept = place.join(&name);
+        let folder = kept.parent().unwrap_or(&place);
+        fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        Ok(kept)
+    }
+
+    /// Moves what is at `path` here.
+    pub(crate) fn take(&mut self, files: &Files, path: &Path) -> Result<PathBuf, StoreError> {
+        let kept = self.name(files, path)?;
+        let moved = match Stands::at(path)? {
+            Stands::Folder => rename::folder(path, &kept),
+            Stands::File | Stands::Link | Stands::Other | Stands::Nothing => fs::rename(path, &kept),
+        };
+        moved.map_err(failed("keep", path))?;
+        self.force(files, &kept, path)?;
+        Ok(kept)
+    }
+
+    /// Keeps these bytes of the file at `path`, which stays.
+    pub(crate) fn copy(&mut self, files: &Files, path: &Path, bytes: &[u8]) -> Result<PathBuf, StoreError> {
+        let kept = self.name(files, path)?;
+        files.disk.create(&kept, bytes)?;
+        self.force(files, &kept, &kept)?;
+        Ok(kept)
+    }
+
+    fn force(&self, files: &Files, kept: &Path, from: &Path) -> Result<(), StoreError> {
+        for path in [kept, from] {
+            files.disk.force_dir(path.parent().unwrap_or(path))?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, files: &Files) -> Result<PathBuf, StoreError> {
+        if let Some(place) = &self.place {
+            return Ok(place.clone());
+        }
+        for folder in [files.paths.common(), files.paths.archive()] {
+            match Stands::at(&folder)? {
+                Stands::Folder => {}
+                Stands::Nothing => fs::create_dir(&folder).map_err(failed("create", &folder))?,
+                Stands::File | Stands::Link | Stands::Other => {
+                    let reason = "nothing is kept there, since it is no folder".to_owned();
+                    return Err(StoreError::Corrupt { path: folder, reason });
+                }
+            }
+        }
+        let now = jiff::Timestamp::now();
+        let short: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
+        let place = files.paths.archive().join(format!("{PREFIX}{}-{short}", now.strftime("%Y%m%dT%H%M%SZ")));
+        fs::create_dir(&place).map_err(failed("create", &place))?;
+        add_line(files, &place, &Line::Repair { v: FORMAT_VERSION, at_ms: now.as_millisecond() })?;
+        files.disk.force_dir(&place)?;
+        files.disk.force_dir(&files.paths.archive())?;
+        self.place = Some(place.clone());
+        Ok(place)
+    }
+}
+
+impl Files {
+    fn old_keeps(&self, now_ms: i64) -> Result<Vec<PathBuf>, StoreError> {
+        let archive = self.paths.archive();
+        if Stands::at(&self.paths.common())? != Stands::Folder || Stands::at(&archive)? != Stands::Folder {
+            return Ok(Vec::new());
+        }
+        let kept_for = i64::try_from(KEPT_FOR.as_millis()).unwrap_or(i64::MAX);
+        let mut old = Vec::new();
+        for place in list(&archive)? {
+            let is_keep = is_keep_name(name_of(&place)) && Stands::at(&place)? == Stands::Folder;
+            if is_keep && read_list(&place)?.is_some_and(|(at_ms, _)| now_ms.saturating_sub(at_ms) > kept_for) {
+                old.push(place);
+            }
+        }
+        old.sort();
+        Ok(old)
+    }
+}
+
+/// `.repair-20261120T134500Z-12345678`
+fn is_keep_name(name: &str) -> bool {
+    let Some((time, id)) = name.strip_prefix(PREFIX).and_then(|rest| rest.split_once('-')) else { return false };
+    let is_time = time.len() == "20261120T134500Z".len() && time.as_bytes().get(8) == Some(&b'T');
+    is_time && id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// When the repair was, and what is listed; nothing when there is no list of ours, or one of a later version.
+fn read_list(place: &Path) -> Result<Option<(i64, Vec<PathBuf>)>, StoreError> {
+    let bytes = match plain::read(&place.join(LIST), plain::FILE_MOST) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) | Err(StoreError::Corrupt { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let (mut at, mut kept) = (None, Vec::new());
+    for line in bytes.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()) {
+        match line {
+            Line::Repair { v, at_ms } => at = (v <= FORMAT_VERSION).then_some(at_ms),
+            Line::Kept { path } => kept.push(path),
+        }
+    }
+    Ok(at.map(|at| (at, kept)))
+}
+
+/// Whether the path stays in the folder it is joined to.
+fn is_inside(path: &Path) -> bool {
+    let mut parts = path.components().peekable();
+    parts.peek().is_some() && parts.all(|part| matches!(part, std::path::Component::Normal(_)))
+}
+
+fn add_line(files: &Files, place: &Path, line: &Line) -> Result<(), StoreError> {
+    let path = place.join(LIST);
+    let mut text = serde_json::to_vec(line).map_err(|error| failed("write", &path)(error.into()))?;
+    text.push(b'\n');
+    let opened = plain::open_with(OpenOptions::new().append(true).create(true), &path);
+    let mut file = opened.map_err(|error| error.at("open", &path))?;
+    file.write_all(&text).and_then(|()| files.disk.force(&file)).map_err(failed("write", &path))
+}
+
+fn remove_empty_folders(folder: &Path) -> Result<(), StoreError> {
+    for path in list(folder)? {
+        if Stands::at(&path)? == Stands::Folder {
+            remove_empty_folders(&path)?;
+            if list(&path)?.is_empty() {
+                fs::remove_dir(&path).map_err(failed("remove", &path))?;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,521 @@
+//! What crashes and other programs left behind below the root: found on demand, without a change and without following a
+//! link.
+//!
+//! The store works with all of it in place, except for torn files, which it never overwrites.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use pitcrew_protocol::{AgentName, Task, TeamConfig, TeamDir};
+
+use super::array;
+use super::backend::{FileBackend, Files};
+use super::disk::{failed, is_absent};
+use super::lines;
+use super::lock::STALE_AFTER;
+use super::ours::{Means, Place, is_unborn, meaning};
+use super::plain;
+use super::teams::parse;
+use super::update::{Fault, TORN_PAUSE};
+use crate::format::{newer_document, newer_line};
+use crate::{JournalEntry, StoreError};
+
+/// A temporary file so old is of no living write.
+const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
+
+/// A lock so far in the future is of no clock that is right.
+const FUTURE_MOST: Duration = Duration::from_secs(60);
+
+/// How often a torn config is read again.
+const TORN_TRIES: usize = 25;
+
+/// Our document that is in the form of users' settings, whose versions are not ours.
+const SETTINGS: &str = "settings.json";
+
+/// Something left behind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Leaving {
+    /// A lock, folder or file, whose holder gave no sign for 10 s.
+    StaleLock {
+        /// The lock itself.
+        path: PathBuf,
+    },
+    /// A stale lock, or a folder where a file should be, with something in it: that is somebody's.
+    Occupied {
+        /// The lock or folder.
+        path: PathBuf,
+    },
+    /// A file among the tasks that is whole and no task.
+    NoTask {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A temporary file of a write that never ended, or the folder of a team that was never whole.
+    Unfinished {
+        /// The file or folder.
+        path: PathBuf,
+    },
+    /// An inbox, a task or a document that is not whole, also when looked at twice.
+    Torn {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Lines of a log that are none of ours.
+    BadLines {
+        /// The log.
+        path: PathBuf,
+        /// The lines.
+        lines: Vec<BadLine>,
+    },
+    /// A team that was moved to the archive without its tasks.
+    HalfArchived {
+        /// The team.
+        team: TeamDir,
+        /// The folder of its tasks.
+        path: PathBuf,
+    },
+    /// A link where a folder should be. Nothing behind it is looked at.
+    Link {
+        /// The link.
+        path: PathBuf,
+    },
+    /// A file, or something else, where a folder should be.
+    NoFolder {
+        /// What is there.
+        path: PathBuf,
+    },
+    /// A folder among the teams without a config.
+    NoConfig {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A config that is not whole, or is none of a team. Its folder is no team's then.
+    BadConfig {
+        /// The config.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A file of ours of a later version.
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u64,
+    },
+    /// What could not be looked at.
+    Unseen {
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A line of a log that is none of ours.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct BadLine {
+    /// Its number, from 1 up.
+    pub number: usize,
+    /// What it holds.
+    pub bytes: Vec<u8>,
+}
+
+/// What there is below a root.
+#[derive(Debug, Default)]
+pub struct Looked {
+    /// What was left behind, sorted.
+    pub found: Vec<Leaving>,
+    /// The folders that are teams by their config, and whose folders are all their own.
+    pub teams: Vec<TeamDir>,
+    /// Whatever else is among the teams: it may be one that cannot be read.
+    pub others: Vec<TeamDir>,
+}
+
+/// What is at a path, not followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stands {
+    Nothing,
+    Folder,
+    File,
+    Link,
+    Other,
+}
+
+impl Stands {
+    pub(crate) fn at(path: &Path) -> Result<Self, StoreError> {
+        match fs::symlink_metadata(path) {
+            Ok(meta) if meta.is_dir() => Ok(Self::Folder),
+            Ok(meta) if meta.is_file() => Ok(Self::File),
+            Ok(meta) if meta.is_symlink() => Ok(Self::Link),
+            Ok(_) => Ok(Self::Other),
+            Err(error) if is_absent(&error) => Ok(Self::Nothing),
+            Err(error) => Err(failed("look at", path)(error)),
+        }
+    }
+}
+
+impl FileBackend {
+    /// Finds what was left behind under the root. Blocks while it reads every file of every team.
+    #[must_use]
+    pub fn look(&self) -> Looked {
+        let mut look = Look { files: self.files(), looked: Looked::default() };
+        look.at_root();
+        look.looked.found.sort();
+        look.looked
+    }
+
+    /// Whose inboxes there are in a team, members' or not, by the names of the files. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] when the folder cannot be listed.
+    pub fn inboxes(&self, team: &TeamDir) -> Result<Vec<AgentName>, StoreError> {
+        let inboxes = list(&self.files().paths.inboxes(team))?;
+        let is_inbox = |name: &&str| meaning(Place::Inboxes, name) == Means::Json;
+        let names = inboxes.iter().map(|path| name_of(path)).filter(is_inbox);
+        Ok(names.filter_map(|name| name.strip_suffix(".json")).map(AgentName::foreign).collect())
+    }
+}
+
+/// One look below the root.
+struct Look<'a> {
+    files: &'a Files,
+    looked: Looked,
+}
+
+impl Look<'_> {
+    fn at_root(&mut self) {
+        let paths = &self.files.paths;
+        if !self.is_folder(paths.root()) {
+            return;
+        }
+        let common = paths.common();
+        if self.is_folder(&common) {
+            for folder in [paths.archive(), paths.rates()] {
+                if self.is_folder(&folder) && folder == paths.rates() {
+                    self.at_rates(&folder);
+                }
+            }
+        }
+        let has_tasks = self.is_folder(&paths.all_tasks()) || self.is_nothing(&paths.all_tasks());
+        if self.is_folder(&paths.teams()) {
+            for path in self.listed(&paths.teams()) {
+                self.at_team(&path, has_tasks);
+            }
+        }
+        if has_tasks {
+            for path in self.listed(&paths.all_tasks()) {
+                self.at_archived_tasks(&path);
+            }
+        }
+    }
+
+    /// The counters of rates are files of ours, whatever is in them.
+    fn at_rates(&mut self, folder: &Path) {
+        for path in self.listed(folder) {
+            if !matches!(Stands::at(&path), Ok(Stands::File)) {
+                let reason = "something else stands where a plain file should".to_owned();
+                self.found(Leaving::Torn { path, reason });
+            }
+        }
+    }
+
+    fn at_team(&mut self, path: &Path, has_tasks: bool) {
+        let name = name_of(path);
+        if is_unborn(name) && matches!(Stands::at(path), Ok(Stands::Folder)) {
+            if is_older(path, TEMP_DEAD_AFTER) {
+                self.found(Leaving::Unfinished { path: path.to_owned() });
+            }
+            return;
+        }
+        let team = TeamDir::of(name);
+        let is_named_so = team.as_str() == name && !name.is_empty();
+        // A plain file among the teams is nobody's business.
+        if matches!(Stands::at(path), Ok(Stands::File | Stands::Other)) {
+            return;
+        }
+        let is_team = self.is_folder(path) && is_named_so && self.has_config(&team);
+        if !is_team {
+            self.looked.others.push(team);
+            return;
+        }
+        let ours = self.files.paths.ours(&team);
+        let places = [
+            (path.to_owned(), Place::Team),
+            (self.files.paths.inboxes(&team), Place::Inboxes),
+            (ours.clone(), Place::Ours),
+            (ours.join("transcripts"), Place::Logs),
+            (ours.join("read"), Place::Logs),
+            (self.files.paths.write_logs(&team), Place::Writes),
+            (self.files.paths.tasks(&team), Place::Tasks),
+        ];
+        let mut is_sound = has_tasks;
+        for (folder, place) in places.into_iter().filter(|(_, place)| has_tasks || *place != Place::Tasks) {
+            // What is below a link is not there to us.
+            let is_reached = folder.parent().is_some_and(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
+            if !is_reached || self.is_nothing(&folder) {
+                continue;
+            }
+            match self.is_folder(&folder) {
+                true => self.at_folder(&folder, place),
+                false => is_sound = false,
+            }
+        }
+        match is_sound {
+            true => self.looked.teams.push(team),
+            false => self.looked.others.push(team),
+        }
+    }
+
+    /// Whether the folder is a team by its config; says why not when it should be.
+    fn has_config(&mut self, team: &TeamDir) -> bool {
+        let path = self.files.paths.config(team);
+        let bytes = match plain::read(&path, plain::FILE_MOST) {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => {
+                self.found(Leaving::NoConfig { path: self.files.paths.team(team) });
+                return false;
+            }
+            Err(error) => {
+                self.failed(&path, error, |path, reason| Leaving::BadConfig { path, reason });
+                return false;
+            }
+        };
+        let reason = match self.settled_config(&path, bytes) {
+            Err(Fault::Torn(reason)) => reason,
+            Err(Fault::Failed(error)) => {
+                self.unseen(&path, &error);
+                return false;
+            }
+            Ok(config) if config.name.dir() == *team => return true,
+            Ok(config) => format!("it is the config of team {}, whose folder is {}", config.name, config.name.dir()),
+        };
+        self.found(Leaving::BadConfig { path, reason });
+        false
+    }
+
+    /// A client that writes in place may be at it: what is torn is read again for a while. No lock is taken for a look.
+    fn settled_config(&self, path: &Path, bytes: Vec<u8>) -> Result<TeamConfig, Fault> {
+        let mut read = parse::<TeamConfig>(&bytes);
+        for _ in 0..TORN_TRIES {
+            if !matches!(read, Err(Fault::Torn(_))) {
+                break;
+            }
+            std::thread::sleep(TORN_PAUSE);
+            let bytes = plain::read(path, plain::FILE_MOST)?.unwrap_or_default();
+            read = parse(&bytes);
+        }
+        read
+    }
+
+    fn at_folder(&mut self, folder: &Path, place: Place) {
+        for path in self.listed(folder) {
+            let name = name_of(&path);
+            match meaning(place, name) {
+                Means::Foreign => {}
+                Means::Temporary if is_older(&path, TEMP_DEAD_AFTER) => self.found(Leaving::Unfinished { path }),
+                Means::Lock if is_stale(&path) => match is_free(&path) {
+                    Ok(true) => self.found(Leaving::StaleLock { path }),
+                    Ok(false) => self.found(Leaving::Occupied { path }),
+                    Err(error) => self.unseen(&path, &error),
+                },
+                Means::Temporary | Means::Lock => {}
+                Means::Lines => self.at_lines(&path),
+                // It was read already.
+                Means::Json if place == Place::Team => {}
+                Means::Json | Means::HighWater => self.at_json(&path, place),
+            }
+        }
+    }
+
+    fn at_json(&mut self, path: &Path, place: Place) {
+        if matches!(Stands::at(path), Ok(Stands::Folder)) && !list(path).is_ok_and(|inside| inside.is_empty()) {
+            return self.found(Leaving::Occupied { path: path.to_owned() });
+        }
+        let looks = (fault_of(path, place), fault_of(path, place));
+        match looks {
+            (Ok(Some(_)), Ok(Some(Wrong::Torn(reason)))) => {
+                self.found(Leaving::Torn { path: path.to_owned(), reason });
+            }
+            (Ok(Some(_)), Ok(Some(Wrong::NoTask))) => self.found(Leaving::NoTask { path: path.to_owned() }),
+            (Ok(Some(_)), Ok(Some(Wrong::Newer(version)))) => {
+                self.found(Leaving::Newer { path: path.to_owned(), version });
+            }
+            (Ok(_), Ok(_)) => {}
+            (_, Err(error)) | (Err(error), _) => self.unseen(path, &error),
+        }
+    }
+
+    fn at_lines(&mut self, path: &Path) {
+        let is_journal = name_of(path) == super::paths::JOURNAL;
+        let lines = match lines::read_bytes(path) {
+            Ok(lines) => lines,
+            Err(error) => return self.failed(path, error, |path, reason| Leaving::Torn { path, reason }),
+        };
+        let (mut bad, mut newest) = (Vec::new(), None);
+        for (number, line) in (1..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
+            // A last line that a crash tore is cut off by the next append.
+            let Some(line) = line.strip_suffix(b"\n").filter(|line| !line.trim_ascii().is_empty()) else { continue };
+            let read = match is_journal {
+                // Quicker for the many that are well.
+                true if serde_json::from_slice::<JournalEntry>(line).is_ok() => continue,
+                true | false => serde_json::from_slice::<serde_json::Value>(line).ok(),
+            };
+            match read.filter(serde_json::Value::is_object) {
+                Some(line) if newer_line(&line).is_some() => newest = newest.max(newer_line(&line)),
+                Some(_) if !is_journal => {}
+                Some(_) | None => bad.push(BadLine { number, bytes: line.to_owned() }),
+            }
+        }
+        if let Some(version) = newest {
+            return self.found(Leaving::Newer { path: path.to_owned(), version });
+        }
+        if !bad.is_empty() {
+            self.found(Leaving::BadLines { path: path.to_owned(), lines: bad });
+        }
+    }
+
+    fn at_archived_tasks(&mut self, path: &Path) {
+        let team = TeamDir::of(name_of(path));
+        let is_without_team = team.as_str() == name_of(path)
+            && matches!(Stands::at(path), Ok(Stands::Folder))
+            && matches!(Stands::at(&self.files.paths.team(&team)), Ok(Stands::Nothing));
+        if !is_without_team {
+            return;
+        }
+        match self.files.unfinished_archive(&team) {
+            Ok(Some(_)) => self.found(Leaving::HalfArchived { team, path: path.to_owned() }),
+            Ok(None) => {}
+            Err(error) => self.unseen(path, &error),
+        }
+    }
+
+    /// Whether a folder is there; what is there instead is found.
+    fn is_folder(&mut self, path: &Path) -> bool {
+        // The root is what the user named, and may be a link.
+        let stands = match path == self.files.paths.root() && path.is_dir() {
+            true => Ok(Stands::Folder),
+            false => Stands::at(path),
+        };
+        match stands {
+            Ok(Stands::Folder) => return true,
+            Ok(Stands::Nothing) => {}
+            Ok(Stands::Link) => self.found(Leaving::Link { path: path.to_owned() }),
+            Ok(Stands::File | Stands::Other) => self.found(Leaving::NoFolder { path: path.to_owned() }),
+            Err(error) => self.unseen(path, &error),
+        }
+        false
+    }
+
+    fn is_nothing(&self, path: &Path) -> bool {
+        matches!(Stands::at(path), Ok(Stands::Nothing))
+    }
+
+    fn listed(&mut self, folder: &Path) -> Vec<PathBuf> {
+        list(folder).unwrap_or_else(|error| {
+            self.unseen(folder, &error);
+            Vec::new()
+        })
+    }
+
+    fn found(&mut self, leaving: Leaving) {
+        self.looked.found.push(leaving);
+    }
+
+    fn unseen(&mut self, path: &Path, error: &StoreError) {
+        self.found(Leaving::Unseen { path: path.to_owned(), reason: chain(error) });
+    }
+
+    fn failed(&mut self, path: &Path, error: StoreError, corrupt: impl FnOnce(PathBuf, String) -> Leaving) {
+        match error {
+            StoreError::Corrupt { reason, .. } => self.found(corrupt(path.to_owned(), reason)),
+            error => self.unseen(path, &error),
+        }
+    }
+}
+
+/// What is wrong with a file of one JSON value.
+enum Wrong {
+    Torn(String),
+    NoTask,
+    Newer(u64),
+}
+
+fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
+    let bytes = match plain::read(path, plain::FILE_MOST) {
+        Ok(Some(bytes)) => bytes,
+        Ok(None) => return Ok(None),
+        Err(StoreError::Corrupt { reason, .. }) => return Ok(Some(Wrong::Torn(reason))),
+        Err(error) => return Err(error),
+    };
+    if meaning(place, name_of(path)) == Means::HighWater {
+        let text = String::from_utf8_lossy(&bytes);
+        let reason = || Wrong::Torn("it holds no number".to_owned());
+        return Ok(text.trim().parse::<u64>().is_err().then(reason));
+    }
+    if place == Place::Inboxes {
+        return Ok(array::check(&bytes).err().map(Wrong::Torn));
+    }
+    Ok(match serde_json::from_slice::<serde_json::Value>(&bytes) {
+        Err(error) => Some(Wrong::Torn(error.to_string())),
+        Ok(_) if place == Place::Tasks => {
+            let is_of_its_file = |task: Task| path.file_stem().is_some_and(|stem| *stem == *task.id.as_str());
+            (!parse::<Task>(&bytes).is_ok_and(is_of_its_file)).then_some(Wrong::NoTask)
+        }
+        Ok(_) if place != Place::Ours || name_of(path) == SETTINGS => None,
+        Ok(document) => match newer_document(&document) {
+            Some(version) => Some(Wrong::Newer(version)),
+            None if document.is_object() || document.is_array() || document.is_null() => None,
+            None => Some(Wrong::Torn("it is no document of ours".to_owned())),
+        },
+    })
+}
+
+/// Whether the holder of a lock gave no sign for so long that it is nobody's.
+pub(crate) fn is_stale(lock: &Path) -> bool {
+    let changed = fs::symlink_metadata(lock).and_then(|meta| meta.modified());
+    let is_from_future =
+        |time: SystemTime| time.duration_since(SystemTime::now()).is_ok_and(|ahead| ahead > FUTURE_MOST);
+    is_older(lock, STALE_AFTER) || changed.is_ok_and(is_from_future)
+}
+
+/// Whether nothing of anybody's is lost with a lock: it is an empty folder, or a file, as some tools make them.
+pub(crate) fn is_free(lock: &Path) -> Result<bool, StoreError> {
+    Ok(match Stands::at(lock)? {
+        Stands::Folder => list(lock)?.is_empty(),
+        Stands::File | Stands::Nothing => true,
+        Stands::Link | Stands::Other => false,
+    })
+}
+
+pub(crate) fn is_older(path: &Path, age: Duration) -> bool {
+    let changed = fs::symlink_metadata(path).and_then(|meta| meta.modified());
+    changed.is_ok_and(|time| SystemTime::now().duration_since(time).is_ok_and(|since| since > age))
+}
+
+pub(crate) fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+pub(crate) fn list(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    match fs::read_dir(dir) {
+        Ok(entries) => entries.map(|entry| entry.map(|e| e.path()).map_err(failed("list", dir))).collect(),
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
+        Err(error) => Err(failed("list", dir)(error)),
+    }
+}
+
+/// An error with all its causes, as one line.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,157 @@
+//! Which names below the root are ours or the reference client's to write, by the folder they are in.
+//!
+//! A repair touches nothing else: a project may lie where a team's folder should, and `Cargo.lock` is no lock.
+
+use pitcrew_protocol::{AgentName, TaskId};
+
+use super::disk::{TEMP_PREFIX, TEMP_SUFFIX};
+use super::tasks::HIGH_WATER;
+
+/// What the folder of a team that was never whole begins with.
+pub(crate) const UNBORN: &str = ".new-";
+
+/// A folder of a team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// `teams/<dir>`.
+    Team,
+    /// `teams/<dir>/inboxes`.
+    Inboxes,
+    /// `teams/<dir>/pitcrew`.
+    Ours,
+    /// The folders of our logs below that.
+    Logs,
+    /// The folder of what our processes wrote, below that too.
+    Writes,
+    /// `tasks/<dir>`.
+    Tasks,
+}
+
+/// What a name means in its folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Means {
+    /// The lock of a file of the team.
+    Lock,
+    /// A file of a write that never ended, or a lock that was being broken.
+    Temporary,
+    /// A file of one JSON value.
+    Json,
+    /// The highest task id ever used.
+    HighWater,
+    /// A log of ours, a JSON object a line.
+    Lines,
+    /// Nothing to us.
+    Foreign,
+}
+
+/// What the file called `name` in a folder is.
+pub(crate) fn meaning(place: Place, name: &str) -> Means {
+    let is_temporary = middle(name, TEMP_PREFIX, TEMP_SUFFIX).is_some_and(is_hex)
+        || name.rsplit_once(".stale-").is_some_and(|(file, id)| is_hex(id) && is_lockable(place, file));
+    if is_temporary {
+        return Means::Temporary;
+    }
+    if let Some(file) = name.strip_suffix(".lock")
+        && is_lockable(place, file)
+    {
+        return Means::Lock;
+    }
+    match place {
+        Place::Tasks if name == HIGH_WATER => Means::HighWater,
+        Place::Logs if is_log(name) => Means::Lines,
+        Place::Ours if name == super::paths::JOURNAL => Means::Lines,
+        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks if is_json(place, name) => Means::Json,
+        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks | Place::Logs | Place::Writes => Means::Foreign,
+    }
+}
+
+/// Whether the name is that of a folder in which a team was being made.
+pub(crate) fn is_unborn(name: &str) -> bool {
+    name.strip_prefix(UNBORN).is_some_and(is_hex)
+}
+
+/// Whether the text is a random id of ours: 32 hexadecimal digits.
+fn is_hex(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
+/// Whether the file of that name has a lock.
+fn is_lockable(place: Place, name: &str) -> bool {
+    // The list's own lock; the file beside it has no ending.
+    (place == Place::Tasks && name == ".lock") || is_json(place, name)
+}
+
+fn is_json(place: Place, name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".json") else { return false };
+    match place {
+        Place::Team => stem == "config",
+        Place::Inboxes => is_inbox(stem),
+        // Documents are named by the room above.
+        Place::Ours => !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
+        Place::Tasks => TaskId::parse(stem).is_some_and(|id| id.as_str() == stem),
+        Place::Logs | Place::Writes => false,
+    }
+}
+
+/// `<agent>.ndjson`, and of a conversation that another took the place of `<agent>.until-<ms>.ndjson`.
+fn is_log(name: &str) -> bool {
+    let Some(stem) = name.strip_suffix(".ndjson") else { return false };
+    let is_time = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match stem.split_once(".until-") {
+        Some((agent, time)) => is_inbox(agent) && is_time(time),
+        None => is_inbox(stem),
+    }
+}
+
+fn is_inbox(stem: &str) -> bool {
+    !stem.is_empty() && AgentName::foreign(stem).inbox_file().as_str() == stem
+}
+
+fn middle<'a>(name: &'a str, prefix: &str, suffix: &str) -> Option<&'a str> {
+    name.strip_prefix(prefix)?.strip_suffix(suffix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef";
+
+    #[test]
+    fn only_names_that_are_written_by_us_or_the_reference_mean_anything() {
+        let temp = format!(".pitcrew-{ID}.tmp");
+        let broken = format!("bob.json.stale-{ID}");
+        let cases = [
+            (Place::Team, "config.json.lock", Means::Lock),
+            (Place::Team, "Cargo.lock", Means::Foreign),
+            (Place::Team, "yarn.lock", Means::Foreign),
+            (Place::Team, "tsconfig.json", Means::Foreign),
+            (Place::Team, "package.json", Means::Foreign),
+            (Place::Team, temp.as_str(), Means::Temporary),
+            (Place::Team, ".pitcrew-notes", Means::Foreign),
+            (Place::Team, ".pitcrew-1.tmp", Means::Foreign),
+            (Place::Inboxes, "bob.json", Means::Json),
+            (Place::Inboxes, "bob.json.lock", Means::Lock),
+            (Place::Inboxes, "my.lock", Means::Foreign),
+            (Place::Inboxes, "b b.json", Means::Foreign),
+            (Place::Inboxes, broken.as_str(), Means::Temporary),
+            (Place::Inboxes, "bob.json.stale-1", Means::Foreign),
+            (Place::Ours, "take-over.json", Means::Json),
+            (Place::Ours, "journal.ndjson", Means::Lines),
+            (Place::Ours, "Cargo.lock", Means::Foreign),
+            (Place::Logs, "bob.ndjson", Means::Lines),
+            (Place::Logs, "bob.until-17.ndjson", Means::Lines),
+            (Place::Logs, "bob.until-.ndjson", Means::Foreign),
+            (Place::Tasks, ".lock.lock", Means::Lock),
+            (Place::Tasks, ".lock", Means::Foreign),
+            (Place::Tasks, "7.json", Means::Json),
+            (Place::Tasks, "7.json.lock", Means::Lock),
+            (Place::Tasks, "notes.json", Means::Foreign),
+            (Place::Tasks, ".highwatermark", Means::HighWater),
+        ];
+        for (place, name, means) in cases {
+            assert_eq!(meaning(place, name), means, "{place:?} {name}");
+        }
+        assert!(is_unborn(&format!(".new-{ID}")) && !is_unborn(".new-project"));
+    }
+}

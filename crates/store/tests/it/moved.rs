@@ -1,0 +1,194 @@
+//! Folders and configs that are removed, moved or replaced under a watcher: it goes on being told, and is told to look at
+//! everything that it may have missed. A link in their place is not followed.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use futures_util::StreamExt as _;
+use pitcrew_store::{Appended, Backend as _, Change, Event, JournalEntry, LeaseHolder, LeaseName, StoreError, Watch};
+
+use crate::scene::{PATIENCE, Scene, ids, message, open, told, told_one_of, worker};
+
+/// Does something to the folders of a watched team; from then on the watcher must be told of a message, a task, a config and
+/// a line of the journal, as of any.
+async fn check(upset: impl FnOnce(&Path)) {
+    let scene = Scene::new().await;
+    let mut watch = scene.backend.watch(&scene.team).await.unwrap();
+    upset(scene.root());
+    told(&mut watch, &Change::Unsure).await;
+    for round in 0..3 {
+        let other = open(scene.root());
+        let sent = other.append(&scene.team, &worker(), message(&format!("m{round}"))).await.unwrap();
+        assert_eq!(sent, Appended::New);
+        hears(&mut watch, Change::Inbox(worker())).await;
+        crate::scene::add_tasks(&other, &scene.team, 1).await;
+        hears(&mut watch, Change::Tasks).await;
+        let entry = JournalEntry { at_ms: 1, event: Event::TeamCreated { team: "probe".into() } };
+        other.record(&scene.team, &[entry]).await.unwrap();
+        hears(&mut watch, Change::Journal).await;
+        fs::write(scene.path("teams/probe/config.json"), scene.read("teams/probe/config.json")).unwrap();
+        hears(&mut watch, Change::Config).await;
+        let seen = ids(&scene.backend, &scene.team).await;
+        assert!(seen.contains(&format!("m{round}")), "{seen:?}");
+        assert!(!scene.backend.tasks(&scene.team).await.unwrap().is_empty());
+    }
+}
+
+/// Waits for the change, or to be told to look at everything: a folder that comes back tells no more.
+async fn hears(watch: &mut Watch, change: Change) -> Change {
+    told_one_of(watch, &[change, Change::Unsure]).await
+}
+
+fn anew(folder: &Path) {
+    fs::remove_dir_all(folder).unwrap();
+    fs::create_dir(folder).unwrap();
+}
+
+/// Puts a copy in the place of a folder, at once.
+fn replaced(folder: &Path) {
+    let (copy, old) = (folder.with_extension("copy"), folder.with_extension("old"));
+    copied(folder, &copy);
+    fs::rename(folder, &old).unwrap();
+    fs::rename(&copy, folder).unwrap();
+    fs::remove_dir_all(old).unwrap();
+}
+
+fn copied(from: &Path, to: &Path) {
+    let done = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(done.success());
+}
+
+#[tokio::test]
+async fn a_watcher_hears_again_when_a_folder_was_removed_and_made_anew() {
+    for folder in ["teams/probe/inboxes", "teams/probe/pitcrew", "tasks/probe", "tasks"] {
+        check(|root| anew(&root.join(folder))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_hears_again_when_a_folder_is_removed_until_somebody_writes_into_it() {
+    for folder in ["teams/probe/inboxes", "teams/probe/pitcrew", "tasks/probe", "tasks"] {
+        check(|root| fs::remove_dir_all(root.join(folder)).unwrap()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_hears_again_when_a_folder_was_replaced() {
+    for folder in ["teams/probe/inboxes", "teams/probe/pitcrew", "tasks/probe", "tasks", "teams/probe", "teams"] {
+        check(|root| replaced(&root.join(folder))).await;
+    }
+}
+
+#[tokio::test]
+async fn a_watcher_hears_again_when_the_root_was_replaced() {
+    check(replaced).await;
+}
+
+#[tokio::test]
+async fn a_watcher_hears_again_when_a_folder_was_moved_away_and_back() {
+    for folder in ["teams/probe/inboxes", "teams/probe/pitcrew", "tasks/probe", "teams/probe", "teams", "tasks", ""] {
+        check(|root| {
+            let folder = if folder.is_empty() { root.to_owned() } else { root.join(folder) };
+            let away = folder.with_extension("away");
+            fs::rename(&folder, &away).unwrap();
+            fs::rename(&away, &folder).unwrap();
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn messages_of_the_time_between_are_told_of() {
+    let scene = Scene::new().await;
+    let mut watch = scene.backend.watch(&scene.team).await.unwrap();
+    fs::rename(scene.path("teams/probe/inboxes"), scene.path("away")).unwrap();
+    told(&mut watch, &Change::Unsure).await;
+    fs::write(scene.path("away/worker.json"), "[]").unwrap();
+    let sent = open(scene.root()).append(&scene.team, &worker(), message("between")).await.unwrap();
+    assert_eq!(sent, Appended::New);
+    told(&mut watch, &Change::Unsure).await;
+    assert_eq!(scene.ids().await, ["between"]);
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_folder_is_not_followed() {
+    for folder in ["teams/probe/inboxes", "teams/probe/pitcrew", "tasks/probe"] {
+        let scene = Scene::new().await;
+        let mut watch = scene.backend.watch(&scene.team).await.unwrap();
+        let outside = tempfile::tempdir().unwrap();
+        let away = scene.path("away");
+        fs::rename(scene.path(folder), &away).unwrap();
+        symlink(outside.path(), scene.path(folder)).unwrap();
+        let unwatched =
+            |change: &Change| matches!(change, Change::Unwatched { reason } if reason.contains("no folder"));
+        let is_told = async { while !unwatched(&watch.next().await.unwrap()) {} };
+        tokio::time::timeout(PATIENCE, is_told).await.unwrap();
+        for store in [&scene.backend, &open(scene.root())] {
+            let refused = store.append(&scene.team, &worker(), message("m1")).await;
+            assert!(
+                matches!(&refused, Err(StoreError::Corrupt { path, .. }) if *path == scene.path(folder)),
+                "{refused:?}"
+            );
+            assert!(store.tasks(&scene.team).await.is_err());
+            assert!(store.edit_tasks(&scene.team, Box::new(|_| Ok(()))).await.is_err());
+        }
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "{folder}");
+        fs::remove_file(scene.path(folder)).unwrap();
+        fs::rename(&away, scene.path(folder)).unwrap();
+        // What was told of the time with the link comes first.
+        let mut sent = 0;
+        while {
+            sent += 1;
+            scene.send(&format!("m{sent}")).await;
+            hears(&mut watch, Change::Inbox(worker())).await == Change::Unsure
+        } {}
+    }
+}
+
+#[tokio::test]
+async fn a_config_that_is_missing_for_a_moment_ends_nothing() {
+    let scene = Scene::new().await;
+    let mut watch = scene.backend.watch(&scene.team).await.unwrap();
+    let path = scene.path("teams/probe/config.json");
+    let text = fs::read(&path).unwrap();
+    scene.backend.team(&scene.team).await.unwrap();
+    fs::remove_file(&path).unwrap();
+    let (config, ()) = tokio::join!(scene.backend.team(&scene.team), async {
+        // As long as a client was seen to take.
+        tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+        fs::write(&path, &text).unwrap();
+    });
+    assert_eq!(config.unwrap().name.to_string(), "probe");
+    told(&mut watch, &Change::Config).await;
+    fs::remove_file(&path).unwrap();
+    told(&mut watch, &Change::Gone).await;
+    assert!(matches!(scene.backend.team(&scene.team).await, Err(StoreError::NoTeam { .. })));
+}
+
+#[tokio::test]
+async fn a_lease_whose_file_is_removed_stays_with_its_holder() {
+    let scene = Scene::new().await;
+    let mut watch = scene.backend.watch(&scene.team).await.unwrap();
+    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None };
+    let held = scene.backend.take_lease(&scene.team, &LeaseName::Run, &holder(1)).await.unwrap().unwrap();
+    let other = open(scene.root());
+    for remove in [
+        (|root| fs::remove_file(root.join("teams/probe/pitcrew/lease")).unwrap()) as fn(&Path),
+        |root| fs::remove_dir_all(root.join("teams/probe/pitcrew")).unwrap(),
+        |root| anew(&root.join("teams/probe/pitcrew")),
+        |root| replaced(&root.join("teams/probe/pitcrew")),
+    ] {
+        remove(scene.root());
+        // Told once for the folder, and once for the lease in it.
+        while other.lease_holder(&scene.team, &LeaseName::Run).await.unwrap().is_none() {
+            told(&mut watch, &Change::Unsure).await;
+        }
+        let refused = other.take_lease(&scene.team, &LeaseName::Run, &holder(2)).await.unwrap();
+        assert_eq!(refused.unwrap_err().pid, 1);
+    }
+    drop(held);
+    while other.lease_holder(&scene.team, &LeaseName::Run).await.unwrap().is_some() {
+        told(&mut watch, &Change::Lease(LeaseName::Run)).await;
+    }
+}

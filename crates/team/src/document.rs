@@ -1,0 +1,344 @@
+//! Our own documents of a team: read as tolerantly as other clients' files, and changed without losing what is not known.
+//!
+//! A document is an object with the version of its form and, mostly, one collection of entries. An entry that cannot be
+//! read is passed over and stays where it is; so does a field that is not known. A document of a later version is refused.
+
+use pitcrew_protocol::ApiError;
+use pitcrew_store::{FORMAT_VERSION, VERSION_KEY, newer_document};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::ended::Ended;
+use crate::lead::Keys;
+use crate::pane_hosts::PaneHosts;
+use crate::requests::Ledger;
+use crate::started::StartedMembers;
+use crate::take_over::TakeOver;
+use crate::{Team, refusal};
+
+/// One of our documents.
+pub(crate) trait Document: Default + PartialEq + Clone + Serialize + DeserializeOwned + Send + 'static {
+    /// Its name.
+    const NAME: &'static str;
+
+    /// What an earlier pitcrew wrote, before documents said their version, in the form of today.
+    #[must_use]
+    fn from_earlier(document: Value) -> Value {
+        document
+    }
+}
+
+impl Document for Option<TakeOver> {
+    const NAME: &'static str = "take-over";
+}
+
+/// An entry of a document that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadEntry {
+    /// The document's name.
+    pub document: &'static str,
+    /// Where it is in the document, such as `started.bob`.
+    pub entry: String,
+}
+
+/// A document as it was read.
+struct Reading<D> {
+    document: D,
+    /// What of it can be read, in the form of today.
+    readable: Value,
+    /// What was passed over, in the same form, and where it is.
+    unread: Map<String, Value>,
+    places: Vec<String>,
+}
+
+impl<D: Document> Reading<D> {
+    fn of(stored: Option<&Value>) -> Result<Self, ApiError> {
+        let Some(stored) = stored else {
+            let document = D::default();
+            return Ok(Self { document, readable: Value::Null, unread: Map::new(), places: Vec::new() });
+        };
+        let whole = match stored.get(VERSION_KEY).and_then(Value::as_u64) {
+            Some(_) => stored.clone(),
+            None => D::from_earlier(stored.clone()),
+        };
+        let error = match D::deserialize(&whole) {
+            Ok(document) => {
+                return Ok(Self { document, readable: whole, unread: Map::new(), places: Vec::new() });
+            }
+            Err(error) => error,
+        };
+        let (readable, unread, places) = sifted::<D>(&whole);
+        match D::deserialize(&readable) {
+            Ok(document) => Ok(Self { document, readable, unread, places }),
+            Err(_) => Err(refusal::internal(format!("our document '{}' is not readable: {error}", D::NAME))),
+        }
+    }
+
+    /// What is to be stored for a document that was changed: with all that was not known.
+    fn written(&self, after: &D) -> Result<Value, serde_json::Error> {
+        let (before, mut new) = (serde_json::to_value(&self.document)?, serde_json::to_value(after)?);
+        restore(&self.readable, &before, &mut new);
+        if let Value::Object(fields) = &mut new {
+            for (key, unread) in &self.unread {
+                match (fields.get_mut(key), unread) {
+                    (Some(Value::Array(there)), Value::Array(unread)) => there.extend(unread.iter().cloned()),
+                    (Some(Value::Object(there)), Value::Object(unread)) => there.extend(unread.clone()),
+                    // A collection that was none, and still has nothing to hold.
+                    (Some(there), unread) if before.get(key) == Some(&*there) => *there = unread.clone(),
+                    (Some(_) | None, _) => {}
+                }
+            }
+            fields.shift_insert(0, VERSION_KEY.to_owned(), FORMAT_VERSION.into());
+        }
+        Ok(new)
+    }
+}
+
+impl Team {
+    /// Reads and changes one of our documents; one that is not there yet is `D`'s default.
+    ///
+    /// # Errors
+    /// What `edit` says; `internal_error` for a document of a later version, or one that cannot be read at all.
+    pub(crate) async fn edit_document<D: Document, T: Send + 'static>(
+        &self,
+        mut edit: impl FnMut(&mut D) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.change_document(D::NAME, move |stored, path| {
+            let reading =
+                Reading::<D>::of(stored.as_ref()).map_err(|error| error.with("path", path).with("corrupt", true))?;
+            if let Some(first) = reading.places.first() {
+                tracing::debug!(path, first, entries = reading.places.len(), "passed over what cannot be read");
+            }
+            let mut after = reading.document.clone();
+            let answer = edit(&mut after)?;
+            if after != reading.document {
+                let broken =
+                    |error| refusal::internal(format!("our document '{}' cannot be written: {error}", D::NAME));
+                *stored = Some(reading.written(&after).map_err(broken)?);
+            }
+            Ok(answer)
+        })
+        .await
+    }
+
+    /// The entries of each of our documents that cannot be read, and so are passed over; an error for a document that is of a
+    /// later version or cannot be read at all.
+    pub async fn unread_entries(&self) -> Vec<(&'static str, Result<Vec<UnreadEntry>, ApiError>)> {
+        vec![
+            (StartedMembers::NAME, self.unread_of::<StartedMembers>().await),
+            (Ledger::NAME, self.unread_of::<Ledger>().await),
+            (PaneHosts::NAME, self.unread_of::<PaneHosts>().await),
+            (Ended::NAME, self.unread_of::<Ended>().await),
+            (Keys::NAME, self.unread_of::<Keys>().await),
+            (Option::<TakeOver>::NAME, self.unread_of::<Option<TakeOver>>().await),
+        ]
+    }
+
+    /// Takes out of a document what cannot be read of it.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn drop_unread_entries(&self, document: &str) -> Result<(), ApiError> {
+        self.drop_unread_of::<StartedMembers>(document).await?;
+        self.drop_unread_of::<Ledger>(document).await?;
+        self.drop_unread_of::<PaneHosts>(document).await?;
+        self.drop_unread_of::<Ended>(document).await?;
+        self.drop_unread_of::<Keys>(document).await
+    }
+
+    async fn unread_of<D: Document>(&self) -> Result<Vec<UnreadEntry>, ApiError> {
+        let entry = |entry: String| UnreadEntry { document: D::NAME, entry };
+        self.change_document(D::NAME, move |stored, path| {
+            let reading = Reading::<D>::of(stored.as_ref());
+            let reading = reading.map_err(|error| error.with("path", path).with("corrupt", true))?;
+            Ok(reading.places.into_iter().map(entry).collect())
+        })
+        .await
+    }
+
+    async fn drop_unread_of<D: Document>(&self, document: &str) -> Result<(), ApiError> {
+        if document != D::NAME {
+            return Ok(());
+        }
+        self.change_document(D::NAME, |stored, _| {
+            let reading = Reading::<D>::of(stored.as_ref())?;
+            if !reading.places.is_empty() {
+                let mut readable = reading.readable;
+                if let Value::Object(fields) = &mut readable {
+                    fields.insert(VERSION_KEY.to_owned(), FORMAT_VERSION.into());
+                }
+                *stored = Some(readable);
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes what is stored of a document of our version.
+    async fn change_document<T: Send + 'static>(
+        &self,
+        name: &'static str,
+        mut change: impl FnMut(&mut Option<Value>, &str) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let path = self.backend().document_file(self.dir(), name).display().to_string();
+        let (inside, outside) = crate::edit::Answer::pair();
+        let edit = Box::new(move |stored: &mut Option<Value>| {
+            if let Some(version) = stored.as_ref().and_then(newer_document) {
+                return Err(refusal::newer(&path, version));
+            }
+            inside.put(change(stored, &path)?);
+            Ok(())
+        });
+        self.ask(self.backend().edit_document(self.dir(), name, edit)).await?;
+        outside.take()
+    }
+}
+
+/// A document with the entries only that can be read, those that cannot, and where they are.
+fn sifted<D: Document>(whole: &Value) -> (Value, Map<String, Value>, Vec<String>) {
+    let Value::Object(fields) = whole else { return (whole.clone(), Map::new(), Vec::new()) };
+    let (mut readable, mut unread, mut places) = (Map::new(), Map::new(), Vec::new());
+    let alone = |key: &str, entries: Value| Value::Object(Map::from_iter([(key.to_owned(), entries)]));
+    let can_be_read = |document: &Value| D::deserialize(document).is_ok();
+    for (key, value) in fields {
+        match value {
+            // A collection of another kind holds nothing that could be read.
+            Value::Object(_) if !can_be_read(&alone(key, Map::new().into())) => {
+                unread.insert(key.clone(), value.clone());
+                places.push(key.clone());
+            }
+            Value::Array(_) if !can_be_read(&alone(key, Value::Array(Vec::new()))) => {
+                unread.insert(key.clone(), value.clone());
+                places.push(key.clone());
+            }
+            Value::Object(entries) => {
+                let is_readable = |(name, entry): &(&String, &Value)| {
+                    can_be_read(&alone(key, Map::from_iter([((*name).clone(), (*entry).clone())]).into()))
+                };
+                let (good, bad): (Vec<_>, Vec<_>) = entries.iter().partition(is_readable);
+                places.extend(bad.iter().map(|(name, _)| format!("{key}.{name}")));
+                let owned = |pairs: Vec<(&String, &Value)>| -> Map<String, Value> {
+                    pairs.into_iter().map(|(name, entry)| (name.clone(), entry.clone())).collect()
+                };
+                readable.insert(key.clone(), owned(good).into());
+                unread.insert(key.clone(), owned(bad).into());
+            }
+            Value::Array(entries) => {
+                let is_readable =
+                    |(_, entry): &(usize, &Value)| can_be_read(&alone(key, vec![(*entry).clone()].into()));
+                let (good, bad): (Vec<_>, Vec<_>) = entries.iter().enumerate().partition(is_readable);
+                places.extend(bad.iter().map(|(at, _)| format!("{key}[{at}]")));
+                let owned = |pairs: Vec<(usize, &Value)>| -> Vec<Value> {
+                    pairs.into_iter().map(|(_, entry)| entry.clone()).collect()
+                };
+                readable.insert(key.clone(), owned(good).into());
+                unread.insert(key.clone(), owned(bad).into());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) if key != VERSION_KEY => {
+                if can_be_read(&alone(key, value.clone())) {
+                    readable.insert(key.clone(), value.clone());
+                } else {
+                    unread.insert(key.clone(), value.clone());
+                    places.push(key.clone());
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                readable.insert(key.clone(), value.clone());
+            }
+        }
+    }
+    (readable.into(), unread, places)
+}
+
+/// Puts into `new` what `whole` has and `before`, which was read of it, has not: fields and entries that are not known.
+fn restore(whole: &Value, before: &Value, new: &mut Value) {
+    match (whole, before, new) {
+        (Value::Object(whole), Value::Object(before), Value::Object(new)) => {
+            for (key, value) in whole {
+                match (before.get(key), new.get_mut(key)) {
+                    (None, None) => _ = new.insert(key.clone(), value.clone()),
+                    (Some(before), Some(new)) => restore(value, before, new),
+                    // It was taken out, or came meanwhile.
+                    (Some(_), None) | (None, Some(_)) => {}
+                }
+            }
+        }
+        (Value::Array(whole), Value::Array(before), Value::Array(new)) if whole.len() == before.len() => {
+            // Entries of a list have no names: one that did not change is written as it was.
+            for entry in new {
+                if let Some(at) = before.iter().position(|known| known == entry)
+                    && let Some(was) = whole.get(at)
+                {
+                    entry.clone_from(was);
+                }
+            }
+        }
+        (_, _, _) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(default)]
+    struct Probe {
+        named: BTreeMap<String, Entry>,
+        listed: Vec<Entry>,
+    }
+
+    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+    struct Entry {
+        n: u32,
+    }
+
+    impl Document for Probe {
+        const NAME: &'static str = "probe";
+    }
+
+    fn changed(stored: Value, change: impl FnOnce(&mut Probe)) -> (Vec<String>, Value) {
+        let reading = Reading::<Probe>::of(Some(&stored)).unwrap();
+        let mut after = reading.document.clone();
+        change(&mut after);
+        (reading.places.clone(), reading.written(&after).unwrap())
+    }
+
+    #[test]
+    fn what_is_not_known_stays_where_it_is() {
+        let stored = json!({
+            "named": {"a": {"n": 1, "more": true}, "b": {"n": "x"}, "c": {"n": 3}}, "listed": [{"n": 1}], "later": 7,
+        });
+        let (unread, written) = changed(stored, |probe| {
+            probe.named.get_mut("a").unwrap().n = 2;
+            probe.named.remove("c");
+        });
+        assert_eq!(unread, ["named.b"]);
+        let expected = json!({
+            "version": 1, "named": {"a": {"n": 2, "more": true}, "b": {"n": "x"}}, "listed": [{"n": 1}], "later": 7,
+        });
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn entries_of_a_list_are_kept_too() {
+        let stored = json!({"version": 1, "named": 5, "listed": [{"n": 1, "more": 1}, 7, {"n": 2}]});
+        let (unread, written) = changed(stored, |probe| probe.listed.push(Entry { n: 3 }));
+        assert_eq!(unread, ["named", "listed[1]"]);
+        let expected = json!({"version": 1, "named": 5, "listed": [{"n": 1, "more": 1}, {"n": 2}, {"n": 3}, 7]});
+        assert_eq!(written, expected);
+    }
+
+    #[test]
+    fn a_document_that_is_well_is_written_with_its_version_and_nothing_else() {
+        let (unread, written) = changed(json!({"named": {}, "listed": []}), |probe| probe.listed.push(Entry { n: 1 }));
+        assert!(unread.is_empty());
+        assert_eq!(written, json!({"version": 1, "named": {}, "listed": [{"n": 1}]}));
+    }
+}
