@@ -120,8 +120,9 @@ impl Chaos {
         for plan in plans {
             let (at_once, options) = (Arc::clone(&at_once), options.clone());
             runs.spawn(async move {
-                let _turn = at_once.acquire_owned().await;
-                if STOP.load(Ordering::SeqCst) { Err(Error::Stopped) } else { run(plan, options, &STOP).await }
+                let (seed, _turn) = (plan.seed, at_once.acquire_owned().await);
+                let stopped = STOP.load(Ordering::SeqCst);
+                (seed, if stopped { Err(Error::Stopped) } else { run(plan, options, &STOP).await })
             });
         }
         let stop = tokio::spawn(async {
@@ -135,11 +136,21 @@ impl Chaos {
             STOP.store(true, Ordering::SeqCst);
         });
         let mut tally = Tally::default();
-        while let Some(outcome) = runs.join_next().await {
-            let outcome =
-                outcome.map_err(|error| Error::Io { action: "join a run".to_owned(), source: error.into() })??;
-            tally.add(&outcome);
-            self.tell(&outcome, tally.runs, count);
+        while let Some(joined) = runs.join_next().await {
+            let action = "join a run".to_owned();
+            let (seed, outcome) = joined.map_err(|error| Error::Io { action, source: error.into() })?;
+            match outcome {
+                Ok(outcome) => {
+                    tally.add(&outcome);
+                    self.tell(&outcome, tally.runs, count);
+                }
+                Err(Error::Stopped) => return Err(Error::Stopped),
+                // The other seeds have their runs all the same.
+                Err(error) => {
+                    say(&format!("seed {seed}: the harness failed: {}", chain(&error)));
+                    tally.failed.push(seed);
+                }
+            }
         }
         stop.abort();
         let Tally { runs, crashes, failed, skipped } = &tally;
