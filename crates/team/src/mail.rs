@@ -159,7 +159,8 @@ impl Team {
 
     async fn inbox_of(&self, name: &AgentName) -> Result<(Vec<StoredMessage>, Vec<RefusedFrame>), ApiError> {
         let stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
-        Ok(self.examine(name, stored))
+        let to_come = self.keys_to_come(name, &stored).await?;
+        Ok(self.examine(name, stored, &to_come))
     }
 
     /// Notes that messages stand in the conversation of `name`: from now on they are delivered.

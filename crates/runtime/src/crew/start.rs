@@ -283,8 +283,10 @@ impl TeamLoop {
             let removed = self.finish_what_was_begun().await;
             // Whoever was taken out only now is not started again.
             let config = self.quarters.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
-            departed = self.finish_departures(&removed, &lead.parted, &config).await;
+            self.finish_goodbyes(&config).await;
             self.stop_orphans().await;
+            let config = self.quarters.team.config().await.unwrap_or(config);
+            departed = self.finish_departures(&removed, &lead.parted, &config).await;
             let is_being_spawned = |member: &Member| {
                 let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
                 call.is_some_and(|call| lead.open_spawns.contains(&call))
@@ -310,6 +312,7 @@ impl TeamLoop {
         }
         self.follow(news).await;
         if is_resumed {
+            self.ask_what_is_open().await;
             self.bury_overdue(config).await;
         }
     }

@@ -6,17 +6,15 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
+use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{
-    AgentName, ApiError, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
-};
+use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, SendMessageInput, neutralised};
 use pitcrew_team::store::{Change, Lease, Watch};
-use pitcrew_team::{Actor, KnownMode, ModeLook, PermissionAnswer, RefusedMode, RequestKind, Team};
+use pitcrew_team::{Actor, KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use super::answers::{Pending, by_rule, decide};
+use super::answers::{Pending, decide};
 use super::body::Body;
 use super::course::{Course, News, Order, Why};
 use super::in_process::InProcess;
@@ -33,7 +31,6 @@ use crate::hosting::Hosting;
 use crate::prompts::Prompt;
 use crate::run::{KeptWorktree, RunLimits, Stopper};
 use crate::tools::ToolOutcome;
-use crate::transcript::Grant;
 
 /// The loop of one team, and all that it owns.
 pub(super) struct TeamLoop {
@@ -269,7 +266,7 @@ impl TeamLoop {
         }
     }
 
-    fn link_of(&self, agent: &AgentName) -> Option<&Link> {
+    pub(super) fn link_of(&self, agent: &AgentName) -> Option<&Link> {
         self.crew.get(agent).and_then(|hand| hand.body.link())
     }
 
@@ -484,92 +481,6 @@ impl TeamLoop {
             Some(_) | None => self.tell_lead(Event::Settled(vec![mail.id])),
         }
         Vec::new()
-    }
-
-    async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
-        let ledger = self.quarters.team.requests().await.unwrap_or_default();
-        if ledger.get(&asked.request_id).is_some_and(|request| request.answer.is_some()) {
-            return self.tell_lead(Event::Settled(vec![mail]));
-        }
-        let agent = AgentName::foreign(&asked.agent_id);
-        let pending = Pending {
-            agent: agent.clone(),
-            tool: asked.tool_name,
-            input: asked.input.unwrap_or_default(),
-            description: asked.description.unwrap_or_default(),
-        };
-        let (asks, request) = (self.quarters.asks.clone(), asked.request_id);
-        let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
-        if self.crew.get(&agent).is_some_and(|hand| hand.body.link().is_none()) {
-            let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
-            self.quarters.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
-        }
-        let member = self.quarters.team.member(agent.as_str()).await.ok();
-        let by_rule = member.and_then(|member| by_rule(&self.quarters, &member, &pending));
-        let (question, registration) = AbortHandle::new_pair();
-        self.asked.insert(request.clone(), Asked { agent, mail, call, input, question });
-        let deciding = async move {
-            let grant = match by_rule {
-                Some(grant) => grant,
-                None => decide(asks, pending).await,
-            };
-            Decision::ByMail { request, grant }
-        };
-        self.wakers.decisions.push(Box::pin(Abortable::new(deciding, registration)));
-    }
-
-    /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
-    pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
-        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else { return };
-        question.abort();
-        self.tell_lead(Event::Settled(vec![mail]));
-        let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
-        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
-    }
-
-    /// Takes the questions of an agent back that is no more.
-    pub(super) fn ask_no_more_for(&mut self, agent: &AgentName) {
-        self.asked.retain(|_, asked| {
-            let is_its = asked.agent == *agent;
-            if is_its {
-                asked.question.abort();
-            }
-            !is_its
-        });
-    }
-
-    pub(super) async fn decided(&mut self, decision: Decision) {
-        let refused = |grant: &Grant| match grant {
-            Grant::Allowed { .. } => None,
-            Grant::Denied { reason } => Some(reason.clone()),
-        };
-        let (agent, call, refused) = match decision {
-            Decision::AtOnce { agent, call, grant } => {
-                let refused = refused(&grant);
-                if let Some(link) = self.link_of(&agent) {
-                    link.tell(Event::Answered { call: call.id.clone(), grant });
-                }
-                (agent, call.id, refused)
-            }
-            Decision::ByMail { request, grant } => {
-                // Somebody else was faster.
-                let Some(Asked { agent, mail, call, input, question }) = self.asked.remove(&request) else { return };
-                question.abort();
-                let refused = refused(&grant);
-                let answer = match grant {
-                    Grant::Allowed { input: changed, updates } => {
-                        PermissionAnswer::Allow { updated_input: changed.unwrap_or(input), updates }
-                    }
-                    Grant::Denied { reason } => PermissionAnswer::Deny { reason },
-                };
-                if let Err(error) = self.quarters.team.answer_permission(&Actor::Lead, &request, answer, None).await {
-                    self.warn(format!("the permission request of {agent} cannot be answered: {}", chain(&error))).await;
-                }
-                self.tell_lead(Event::Settled(vec![mail]));
-                (agent, call, refused)
-            }
-        };
-        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
     }
 }
 
