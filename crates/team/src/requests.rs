@@ -244,8 +244,9 @@ impl Team {
         .await
     }
 
-    /// Writes a request into the ledger and sends it; for a repeated call, the one that is there.
-    pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt), ApiError> {
+    /// Writes a request into the ledger and sends it; for a repeated call, the one that is there. Says whether that one is
+    /// answered.
+    pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt, bool), ApiError> {
         let (id, request) = self
             .edit_document(move |ledger: &mut Ledger| {
                 if let Some(there) = ledger.again(&request) {
@@ -256,8 +257,20 @@ impl Team {
                 Ok((id.clone(), request.clone()))
             })
             .await?;
+        let is_answered = request.answer.as_ref().is_some_and(|answer| answer.frame.unsent.is_none());
         let receipt = self.post(&id, request, Half::Ask).await?;
-        Ok((id, receipt))
+        Ok((id, receipt, is_answered))
+    }
+
+    /// Opens a request of the ledger once more, and sends it with the frame of `request`: the asker has lost the answer.
+    pub(crate) async fn ask_again(&self, id: &str, request: Request) -> Result<Receipt, ApiError> {
+        let (key, again) = (id.to_owned(), request.clone());
+        self.edit_document(DOCUMENT, move |ledger: &mut Ledger| {
+            ledger.requests.insert(key.clone(), again.clone());
+            Ok(())
+        })
+        .await?;
+        self.post(id, request, Half::Ask).await
     }
 
     /// Writes an answer into the ledger and sends it. A request of another client is taken from the answerer's inbox.

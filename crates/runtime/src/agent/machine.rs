@@ -32,6 +32,9 @@ pub struct Agent {
     /// What it is to know at the next boundary.
     told: Vec<Step>,
     referred: HashSet<MessageId>,
+    /// Answers were read to questions that are not asked yet, since a crash came before the asking was on disk. They stay
+    /// unread until then.
+    pub(super) has_early_answer: bool,
     pub(super) stop: Option<String>,
     is_waking: bool,
     pub(super) compacting: Compacting,
@@ -78,6 +81,7 @@ impl Agent {
             waiting: HashSet::new(),
             told: Vec::new(),
             referred: HashSet::new(),
+            has_early_answer: false,
             stop: None,
             is_waking: false,
             compacting: Compacting::default(),
@@ -253,12 +257,15 @@ impl Agent {
                 continue;
             }
             match mail.kind(self.profile.role) {
+                // A call that a crash cut off is made again, and only then it is known which answer is its.
+                Kind::Plan { request, .. } if self.may_yet_send_plan(&request) => {}
                 Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. } => {
                     self.waiting.insert(mail.id.clone());
                     self.pending.push(mail);
                 }
                 Kind::Permission { request, grant } => match self.call_asked_in(&request) {
                     Some(call) => self.granted(&call, vec![mail.id], grant, fx),
+                    None if self.may_yet_ask() => self.has_early_answer = true,
                     None => self.pass_over(mail.id, fx),
                 },
                 Kind::Refer => {
@@ -333,7 +340,8 @@ impl Agent {
 
     /// Puts into the conversation what waits for it: written first, then marked read.
     fn deliver(&mut self, fx: &mut Effects) {
-        if self.is_parked {
+        // After it has agreed to shut down the model is not called again: what it has not read is left unread, and is dead.
+        if self.is_parked || self.is_agreeing_to_shut_down() {
             return;
         }
         let mut steps = Vec::new();
