@@ -70,6 +70,14 @@ pub enum PermissionAnswer {
     },
 }
 
+/// What a member is asked that is to shut down.
+pub(crate) struct ShutdownAsk<'a> {
+    pub(crate) recipient: &'a str,
+    pub(crate) reason: Option<String>,
+    /// Whether the run asks on its way out.
+    pub(crate) is_parting: bool,
+}
+
 impl Team {
     /// Asks the lead to approve the plan of `member`; a repeated `call` asks nothing new.
     ///
@@ -224,12 +232,24 @@ impl Team {
         Ok(())
     }
 
+    /// Asks a member to shut down because the run ends. The request is void when the run is over:
+    /// [`Team::void_parting_requests`].
+    ///
+    /// # Errors
+    /// `agent_not_found`, `permission_denied` for every handle but the lead's own, `internal_error`.
+    pub async fn ask_to_part(&self, member: &AgentName, reason: &str) -> Result<(), ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(&Actor::Lead, &config)?;
+        let request = ShutdownAsk { recipient: member.as_str(), reason: Some(reason.to_owned()), is_parting: true };
+        self.request_shutdown(&config, &speaker, request, None).await?;
+        Ok(())
+    }
+
     pub(crate) async fn request_shutdown(
         &self,
         config: &TeamConfig,
         speaker: &Speaker,
-        recipient: &str,
-        reason: Option<String>,
+        ShutdownAsk { recipient, reason, is_parting }: ShutdownAsk<'_>,
         call: Option<&str>,
     ) -> Result<Sent, ApiError> {
         speaker.must_lead("ask a teammate to shut down")?;
@@ -257,7 +277,8 @@ impl Team {
             timestamp: Some(wire_time(now_ms)),
             foreign: Foreign::default(),
         };
-        let request = self.new_request(RequestKind::Shutdown, speaker, to.clone(), call, frame)?;
+        let mut request = self.new_request(RequestKind::Shutdown, speaker, to.clone(), call, frame)?;
+        request.is_parting = is_parting;
         let (request_id, receipt, _) = self.ask_for(id, request).await?;
         Ok(Sent::one(receipt, RequestSent::shutdown(to.as_str(), &request_id)))
     }
@@ -359,6 +380,8 @@ impl Team {
             call: call.map(str::to_owned),
             ask: Some(self.outgoing(frame)?),
             answer: None,
+            is_parting: false,
+            is_void: false,
         })
     }
 

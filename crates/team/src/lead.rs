@@ -96,7 +96,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn keys_of_leads(&self) -> Result<Vec<VerifyKey>, ApiError> {
-        self.edit_document(DOCUMENT, |document: &mut Keys| Ok(document.keys.clone())).await
+        self.edit_document(|document: &mut Keys| Ok(document.keys.clone())).await
     }
 
     /// Refuses to give a command of the lead where nobody would take it: in a team whose lead signs, only the lead's own

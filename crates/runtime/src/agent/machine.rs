@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use pitcrew_model::Response;
-use pitcrew_protocol::MessageId;
+use pitcrew_protocol::{AgentName, MessageId};
 
 use super::compact::Compacting;
 use super::mail::Kind;
@@ -158,18 +158,10 @@ impl Agent {
                     self.proceed(&mut fx);
                 }
             }
-            Event::Told { text } => {
-                self.told.push(Step::Told { text });
-                self.proceed_when_idle(&mut fx);
-            }
-            Event::Parted { members, ids, text } => {
-                self.told.push(Step::Parted { members, ids, text });
-                self.proceed_when_idle(&mut fx);
-            }
-            Event::Instructed { text } => {
-                self.told.push(Step::Instructed { text });
-                self.proceed_when_idle(&mut fx);
-            }
+            Event::Told { text } => self.learn([Step::Told { text }], &mut fx),
+            Event::ShutdownWithdrawn { text } => self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx),
+            Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
+            Event::Instructed { text } => self.learn([Step::Instructed { text }], &mut fx),
             Event::Settled(ids) => ids.into_iter().for_each(|id| self.pass_over(id, &mut fx)),
             Event::Wake => {
                 if self.phase == Phase::Idle && !self.is_parked {
@@ -202,6 +194,20 @@ impl Agent {
         }
         self.announce(&mut fx);
         fx
+    }
+
+    /// Is to know something at the next boundary; an idle agent starts a turn.
+    fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
+        self.told.extend(steps);
+        self.proceed_when_idle(fx);
+    }
+
+    /// Learns of the end of teammates, with their goodbyes. What it knows already does not wake it.
+    fn parted(&mut self, members: Vec<AgentName>, ids: Vec<MessageId>, text: String, fx: &mut Effects) {
+        if members.iter().all(|name| self.conversation.parted().contains(name)) {
+            return ids.into_iter().for_each(|id| self.pass_over(id, fx));
+        }
+        self.learn([Step::Parted { members, ids, text }], fx);
     }
 
     /// Tells a new state: a start of work before the first deed, so that who sees the mail marked read has heard of it,

@@ -2,10 +2,11 @@
 //! comes while an agent agrees to shut down.
 
 use pitcrew_model::Block;
+use pitcrew_protocol::{AgentName, MessageId};
 use serde_json::json;
 
-use super::tests::{Play, allowed, answer, calls, done, done_with, mail, question};
-use super::{Event, Status};
+use super::tests::{Play, allowed, answer, calls, done, done_with, mail, question, says};
+use super::{Event, Role, Status};
 use crate::gate::PermissionMode;
 
 const ASKED_TO_SHUT_DOWN: &str = r#"{"type":"shutdown_request","requestId":"s-1","from":"team-lead"}"#;
@@ -106,4 +107,24 @@ fn mail_that_waited_for_an_agreement_which_failed_is_read_after_it() {
     agreeing()
         .then(denied, &["write result", "report a failed", "take mail"])
         .then(mail(&[("m2", "one thing more")]), &["write mail", "acknowledge m2", "call model"]);
+}
+
+#[test]
+fn a_lead_that_knows_of_an_end_is_not_woken_by_the_goodbye() {
+    let gone = |ids: &[&str]| Event::Parted {
+        members: vec![AgentName::new("bob").unwrap()],
+        ids: ids.iter().map(|id| MessageId((*id).to_owned())).collect(),
+        text: "bob has shut down".to_owned(),
+    };
+    let mut play = Play::of(Role::Lead);
+    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
+        .then(mail(&[]), &["call model"])
+        .then(says("done"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"])
+        .then(gone(&[]), &["announce running", "write parted", "call model"])
+        .then(says("I see"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"])
+        .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"])
+        .then(gone(&["m1"]), &["write mail", "acknowledge m1"]);
 }

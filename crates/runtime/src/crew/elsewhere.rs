@@ -14,7 +14,7 @@ use pitcrew_team::{KnownMode, SpawnRecord, Started, Team};
 use tokio::sync::oneshot;
 
 use super::body::Body;
-use super::course::News;
+use super::course::{News, Why};
 use super::mode::mode_named;
 use super::remote::{Launching, Minder, Post, STOP_GRACE, Seen, Sighting, with_screen};
 use super::team_loop::{Hand, Part, TeamLoop};
@@ -23,8 +23,8 @@ use crate::definitions::AgentDefinition;
 use crate::driver::{chain, output_file, task_notification};
 use crate::events::{AgentStarted, Deed, RunEvent};
 use crate::hosting::{Placement, Program, TeammatePlace, root_word};
-use crate::identity::ProcessIdentity;
-use crate::panes::{PaneTag, Panes};
+use crate::identity::{ProcessIdentity, Stopped};
+use crate::panes::{PaneId, PaneTag, Panes};
 use crate::supervision::{RecordedPanes, stop_member};
 use crate::tools::ToolOutcome;
 
@@ -260,6 +260,24 @@ impl TeamLoop {
     /// Stops what an earlier run started, and closes its pane. What cannot be stopped stays recorded.
     async fn stop_started(&mut self, started: (AgentName, Started)) {
         let name = started.0.clone();
+        if let Some(panes) = self.hosting.panes.clone()
+            && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
+        {
+            // A pane of this run's own kind; the records know how to close the others.
+            let (pane, tag) = (PaneId(pane.id.clone()), self.pane_tag(Some(name.clone())));
+            if let Some(process) = started.1.process.map(ProcessIdentity::from)
+                && process.stop(STOP_GRACE).await == Stopped::StillRunning
+            {
+                return self.warn(format!("{process} of {name}, which has left the team, still runs")).await;
+            }
+            if let Err(error) = panes.stop(&pane, &tag).await {
+                return self.warn(format!("the pane {pane} of {name} cannot be closed: {}", chain(&error))).await;
+            }
+            if let Err(error) = self.quarters.team.forget_started(&name).await {
+                self.warn(format!("the end of {name} is not recorded: {}", chain(&error))).await;
+            }
+            return;
+        }
         let panes = RecordedPanes::below(&self.quarters.root).with_programs();
         match stop_member(&self.quarters.team, &panes, STOP_GRACE, started).await {
             Ok(stopped) if stopped.is_gone() => {}
@@ -410,6 +428,11 @@ impl TeamLoop {
     /// to the lead, or it died.
     async fn gone(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> Vec<News> {
         let mut news = self.read_journal().await;
+        if self.course.why().is_some_and(Why::is_resumable) {
+            // It stays in the team, for the next run.
+            news.extend(self.dropped(agent).await);
+            return news;
+        }
         let (status, reason) = match self.last_words.remove(agent) {
             Some(last_word) => last_word,
             None => {
@@ -489,9 +512,12 @@ impl TeamLoop {
 /// Whether an agent's goodbye is in the lead's inbox.
 async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
+    let ledger = team.requests().await.unwrap_or_default();
+    // What a run that is over asked on its way out ends nobody.
+    let counts = |request: &str| ledger.get(request).is_none_or(|request| !request.is_void);
     mail.iter().filter(|mail| AgentName::foreign(&mail.message.from) == *agent).any(|mail| match &mail.frame {
-        Some(Frame::ShutdownApproved(_)) => true,
-        Some(Frame::ShutdownResponse(response)) => response.approved,
+        Some(Frame::ShutdownApproved(goodbye)) => counts(&goodbye.request_id),
+        Some(Frame::ShutdownResponse(response)) => response.approved && counts(&response.request_id),
         Some(_) | None => false,
     })
 }

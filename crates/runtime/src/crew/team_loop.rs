@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, SendMessageInput, neutralised};
+use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, neutralised};
 use pitcrew_team::store::{Change, Lease, Watch};
-use pitcrew_team::{Actor, KnownMode, ModeLook, RefusedMode, RequestKind, Team};
+use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
@@ -175,10 +175,7 @@ impl TeamLoop {
             Wake::Reported(report) => self.reported(report).await,
             Wake::Sighted(sighting) => self.sighted(sighting).await,
             Wake::Requested(request) => self.requested(request).await,
-            Wake::Visited(call) => {
-                self.visited(call).await;
-                Vec::new()
-            }
+            Wake::Visited(call) => self.visited(call).await,
             Wake::Decided(decision) => {
                 self.decided(decision).await;
                 Vec::new()
@@ -230,6 +227,10 @@ impl TeamLoop {
             Order::Remind(names) => self.remind(&names),
             Order::AskToShutDown(names) => {
                 self.ask_to_shut_down(&names).await;
+                self.start_grace();
+            }
+            Order::Suspend(names) => {
+                self.suspend(names).await;
                 self.start_grace();
             }
             Order::Kill(names) => {
@@ -297,8 +298,7 @@ impl TeamLoop {
             if matches!(self.farewells.get(name), Some(Farewell::Said(_))) {
                 return Vec::new();
             }
-            let is_foreign = hand.body.link().is_none() && !hand.body.keeps_journal();
-            if !is_foreign {
+            if !hand.body.is_foreign() {
                 continue;
             }
             if owes_notice(&self.quarters.team, name).await.unwrap_or(false) {
@@ -330,6 +330,14 @@ impl TeamLoop {
         }
     }
 
+    /// Stops teammates where they stand. They stay in the team as they are.
+    async fn suspend(&mut self, names: Vec<AgentName>) {
+        let (foreign, ours): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| self.crew.get(name).is_some_and(|hand| hand.body.is_foreign()));
+        self.to_all(&ours, Body::cancel);
+        self.ask_to_shut_down(&foreign).await;
+    }
+
     async fn ask_to_shut_down(&mut self, names: &[AgentName]) {
         let reason = self.course.why().map(Why::in_words).unwrap_or_default();
         self.quarters.sink.tell(RunEvent::ShuttingDown { reason: reason.clone() }).await;
@@ -338,9 +346,7 @@ impl TeamLoop {
             if self.last_words.contains_key(name) {
                 continue;
             }
-            let input =
-                SendMessageInput::ShutdownRequest { recipient: name.to_string(), content: Some(reason.clone()) };
-            if let Err(error) = self.quarters.team.send(&Actor::Lead, input, None).await {
+            if let Err(error) = self.quarters.team.ask_to_part(name, &reason).await {
                 self.warn(format!("{name} cannot be asked to shut down: {}", chain(&error))).await;
             }
         }
@@ -500,7 +506,7 @@ async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, ApiError> {
 /// takes the request, and may then say that it is idle before it begins to answer.
 async fn owes_goodbye(team: &Team, name: &AgentName, grace: Duration) -> Result<Option<Duration>, ApiError> {
     let requests = team.requests().await?.into_values();
-    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.answer.is_none());
+    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.is_open());
     let Some(asked_ms) = open.map(|request| request.at_ms).max() else { return Ok(None) };
     let since = Duration::from_millis(u64::try_from(team.teams().now_ms() - asked_ms).unwrap_or(0));
     Ok(grace.checked_sub(since).filter(|left| !left.is_zero()))
