@@ -145,12 +145,20 @@ impl Context {
     /// # Errors
     /// When the settings cannot be used.
     pub(crate) fn teams_with(&self, settings: &Settings) -> Result<Teams, Failure> {
+        Self::teams_in(self.files(settings)?, settings)
+    }
+
+    /// All teams in those files, with the limits of those settings.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub(crate) fn teams_in(files: FileBackend, settings: &Settings) -> Result<Teams, Failure> {
         let limits = match settings.pitcrew("limits") {
             Some(limits) => Limits::deserialize(limits)
                 .map_err(|e| Failure::usage(format!("`pitcrew.limits` in the settings cannot be used: {e}")))?,
             None => Limits::default(),
         };
-        Ok(Teams::new(Arc::new(self.files(settings)?), limits, Arc::new(SystemClock)))
+        Ok(Teams::new(Arc::new(files), limits, Arc::new(SystemClock)))
     }
 
     /// The settings of a project's folder, with what the command line sets on top.

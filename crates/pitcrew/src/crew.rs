@@ -9,6 +9,7 @@ use pitcrew_model::{
 };
 use pitcrew_protocol::LEAD_NAME;
 use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{
     Asks, Begin, Entry, Furnishings, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime, SoloOptions,
 };
@@ -80,6 +81,8 @@ pub(crate) struct SoloPlan {
     pub(crate) append_system_prompt: Option<String>,
     /// The key by which its lead's frames are told from forged ones.
     pub(crate) lead_key: Option<LeadKeys>,
+    /// The lead's process that has this key.
+    pub(crate) lead_process: Option<ProcessIdentity>,
 }
 
 /// Starts one member of a team, alone; its team comes with it, for who looks on.
@@ -116,6 +119,7 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
         agent_type: plan.agent_type,
         color: plan.color,
         lead_key: plan.lead_key,
+        lead_process: plan.lead_process,
     };
     let handle = Runtime::join(options).await.map_err(not_started)?;
     let team = teams.open(&handle.team).await?;

@@ -348,9 +348,10 @@ fn recorded(placement: &Placement) -> Vec<String> {
 /// What only ours is told.
 fn more(placement: &Placement) -> Vec<String> {
     let key = placement.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);
+    let lead = placement.lead_process.map(|lead| ["--lead-process".to_owned(), lead.to_words()]);
     let turns = placement.max_turns.map(|turns| ["--max-turns".to_owned(), turns.to_string()]);
     let settings = placement.settings.as_ref().map(|file| ["--settings".to_owned(), file.display().to_string()]);
-    key.into_iter().chain(turns).chain(settings).flatten().collect()
+    key.into_iter().chain(lead).chain(turns).chain(settings).flatten().collect()
 }
 
 /// The reference client knows its provider's models by their bare names.
@@ -364,6 +365,7 @@ fn model_for(program: Program, model: &str) -> String {
 #[cfg(test)]
 mod tests {
     use pitcrew_protocol::{AgentName, TeamName};
+    use pitcrew_runtime::identity::ProcessIdentity;
 
     use super::*;
 
@@ -380,6 +382,7 @@ mod tests {
             mode: PermissionMode::AcceptEdits,
             model: Some("anthropic/claude-opus-4-6".to_owned()),
             verify_key: None,
+            lead_process: Some(ProcessIdentity { pid: 4242, start_ticks: 17 }),
             cwd: PathBuf::from("/"),
             max_turns: Some(7),
             settings: Some(PathBuf::from("/r/settings.json")),
@@ -396,7 +399,10 @@ mod tests {
     fn ours_is_told_its_limits_and_settings_too() {
         let placement = placement(Program::Pitcrew);
         assert!(recorded(&placement).ends_with(&["anthropic/claude-opus-4-6".to_owned()]));
-        assert_eq!(more(&placement), ["--max-turns", "7", "--settings", "/r/settings.json"]);
+        assert_eq!(
+            more(&placement),
+            ["--lead-process", "4242.17", "--max-turns", "7", "--settings", "/r/settings.json"]
+        );
     }
 
     #[test]

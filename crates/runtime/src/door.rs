@@ -41,6 +41,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Knock {
+    /// To end the team: every member is asked to leave, and then the run ends.
+    EndTeam,
     /// To ask one member to shut down.
     Shutdown {
         /// The member.

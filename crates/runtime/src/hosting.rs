@@ -15,6 +15,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::gate::PermissionMode;
+use crate::identity::ProcessIdentity;
 use crate::panes::Panes;
 
 /// How long a new teammate has to take its prompt, unless the settings say otherwise. The reference client needs 4 seconds.
@@ -102,6 +103,8 @@ pub struct Placement {
     pub model: Option<String>,
     /// What the signatures of its lead are verified by.
     pub verify_key: Option<String>,
+    /// The process that has the key to these signatures.
+    pub lead_process: Option<ProcessIdentity>,
     /// Its working folder.
     pub cwd: PathBuf,
     /// Model calls after which it ends.

@@ -169,6 +169,33 @@ fn told(sent: rustix::io::Result<()>) -> io::Result<Signalled> {
     }
 }
 
+/// What is not written as a process is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is no process: expected <pid>.<start in clock ticks since boot>")]
+pub struct ProcessWordsError {
+    given: String,
+}
+
+impl ProcessIdentity {
+    /// The process as it stands on a command line: `<pid>.<start_ticks>`.
+    #[must_use]
+    pub fn to_words(self) -> String {
+        format!("{}.{}", self.pid, self.start_ticks)
+    }
+}
+
+impl std::str::FromStr for ProcessIdentity {
+    type Err = ProcessWordsError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let read = || {
+            let (pid, start_ticks) = given.split_once('.')?;
+            Some(Self { pid: pid.parse().ok()?, start_ticks: start_ticks.parse().ok()? })
+        };
+        read().ok_or_else(|| ProcessWordsError { given: given.chars().take(120).collect() })
+    }
+}
+
 impl std::fmt::Display for ProcessIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "process {}", self.pid)

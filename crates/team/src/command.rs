@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Message, MessageId};
-use pitcrew_store::{Event, StoredMessage};
+use pitcrew_store::{Event, LeaseName, StoredMessage};
 use serde::Serialize;
 
-use crate::seal::{Said, Trust};
+use crate::seal::{Said, Trust, VerifyKey};
 use crate::{Mail, Team};
 
 /// The types of the frames that are the lead's to send.
@@ -85,11 +85,13 @@ impl Team {
         }
     }
 
-    /// Takes out of an inbox what pretends to be a command of the lead.
+    /// Takes out of an inbox what pretends to be a command of the lead. A command that a lead of `to_come` signed is neither
+    /// taken nor refused: it stays unread until that lead is known.
     pub(crate) fn examine(
         &self,
         to: &AgentName,
         stored: Vec<StoredMessage>,
+        to_come: &[VerifyKey],
     ) -> (Vec<StoredMessage>, Vec<RefusedFrame>) {
         let Trust::Signed(_) = &self.trust else { return (stored, Vec::new()) };
         if to.as_str() == LEAD_NAME {
@@ -108,6 +110,7 @@ impl Team {
             };
             let was_taken = taken.contains(&id) || (!message.is_read() && is_read.get(&id) == Some(&true));
             match self.flaw(to, &id, &message).or(was_taken.then_some(Flaw::Repeated)) {
+                Some(Flaw::Forged) if self.is_signed_by(to_come, to, &id, &message) => {}
                 Some(flaw) => refused.push((message.is_read(), RefusedFrame::new(id, &message, frame, flaw))),
                 None => {
                     taken.insert(id.clone());
@@ -116,6 +119,27 @@ impl Team {
             }
         }
         (kept, refused.into_iter().filter(|(is_read, _)| !is_read).map(|(_, refused)| refused).collect())
+    }
+
+    /// The keys that may become the lead's: that of the process which took the lease of the run last, and those on record.
+    /// None when nothing unread in the inbox of `to` depends on them. A forged command fits none of them, since only a lead
+    /// has the private part of one.
+    pub(crate) async fn keys_to_come(
+        &self,
+        to: &AgentName,
+        stored: &[StoredMessage],
+    ) -> Result<Vec<VerifyKey>, ApiError> {
+        let is_unknown = |StoredMessage { id, message }: &StoredMessage| {
+            let is_new_command = !message.is_read() && command_in(&message.text).is_some();
+            is_new_command && self.flaw(to, id, message) == Some(Flaw::Forged)
+        };
+        if to.as_str() == LEAD_NAME || !stored.iter().any(is_unknown) {
+            return Ok(Vec::new());
+        }
+        let mut keys = self.keys_of_leads().await?;
+        let holder = self.ask(self.backend().last_holder(self.dir(), &LeaseName::Run)).await?;
+        keys.extend(holder.and_then(|holder| holder.verify_key?.parse::<VerifyKey>().ok()));
+        Ok(keys)
     }
 
     /// Notes that messages were refused, and marks them as read: nobody is to look at them again.
@@ -151,6 +175,11 @@ impl Team {
                 (!fits).then_some(Flaw::Forged)
             }
         }
+    }
+
+    fn is_signed_by(&self, keys: &[VerifyKey], to: &AgentName, id: &MessageId, message: &Message) -> bool {
+        let fits = |signature| self.says(to, id, message, |said| keys.iter().any(|key| key.fits(&said, signature)));
+        message.signature().is_some_and(fits)
     }
 
     /// What a command says, to be signed or verified: everything a reader or its model is shown of it.

@@ -5,12 +5,13 @@ use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, LEAD_NAME, Member, PermissionRequest, PermissionResponse, PlanApprovalRequest,
     PlanApprovalResponse, RequestSent, Responded, ShutdownApproved, ShutdownRejected, ShutdownRequest, TeamConfig,
 };
-use pitcrew_store::Event;
+use pitcrew_store::{Event, StoredMessage};
 use serde_json::{Value, json};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
 use crate::delivery::{Receipt, dead, frame_text, undeliverable};
+use crate::mail::Mail;
 use crate::requests::{Answer, Outgoing, Reply, Request, RequestKind};
 use crate::send::{Recipient, Sent};
 use crate::{Team, refusal};
@@ -22,6 +23,19 @@ pub struct Asked {
     pub request_id: String,
     /// The receipt of the message that carries it.
     pub receipt: Receipt,
+    /// Whether it was answered before, when the same call sent it: then the answer is, or was, in the asker's inbox.
+    pub is_answered: bool,
+}
+
+/// What became of the answer to a request that was answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AnswerFound {
+    /// It is in the asker's inbox.
+    There(Box<Mail>),
+    /// It is there, and the lead that signed it is not known yet.
+    Waits,
+    /// It is not there, or is not to be believed.
+    Lost,
 }
 
 /// What a teammate wants leave for.
@@ -56,6 +70,14 @@ pub enum PermissionAnswer {
     },
 }
 
+/// What a member is asked that is to shut down.
+pub(crate) struct ShutdownAsk<'a> {
+    pub(crate) recipient: &'a str,
+    pub(crate) reason: Option<String>,
+    /// Whether the run asks on its way out.
+    pub(crate) is_parting: bool,
+}
+
 impl Team {
     /// Asks the lead to approve the plan of `member`; a repeated `call` asks nothing new.
     ///
@@ -84,8 +106,8 @@ impl Team {
             foreign: Foreign::default(),
         };
         let request = self.new_request(RequestKind::Plan, &speaker, AgentName::lead(), call, frame)?;
-        let (request_id, receipt) = self.ask_for(id, request).await?;
-        Ok(Asked { request_id, receipt })
+        let (request_id, receipt, is_answered) = self.ask_for(id, request).await?;
+        Ok(Asked { request_id, receipt, is_answered })
     }
 
     /// Asks the lead for leave to call a tool; asking again for the same call asks nothing new.
@@ -93,26 +115,64 @@ impl Team {
     /// # Errors
     /// `agent_not_found`, `internal_error`.
     pub async fn request_permission(&self, member: &AgentName, ask: PermissionAsk) -> Result<Asked, ApiError> {
+        let id = format!("perm-{}", self.teams().entropy().request_stem(self.now_ms())?);
+        let request = self.permission_request(member, &id, &ask).await?;
+        let (request_id, receipt, is_answered) = self.ask_for(id, request).await?;
+        self.note([permission(&request_id, member, &ask.tool_name, "asked")]).await;
+        Ok(Asked { request_id, receipt, is_answered })
+    }
+
+    /// Asks once more, under the same id, for a permission whose answer was lost.
+    ///
+    /// # Errors
+    /// `agent_not_found`, `internal_error`.
+    pub async fn request_permission_again(
+        &self,
+        member: &AgentName,
+        request_id: &str,
+        ask: PermissionAsk,
+    ) -> Result<Receipt, ApiError> {
+        let request = self.permission_request(member, request_id, &ask).await?;
+        let receipt = self.ask_again(request_id, request).await?;
+        self.note([permission(request_id, member, &ask.tool_name, "asked")]).await;
+        Ok(receipt)
+    }
+
+    /// Looks for the answer to a permission request of `member` in its inbox, whether it is read or not.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn permission_answer(&self, member: &AgentName, request_id: &str) -> Result<AnswerFound, ApiError> {
+        let answers = |frame: &Frame| matches!(frame, Frame::PermissionResponse(it) if it.request_id == request_id);
+        let found = self.mail(member).await?.into_iter().find(|mail| mail.frame.as_ref().is_some_and(answers));
+        if let Some(mail) = found {
+            return Ok(AnswerFound::There(Box::new(mail)));
+        }
+        let stored = self.ask(self.backend().inbox(self.dir(), &member.inbox_file())).await?;
+        let is_unread = |stored: &StoredMessage| {
+            !stored.message.is_read() && Frame::detect(&stored.message.text).as_ref().is_some_and(answers)
+        };
+        Ok(if stored.iter().any(is_unread) { AnswerFound::Waits } else { AnswerFound::Lost })
+    }
+
+    async fn permission_request(&self, member: &AgentName, id: &str, ask: &PermissionAsk) -> Result<Request, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(&Actor::Member(member.clone()), &config)?;
-        let id = format!("perm-{}", self.teams().entropy().request_stem(self.now_ms())?);
         let frame = PermissionRequest {
             kind: PermissionRequest::TYPE.into(),
-            request_id: id.clone(),
+            request_id: id.to_owned(),
             agent_id: speaker.name.clone(),
             tool_name: ask.tool_name.clone(),
             tool_use_id: Some(ask.tool_use_id.clone()),
-            description: Some(ask.description),
-            input: Some(ask.input),
-            permission_suggestions: Some(ask.suggestions),
+            description: Some(ask.description.clone()),
+            input: Some(ask.input.clone()),
+            permission_suggestions: Some(ask.suggestions.clone()),
             foreign: Foreign::default(),
         };
         let call = Some(ask.tool_use_id.as_str());
         let mut request = self.new_request(RequestKind::Permission, &speaker, AgentName::lead(), call, frame)?;
         request.tool = Some(ask.tool_name.clone());
-        let (request_id, receipt) = self.ask_for(id, request).await?;
-        self.note([permission(&request_id, member, &ask.tool_name, "asked")]).await;
-        Ok(Asked { request_id, receipt })
+        Ok(request)
     }
 
     /// Answers a teammate's permission request, as the lead.
@@ -172,12 +232,24 @@ impl Team {
         Ok(())
     }
 
+    /// Asks a member to shut down because the run ends. The request is void when the run is over:
+    /// [`Team::void_parting_requests`].
+    ///
+    /// # Errors
+    /// `agent_not_found`, `permission_denied` for every handle but the lead's own, `internal_error`.
+    pub async fn ask_to_part(&self, member: &AgentName, reason: &str) -> Result<(), ApiError> {
+        let config = self.config().await?;
+        let speaker = Speaker::of(&Actor::Lead, &config)?;
+        let request = ShutdownAsk { recipient: member.as_str(), reason: Some(reason.to_owned()), is_parting: true };
+        self.request_shutdown(&config, &speaker, request, None).await?;
+        Ok(())
+    }
+
     pub(crate) async fn request_shutdown(
         &self,
         config: &TeamConfig,
         speaker: &Speaker,
-        recipient: &str,
-        reason: Option<String>,
+        ShutdownAsk { recipient, reason, is_parting }: ShutdownAsk<'_>,
         call: Option<&str>,
     ) -> Result<Sent, ApiError> {
         speaker.must_lead("ask a teammate to shut down")?;
@@ -205,8 +277,9 @@ impl Team {
             timestamp: Some(wire_time(now_ms)),
             foreign: Foreign::default(),
         };
-        let request = self.new_request(RequestKind::Shutdown, speaker, to.clone(), call, frame)?;
-        let (request_id, receipt) = self.ask_for(id, request).await?;
+        let mut request = self.new_request(RequestKind::Shutdown, speaker, to.clone(), call, frame)?;
+        request.is_parting = is_parting;
+        let (request_id, receipt, _) = self.ask_for(id, request).await?;
         Ok(Sent::one(receipt, RequestSent::shutdown(to.as_str(), &request_id)))
     }
 
@@ -307,6 +380,8 @@ impl Team {
             call: call.map(str::to_owned),
             ask: Some(self.outgoing(frame)?),
             answer: None,
+            is_parting: false,
+            is_void: false,
         })
     }
 

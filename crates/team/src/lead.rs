@@ -91,6 +91,14 @@ impl Team {
         Ok(team)
     }
 
+    /// The keys of all leads that signed, the latest first. A new lead accepts what they signed, and so may its teammates.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn keys_of_leads(&self) -> Result<Vec<VerifyKey>, ApiError> {
+        self.edit_document(|document: &mut Keys| Ok(document.keys.clone())).await
+    }
+
     /// Refuses to give a command of the lead where nobody would take it: in a team whose lead signs, only the lead's own
     /// process can.
     pub(crate) async fn may_command(&self) -> Result<(), ApiError> {

@@ -51,7 +51,7 @@ pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;
 pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};
 pub use document::UnreadEntry;
-pub use handshakes::{Asked, PermissionAnswer, PermissionAsk};
+pub use handshakes::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
 pub use mail::{Collected, IdleNotice, IdleReason, Mail};
 pub use members::{Enlisted, MemberRemoved, SpawnMember};

@@ -150,13 +150,17 @@ impl Team {
     pub async fn collect(&self, name: &AgentName) -> Result<Collected, ApiError> {
         let (mut stored, refused) = self.inbox_of(name).await?;
         self.refuse(name, &refused).await?;
+        let all = stored.len();
         stored.retain(|stored| !stored.message.is_read());
+        // Read ones pile up unmarked by us when another client has read this mail, or a run ended before it moved them.
+        self.trim(name, all - stored.len()).await?;
         Ok(Collected { mail: self.verified(name, stored).await?, refused })
     }
 
     async fn inbox_of(&self, name: &AgentName) -> Result<(Vec<StoredMessage>, Vec<RefusedFrame>), ApiError> {
         let stored = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
-        Ok(self.examine(name, stored))
+        let to_come = self.keys_to_come(name, &stored).await?;
+        Ok(self.examine(name, stored, &to_come))
     }
 
     /// Notes that messages stand in the conversation of `name`: from now on they are delivered.
@@ -182,11 +186,17 @@ impl Team {
         }
         self.ask(self.backend().acknowledge(self.dir(), &inbox, ids)).await?;
         self.note(ids.iter().map(|id| Event::MessageAcknowledged { id: id.clone(), to: name.clone() })).await;
+        self.trim(name, read).await
+    }
+
+    /// Moves the oldest of `read` read messages of `name` out of its inbox when there are too many: each message that comes
+    /// in rewrites them.
+    async fn trim(&self, name: &AgentName, read: usize) -> Result<(), ApiError> {
         // A client that marks messages by their place would mark others if some were moved.
         if read > READ_KEPT + READ_SLACK
             && self.config().await?.member(name.as_str()).is_some_and(SpawnRecord::is_run_by_us)
         {
-            self.ask(self.backend().trim_inbox(self.dir(), &inbox, READ_KEPT)).await?;
+            self.ask(self.backend().trim_inbox(self.dir(), &name.inbox_file(), READ_KEPT)).await?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use pitcrew_protocol::{AgentName, ApiError, MessageId};
+use pitcrew_store::{Event, StoredMessage};
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::{DeliveryState, Letter, Receipt, is_undeliverable};
@@ -59,6 +60,12 @@ pub struct Request {
     /// The answer; absent while the request is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<Answer>,
+    /// Whether a run asked it on its way out: it is void once that run is over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_parting: bool,
+    /// Whether nobody is to answer it any more, or to act on an answer.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_void: bool,
 }
 
 /// The answer to a request.
@@ -140,6 +147,14 @@ impl Ledger {
                 .with("request_id", reply.request_id.as_str())
                 .with("from", request.from.as_str()));
         }
+        if request.is_void {
+            let message = format!(
+                "{} '{}' is void: the run that made it is over, and the team goes on",
+                request.kind.noun(),
+                reply.request_id
+            );
+            return Err(refusal::wrong_state(message).with("request_id", reply.request_id.as_str()));
+        }
         match &request.answer {
             Some(given) if given.call.is_none() || given.call != reply.answer.call => {
                 let message = format!("{} '{}' is answered already", request.kind.noun(), reply.request_id);
@@ -164,12 +179,12 @@ impl Ledger {
     }
 
     fn open_to(&self, to: &AgentName, kind: RequestKind) -> Vec<String> {
-        let open = self.requests.iter().filter(|(_, r)| r.kind == kind && r.to == *to && r.answer.is_none());
+        let open = self.requests.iter().filter(|(_, r)| r.kind == kind && r.to == *to && r.is_open());
         open.map(|(id, _)| id.clone()).collect()
     }
 
     fn forget_oldest(&mut self) {
-        let settled = |r: &Request| r.answer.as_ref().is_some_and(|a| a.frame.unsent.is_none());
+        let settled = |r: &Request| r.is_void || r.answer.as_ref().is_some_and(|a| a.frame.unsent.is_none());
         let mut done: Vec<(i64, String)> =
             self.requests.iter().filter(|(_, r)| settled(r)).map(|(id, r)| (r.at_ms, id.clone())).collect();
         done.sort();
@@ -181,11 +196,23 @@ impl Ledger {
 }
 
 impl Request {
+    /// Whether an answer to it is still waited for.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.answer.is_none() && !self.is_void
+    }
+
     fn outgoing(&mut self, half: Half) -> Option<&mut Outgoing> {
         match half {
             Half::Ask => self.ask.as_mut(),
             Half::Answer => self.answer.as_mut().map(|answer| &mut answer.frame),
         }
+    }
+
+    fn make_void(&mut self) {
+        self.is_void = true;
+        let frames = self.ask.iter_mut().chain(self.answer.iter_mut().map(|answer| &mut answer.frame));
+        frames.for_each(|frame| frame.unsent = None);
     }
 
     fn way(&self, half: Half) -> (&AgentName, &AgentName) {
@@ -225,6 +252,53 @@ impl Team {
         Ok(finished)
     }
 
+    /// Makes void what runs that are over asked on their way out: nobody is asked by it any more, and what was answered is not
+    /// acted on. The caller must hold the lease of the run, which is either over or has not asked anything yet.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn void_parting_requests(&self) -> Result<(), ApiError> {
+        let mut parting = self.requests().await?;
+        parting.retain(|_, request| request.is_parting && !request.is_void);
+        if parting.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<String> = parting.keys().cloned().collect();
+        self.edit_document(move |ledger: &mut Ledger| {
+            for id in &ids {
+                if let Some(request) = ledger.requests.get_mut(id) {
+                    request.make_void();
+                }
+            }
+            Ok(())
+        })
+        .await?;
+        for request in parting.values() {
+            if let Some(ask) = &request.ask {
+                self.withdraw(&request.to, std::slice::from_ref(&ask.message)).await?;
+            }
+        }
+        let answers = self.mail(&AgentName::lead()).await?.into_iter().filter(|mail| {
+            !mail.message.is_read() && mail.frame.as_ref().and_then(answered).is_some_and(|id| parting.contains_key(id))
+        });
+        let answers: Vec<MessageId> = answers.map(|mail| mail.id).collect();
+        self.withdraw(&AgentName::lead(), &answers).await
+    }
+
+    /// Takes messages that are void out of the unread mail of `to`.
+    async fn withdraw(&self, to: &AgentName, ids: &[MessageId]) -> Result<(), ApiError> {
+        let there = self.ask(self.backend().inbox(self.dir(), &to.inbox_file())).await?;
+        let is_void = |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
+        let void: Vec<MessageId> = there.into_iter().filter(is_void).map(|stored| stored.id).collect();
+        if void.is_empty() {
+            return Ok(());
+        }
+        self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), &void)).await?;
+        let reason = "the run that asked is over".to_owned();
+        self.note(void.into_iter().map(|id| Event::MessageDead { id, to: to.clone(), reason: reason.clone() })).await;
+        Ok(())
+    }
+
     /// Takes the open requests of a member that has ended out of the ledger, and what it asked out of the unread mail of
     /// whom it asked: nobody is to decide on them any more.
     pub(crate) async fn void_requests(&self, gone: &AgentName) -> Result<(), ApiError> {
@@ -244,8 +318,9 @@ impl Team {
         .await
     }
 
-    /// Writes a request into the ledger and sends it; for a repeated call, the one that is there.
-    pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt), ApiError> {
+    /// Writes a request into the ledger and sends it; for a repeated call, the one that is there. Says whether that one is
+    /// answered.
+    pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt, bool), ApiError> {
         let (id, request) = self
             .edit_document(move |ledger: &mut Ledger| {
                 if let Some(there) = ledger.again(&request) {
@@ -256,8 +331,20 @@ impl Team {
                 Ok((id.clone(), request.clone()))
             })
             .await?;
+        let is_answered = request.answer.as_ref().is_some_and(|answer| answer.frame.unsent.is_none());
         let receipt = self.post(&id, request, Half::Ask).await?;
-        Ok((id, receipt))
+        Ok((id, receipt, is_answered))
+    }
+
+    /// Opens a request of the ledger once more, and sends it with the frame of `request`: the asker has lost the answer.
+    pub(crate) async fn ask_again(&self, id: &str, request: Request) -> Result<Receipt, ApiError> {
+        let (key, again) = (id.to_owned(), request.clone());
+        self.edit_document(move |ledger: &mut Ledger| {
+            ledger.requests.insert(key.clone(), again.clone());
+            Ok(())
+        })
+        .await?;
+        self.post(id, request, Half::Ask).await
     }
 
     /// Writes an answer into the ledger and sends it. A request of another client is taken from the answerer's inbox.
@@ -341,7 +428,18 @@ impl Team {
             return Err(refusal::wrong_state(message).with("request_id", reply.request_id.as_str()));
         }
         let (kind, to) = (reply.kind, reply.by.clone());
-        Ok(Some(Request { kind, from: asker, to, at_ms: self.now_ms(), tool, call: None, ask: None, answer: None }))
+        Ok(Some(Request {
+            kind,
+            from: asker,
+            to,
+            at_ms: self.now_ms(),
+            tool,
+            call: None,
+            ask: None,
+            answer: None,
+            is_parting: false,
+            is_void: false,
+        }))
     }
 
     /// Remembers the requests among mail that is about to leave its inbox, as it does in a session once it is taken: they are
@@ -351,7 +449,21 @@ impl Team {
             let (kind, id, tool) = mail.request()?;
             let (from, tool) = (AgentName::foreign(&mail.message.from), tool.map(str::to_owned));
             let (to, at_ms) = (to.clone(), self.now_ms());
-            Some((id.to_owned(), Request { kind, from, to, at_ms, tool, call: None, ask: None, answer: None }))
+            Some((
+                id.to_owned(),
+                Request {
+                    kind,
+                    from,
+                    to,
+                    at_ms,
+                    tool,
+                    call: None,
+                    ask: None,
+                    answer: None,
+                    is_parting: false,
+                    is_void: false,
+                },
+            ))
         });
         let requests: Vec<(String, Request)> = requests.collect();
         if requests.is_empty() {

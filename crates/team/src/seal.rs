@@ -82,7 +82,7 @@ pub struct VerifyKeyError {
 }
 
 impl VerifyKey {
-    fn fits(&self, said: &Said<'_>, signature: &str) -> bool {
+    pub(crate) fn fits(&self, said: &Said<'_>, signature: &str) -> bool {
         let bytes = URL_SAFE_NO_PAD.decode(signature).ok();
         let signature = bytes.and_then(|bytes| Signature::from_slice(&bytes).ok());
         signature.is_some_and(|signature| self.key.verify_strict(&said.to_bytes(), &signature).is_ok())
@@ -221,6 +221,24 @@ impl Trust {
     #[must_use]
     pub fn of(key: Option<VerifyKey>) -> Self {
         key.map_or(Self::Founding, |key| Self::Signed(key.into()))
+    }
+
+    /// The same trust, in what former leads signed too; a trust by name stays as it is.
+    #[must_use]
+    pub fn knowing(self, former: impl IntoIterator<Item = VerifyKey>) -> Self {
+        match self {
+            Self::Founding => Self::Founding,
+            Self::Signed(keys) => {
+                let earlier: Vec<VerifyKey> = keys.0.earlier.iter().copied().chain(former).collect();
+                let mut known = Vec::with_capacity(earlier.len());
+                for key in earlier {
+                    if !known.contains(&key) {
+                        known.push(key);
+                    }
+                }
+                Self::Signed(LeadKeys::new(keys.0.now, known))
+            }
+        }
     }
 
     /// What to tell a member of `team` at its joining, when its lead signs nothing.

@@ -8,6 +8,7 @@ use pitcrew_store::RateScope;
 
 use crate::actor::{Actor, Rank, Speaker, passes_for};
 use crate::delivery::{Letter, Receipt, as_text, dead, undeliverable};
+use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
 
@@ -57,7 +58,8 @@ impl Team {
                 self.broadcast(&config, &speaker, content, summary, call).await
             }
             SendMessageInput::ShutdownRequest { recipient, content } => {
-                self.request_shutdown(&config, &speaker, &recipient, content, call).await
+                let ask = ShutdownAsk { recipient: &recipient, reason: content, is_parting: false };
+                self.request_shutdown(&config, &speaker, ask, call).await
             }
             SendMessageInput::ShutdownResponse { request_id, approve, content } => {
                 self.answer_shutdown(&config, &speaker, &request_id, approve, content, call).await

@@ -80,7 +80,8 @@ impl Team {
     }
 
     /// Whether a lead of the team has signed the member's mode as it stands, or nothing is signed in this team.
-    pub(crate) fn vouches_for_mode(&self, member: &Member) -> bool {
+    #[must_use]
+    pub fn vouches_for_mode(&self, member: &Member) -> bool {
         self.vouches_for(&member.name, &Standing::of(member))
     }
 
@@ -145,6 +146,8 @@ pub struct KnownMode {
     is_believed: bool,
     at: Option<i64>,
     seen: Standing,
+    /// Whether the record that was seen says another mode and was not believed.
+    is_refused: bool,
 }
 
 /// What a look at a member's record finds.
@@ -185,7 +188,7 @@ impl KnownMode {
         let seen = Standing::of(member);
         if team.vouches_for(&member.name, &seen) {
             let at = seen.signature.as_ref().map(|signature| signature.at);
-            return (Self { mode: seen.mode().to_owned(), is_believed: false, at, seen }, None);
+            return (Self { mode: seen.mode().to_owned(), is_believed: false, at, seen, is_refused: false }, None);
         }
         let stays = if seen.mode() == LEAST_FREE { LEAST_FREE } else { PLAIN };
         let refused = (seen.mode() != stays).then(|| RefusedMode {
@@ -193,7 +196,8 @@ impl KnownMode {
             stays: stays.to_owned(),
             is_old: false,
         });
-        (Self { mode: stays.to_owned(), is_believed: false, at: None, seen }, refused)
+        let is_refused = refused.is_some();
+        (Self { mode: stays.to_owned(), is_believed: false, at: None, seen, is_refused }, refused)
     }
 
     /// The mode of the lead itself: what its record says when a lead before it has signed that, else `given`.
@@ -203,14 +207,14 @@ impl KnownMode {
         match &seen.mode {
             Some(mode) if team.vouches_for(&member.name, &seen) || mode == LEAST_FREE => {
                 let at = seen.signature.as_ref().map(|signature| signature.at);
-                (Self { mode: mode.clone(), is_believed: false, at, seen }, None)
+                (Self { mode: mode.clone(), is_believed: false, at, seen, is_refused: false }, None)
             }
             Some(claimed) => {
                 let (claimed, stays) = (claimed.clone(), given.to_owned());
                 let refused = RefusedMode { claimed, stays, is_old: false };
-                (Self { mode: given.to_owned(), is_believed: false, at: None, seen }, Some(refused))
+                (Self { mode: given.to_owned(), is_believed: false, at: None, seen, is_refused: true }, Some(refused))
             }
-            None => (Self { mode: given.to_owned(), is_believed: false, at: None, seen }, None),
+            None => (Self { mode: given.to_owned(), is_believed: false, at: None, seen, is_refused: false }, None),
         }
     }
 
@@ -224,7 +228,7 @@ impl KnownMode {
     #[must_use]
     pub fn of_another_client(member: &Member) -> Self {
         let seen = Standing::of(member);
-        Self { mode: seen.mode().to_owned(), is_believed: true, at: None, seen }
+        Self { mode: seen.mode().to_owned(), is_believed: true, at: None, seen, is_refused: false }
     }
 
     /// Looks at the member's record, after the config changed.
@@ -234,6 +238,7 @@ impl KnownMode {
             return ModeLook::Same;
         }
         self.seen = now.clone();
+        self.is_refused = false;
         // A record without a mode takes none back.
         let Some(claimed) = now.mode.clone() else { return ModeLook::Same };
         let is_vouched_for = self.is_believed || team.vouches_for(&member.name, &now);
@@ -248,6 +253,27 @@ impl KnownMode {
         if claimed == self.mode {
             return ModeLook::Same;
         }
+        self.is_refused = true;
         ModeLook::Refused(RefusedMode { claimed, stays: self.mode.clone(), is_old })
+    }
+
+    /// Looks at the member's record once more, after other keys became known: what was refused may be signed by one of them.
+    pub fn look_again(&mut self, team: &Team, member: &Member) -> ModeLook {
+        let now = Standing::of(member);
+        if now != self.seen || !self.is_refused {
+            return self.look(team, member);
+        }
+        let at = now.signature.as_ref().map(|signature| signature.at);
+        if !team.vouches_for(&member.name, &now) || at < self.at {
+            return ModeLook::Same;
+        }
+        (self.mode, self.at, self.is_refused) = (now.mode().to_owned(), at, false);
+        ModeLook::Changed(self.mode.clone())
+    }
+
+    /// Whether the record that was looked at last says another mode and was not believed.
+    #[must_use]
+    pub fn is_refused(&self) -> bool {
+        self.is_refused
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::AgentName;
+use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
 use pitcrew_team::LeadKeys;
 
@@ -57,6 +58,9 @@ pub(crate) struct Agent {
     /// The key that the lead signs its frames with
     #[arg(long, value_name = "KEY")]
     lead_verify_key: Option<LeadKeys>,
+    /// The lead's process, which has that key: until it has ended no other key counts
+    #[arg(long, value_name = "PID.START", requires = "lead_verify_key", hide = true)]
+    lead_process: Option<ProcessIdentity>,
     /// Model calls after which it ends
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
@@ -90,6 +94,7 @@ impl Agent {
             limits: RunLimits { max_turns: self.max_turns, ..RunLimits::default() },
             append_system_prompt: None,
             lead_key: self.lead_verify_key,
+            lead_process: self.lead_process,
         };
         live_alone(context, plan, questions, format, &resume)
     }

@@ -10,6 +10,7 @@ mod files;
 mod kept;
 mod mail;
 mod members;
+mod overwritten;
 mod processes;
 mod records;
 mod reference;

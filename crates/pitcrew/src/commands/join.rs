@@ -70,6 +70,7 @@ impl Join {
             limits: RunLimits { max_turns: self.max_turns, max_cost_usd: self.max_cost_usd, max_teammates: None },
             append_system_prompt: self.append_system_prompt,
             lead_key: None,
+            lead_process: None,
         };
         live_alone(context, plan, questions, format, &resume)
     }

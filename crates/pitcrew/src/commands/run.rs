@@ -26,7 +26,8 @@ const NAMELESS_TEAM: &str = "crew";
 /// Run a team on the repository you stand in
 ///
 /// The lead works towards GOAL: it plans tasks, spawns teammates, answers them and shuts them down. The first Ctrl-C
-/// asks everyone to stop, the second kills what we own; either way `pitcrew run --resume TEAM` goes on from there.
+/// stops everyone where they are, the second kills what we own; either way the teammates stay in the team, and
+/// `pitcrew run --resume TEAM` goes on from there. `pitcrew shutdown` ends the team itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew run \"make the tests pass\" --model anthropic/claude-opus-5-5 --permission-mode acceptEdits
@@ -104,7 +105,7 @@ pub(crate) struct PermissionArgs {
     yes: bool,
 }
 
-/// Where the run ends by itself, in an orderly shutdown.
+/// Where the run stops by itself; its teammates stay in the team.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {

@@ -1,10 +1,9 @@
-//! `pitcrew shutdown`: ends a team that another process runs, as its own Ctrl-C would, and whatever is left of one that
-//! nobody runs; or one member.
+//! `pitcrew shutdown`: ends a team that another process runs, and whatever is left of one that nobody runs; or one member.
 
 use std::time::Duration;
 
 use pitcrew_protocol::{ApiError, ErrorCode, SendMessageInput};
-use pitcrew_runtime::door::Knock;
+use pitcrew_runtime::door::{Knock, KnockError, knock};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, SentView, Team};
@@ -22,7 +21,8 @@ const FORCE_GRACE: Duration = Duration::from_secs(3);
 
 /// Shut a team down: ask the process that runs it, and wait for its end
 ///
-/// Every agent is asked to stop and is given time to; the team stays on disk and `pitcrew run --resume` goes on with it.
+/// Every teammate is asked to leave the team and is given time to. The team stays on disk, with its lead, tasks and messages, and
+/// `pitcrew run --resume` goes on with it. To stop a run and keep its teammates, press Ctrl-C where it runs, or use --force.
 /// When no process runs the team, its teammates that still wait for one in processes and panes of their own are stopped.
 /// With --member one teammate is asked, through its lead, and not waited for: it may have reasons to go on.
 #[derive(Debug, clap::Args)]
@@ -90,7 +90,8 @@ impl Shutdown {
     async fn end_lead(&self, team: &Team) -> Result<Option<u32>, Failure> {
         let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(ProcessIdentity::from) else { return Ok(None) };
-        if signal(process)? == Signalled::Gone {
+        let is_asked = !self.force && is_asked(team).await?;
+        if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
         }
         if self.force {
@@ -110,6 +111,16 @@ impl Shutdown {
 
     fn patience(&self) -> Duration {
         Duration::from_secs(self.wait.into())
+    }
+}
+
+/// Asks the lead to end its team; whether it could be asked. One that cannot be is stopped by a signal.
+async fn is_asked(team: &Team) -> Result<bool, Failure> {
+    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(false) };
+    match knock(&folder, &Knock::EndTeam).await {
+        Ok(_) => Ok(true),
+        Err(KnockError::Refused(error)) => Err(error.into()),
+        Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(false),
     }
 }
 

@@ -43,7 +43,7 @@ enum Wake {
     Heard(Heard),
 }
 
-/// Shows a run until it ends. The first signal asks everyone to stop, the second kills what we own.
+/// Shows a run until it ends. The first signal stops everyone where they are, the second kills what we own.
 ///
 /// # Errors
 /// When an event cannot be written.
@@ -70,7 +70,7 @@ pub(crate) async fn watch(
             }
             Wake::Signal(first) if signal.is_none() => {
                 signal = Some(first);
-                face.remark(&view, "asking everyone to stop; once more kills them");
+                face.remark(&view, "stopping; once more kills what still runs");
                 stopper.stop();
             }
             Wake::Signal(_) => stopper.kill(),

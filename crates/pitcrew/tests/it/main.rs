@@ -20,6 +20,7 @@ mod members;
 mod messages;
 mod models_over_http;
 mod moved;
+mod overwritten;
 mod own_files;
 mod panes;
 mod patience;

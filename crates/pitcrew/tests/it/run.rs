@@ -142,18 +142,24 @@ fn only_what_exists_and_is_not_running_can_be_resumed() {
 }
 
 #[test]
-fn ctrl_c_asks_everyone_to_stop_and_the_team_can_be_resumed() {
+fn a_signal_stops_a_run_and_everyone_stays_in_the_team_for_the_next() {
     let room = Room::new();
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         let running = room.start_waiting();
         running.signal(signal);
         let (ended, log) = running.ended();
         assert_eq!(ended, Some(code), "{log}");
         assert!(log.contains("pitcrew run --resume work"), "{log}");
+        let members = || room.json(&["member", "list", "--team", "work"])["total"].clone();
+        assert_eq!(members(), 2, "bob was taken out of the team");
+        let inbox = room.root().join("teams/work/inboxes/bob.json");
+        let asked = std::fs::read_to_string(inbox).unwrap_or_default();
+        assert!(!asked.contains("shutdown_request"), "{asked}");
         let resumed = room.resume_and_stop("work");
         assert_eq!(resumed.0, Some(130), "{resumed:?}");
+        assert_eq!(members(), 2);
         room.ok(&["doctor", "--repair"]);
-        room.ok(&["team", "delete", "work"]);
+        room.ok(&["team", "delete", "work", "--force"]);
     }
 }
 
@@ -177,7 +183,7 @@ fn a_second_ctrl_c_does_not_wait() {
         let mut running = room.start(DEAF);
         running.signal(Signal::INT);
         // The system delivers two signals that wait in an order of its own, and two of a kind as one.
-        running.until("asking everyone to stop");
+        running.until("stopping; once more");
         running.signal(second);
         let (ended, log) = running.ended();
         assert_eq!(ended, Some(130), "{log}");
@@ -195,6 +201,7 @@ fn shutdown_ends_the_team_of_another_process_and_waits_for_it() {
     assert!(room.ok(&["team", "show"]).stdout.contains(&format!("run by process {}", running.id())));
     assert_eq!(room.ok(&["shutdown"]).stdout, "team work is shut down\n");
     assert_eq!(running.ended().0, Some(130));
+    assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 1, "bob was asked to leave");
     let again = room.run(&["shutdown", "work"]);
     assert_eq!(again.code, 4, "{again:?}");
 }

@@ -157,6 +157,39 @@ fn a_teammate_that_died_with_its_lead_is_started_again_and_goes_on() {
 }
 
 #[test]
+fn a_lead_that_died_right_after_a_goodbye_leaves_nothing_to_the_next() {
+    for _ in 0..3 {
+        let Some(terminal) = Terminal::new() else { return };
+        fs::write(terminal.room.work().join("word"), "").unwrap();
+        let mut run = terminal.start(&patient(), &[]);
+        let is_goodbye = |entry: &Value| entry["frame"] == "shutdown_approved";
+        terminal.until("bob says goodbye", || terminal.journal().iter().any(is_goodbye).then_some(()));
+        run.kill().unwrap();
+        run.wait().unwrap();
+        let ran = ended(terminal.resume());
+        assert_eq!((ran.code, ran.stdout.trim()), (0, "All is done."), "{ran:?}");
+        terminal.check_nobody_is_left();
+    }
+}
+
+#[test]
+fn teammates_in_panes_stay_in_the_team_when_their_run_is_stopped_and_go_on_in_the_next() {
+    for signal in [Signal::INT, Signal::HUP] {
+        let Some(terminal) = Terminal::new() else { return };
+        let run = Running::of(&mut terminal.run_in("tmux", &patient(), &[]));
+        terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
+        run.signal(signal);
+        let (_, log) = run.ended();
+        assert!(!log.contains("did not shut down in time"), "{log}");
+        assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));
+        assert_eq!(terminal.teammates(), Vec::<u32>::new());
+        let members = terminal.config().unwrap()["members"].as_array().unwrap().len();
+        assert_eq!(members, 2, "bob was taken out of the team: {log}");
+        check_goes_on(&terminal);
+    }
+}
+
+#[test]
 fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     let Some(terminal) = Terminal::new() else { return };
     let mut run = Running::of(&mut terminal.run_in("tmux", &patient(), &[]));
@@ -170,7 +203,7 @@ fn a_pane_is_hidden_and_shown_again_and_the_user_can_stop_it_all() {
     assert_eq!(ours(&["member", "hide", "team-lead"]).code, 4);
     // The second signal does not wait for bob, who is busy.
     run.signal(Signal::INT);
-    run.until("asking everyone to stop");
+    run.until("stopping; once more");
     run.signal(Signal::TERM);
     let (code, log) = run.ended();
     assert_eq!(code, Some(130), "{log}");

@@ -70,6 +70,11 @@ pub enum Event {
     },
     /// It goes on from its transcript; without one it begins with what is in its inbox.
     Resumed,
+    /// The request to shut down in its conversation is void; it goes on with its work.
+    ShutdownWithdrawn {
+        /// What it is told of that.
+        text: String,
+    },
     /// There may be mail in its inbox.
     MailWaiting,
     /// Its inbox was read: everything that was not marked read.
@@ -193,6 +198,7 @@ impl Event {
             }
             Self::Started { .. }
             | Self::Resumed
+            | Self::ShutdownWithdrawn { .. }
             | Self::Told { .. }
             | Self::Parted { .. }
             | Self::Instructed { .. }

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use pitcrew_model::Response;
-use pitcrew_protocol::MessageId;
+use pitcrew_protocol::{AgentName, MessageId};
 
 use super::compact::Compacting;
 use super::mail::Kind;
@@ -32,6 +32,9 @@ pub struct Agent {
     /// What it is to know at the next boundary.
     told: Vec<Step>,
     referred: HashSet<MessageId>,
+    /// Answers were read to questions that are not asked yet, since a crash came before the asking was on disk. They stay
+    /// unread until then.
+    pub(super) has_early_answer: bool,
     pub(super) stop: Option<String>,
     is_waking: bool,
     pub(super) compacting: Compacting,
@@ -78,6 +81,7 @@ impl Agent {
             waiting: HashSet::new(),
             told: Vec::new(),
             referred: HashSet::new(),
+            has_early_answer: false,
             stop: None,
             is_waking: false,
             compacting: Compacting::default(),
@@ -154,18 +158,10 @@ impl Agent {
                     self.proceed(&mut fx);
                 }
             }
-            Event::Told { text } => {
-                self.told.push(Step::Told { text });
-                self.proceed_when_idle(&mut fx);
-            }
-            Event::Parted { members, ids, text } => {
-                self.told.push(Step::Parted { members, ids, text });
-                self.proceed_when_idle(&mut fx);
-            }
-            Event::Instructed { text } => {
-                self.told.push(Step::Instructed { text });
-                self.proceed_when_idle(&mut fx);
-            }
+            Event::Told { text } => self.learn([Step::Told { text }], &mut fx),
+            Event::ShutdownWithdrawn { text } => self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx),
+            Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
+            Event::Instructed { text } => self.learn([Step::Instructed { text }], &mut fx),
             Event::Settled(ids) => ids.into_iter().for_each(|id| self.pass_over(id, &mut fx)),
             Event::Wake => {
                 if self.phase == Phase::Idle && !self.is_parked {
@@ -198,6 +194,20 @@ impl Agent {
         }
         self.announce(&mut fx);
         fx
+    }
+
+    /// Is to know something at the next boundary; an idle agent starts a turn.
+    fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
+        self.told.extend(steps);
+        self.proceed_when_idle(fx);
+    }
+
+    /// Learns of the end of teammates, with their goodbyes. What it knows already does not wake it.
+    fn parted(&mut self, members: Vec<AgentName>, ids: Vec<MessageId>, text: String, fx: &mut Effects) {
+        if members.iter().all(|name| self.conversation.parted().contains(name)) {
+            return ids.into_iter().for_each(|id| self.pass_over(id, fx));
+        }
+        self.learn([Step::Parted { members, ids, text }], fx);
     }
 
     /// Tells a new state: a start of work before the first deed, so that who sees the mail marked read has heard of it,
@@ -253,12 +263,15 @@ impl Agent {
                 continue;
             }
             match mail.kind(self.profile.role) {
+                // A call that a crash cut off is made again, and only then it is known which answer is its.
+                Kind::Plan { request, .. } if self.may_yet_send_plan(&request) => {}
                 Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. } => {
                     self.waiting.insert(mail.id.clone());
                     self.pending.push(mail);
                 }
                 Kind::Permission { request, grant } => match self.call_asked_in(&request) {
                     Some(call) => self.granted(&call, vec![mail.id], grant, fx),
+                    None if self.may_yet_ask() => self.has_early_answer = true,
                     None => self.pass_over(mail.id, fx),
                 },
                 Kind::Refer => {
@@ -333,7 +346,8 @@ impl Agent {
 
     /// Puts into the conversation what waits for it: written first, then marked read.
     fn deliver(&mut self, fx: &mut Effects) {
-        if self.is_parked {
+        // After it has agreed to shut down the model is not called again: what it has not read is left unread, and is dead.
+        if self.is_parked || self.is_agreeing_to_shut_down() {
             return;
         }
         let mut steps = Vec::new();

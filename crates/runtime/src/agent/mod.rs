@@ -28,3 +28,5 @@ mod simulation;
 mod tests;
 #[cfg(test)]
 mod tests_compact;
+#[cfg(test)]
+mod tests_crash;

@@ -8,8 +8,11 @@ use pitcrew_protocol::MessageId;
 use serde_json::Value;
 
 use super::machine::{Agent, Phase};
-use super::{Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Settlement, Status};
+use super::{Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement, Status};
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
+
+/// What is said of a call that was asked about before a crash.
+const ASKED_BEFORE: &str = "it was asked about before a crash, and has no answer";
 
 /// Where a call stands that is being made.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,7 +58,11 @@ impl Agent {
         }
         match reached {
             Reached::Nothing => fx.push(Effect::Judge(Judging { call, mode: self.mode })),
-            Reached::Asked { request } => self.set_stage(&call.id, Stage::Asking(Some(request))),
+            Reached::Asked { request } => {
+                self.set_stage(&call.id, Stage::Asking(Some(request)));
+                let question = Question { description: ASKED_BEFORE.to_owned(), suggestions: Vec::new() };
+                fx.push(Effect::AskPermission { call, question });
+            }
             Reached::Granted(grant) => self.follow(call, grant, fx),
             Reached::Began => self.recover(call, fx),
         }
@@ -111,10 +118,36 @@ impl Agent {
     }
 
     pub(super) fn asked(&mut self, id: &str, request: String, fx: &mut Effects) {
-        if self.open_at(id, &Stage::Asking(None)).is_some() {
+        let is_news = match self.stage(id) {
+            Some(Stage::Asking(None)) => true,
+            Some(Stage::Asking(Some(known))) => *known != request,
+            Some(Stage::Judging | Stage::Inspecting | Stage::Running(_)) | None => false,
+        };
+        if is_news && self.open_call(id).is_some() {
             self.set_stage(id, Stage::Asking(Some(request.clone())));
             self.write(vec![Step::Asked { call: id.to_owned(), request }], fx);
+            if std::mem::take(&mut self.has_early_answer) {
+                fx.push(Effect::TakeMail);
+            }
         }
+    }
+
+    /// Whether a call without a result may still ask for a permission. After a crash its request may have an answer already.
+    pub(super) fn may_yet_ask(&self) -> bool {
+        self.conversation.open_calls().iter().any(|open| open.reached == Reached::Nothing)
+    }
+
+    /// Whether a call without a result may have sent a plan under this request.
+    pub(super) fn may_yet_send_plan(&self, request: &str) -> bool {
+        let sends_plan = |open: &OpenCall| open.call.tool == "ExitPlanMode";
+        self.conversation.plan() != Some(request) && self.conversation.open_calls().iter().any(sends_plan)
+    }
+
+    /// Whether the calls that are being made are the agent's last: one of them agrees to shut down.
+    pub(super) fn is_agreeing_to_shut_down(&self) -> bool {
+        let agrees =
+            |open: &OpenCall| open.call.tool == "SendMessage" && shutdown_answer(&open.call.input) == Some(true);
+        self.conversation.open_calls().iter().any(agrees)
     }
 
     /// The call that waits for the answer to a request.

@@ -3,7 +3,8 @@
 //! What an effect may come before on disk, steps and marks, lags behind, and a crash takes some of it.
 //!
 //! After every step the invariants hold: nothing is delivered twice, nothing is marked read that was not delivered, every
-//! conversation is one that a vendor takes, and no call that changes something runs twice or without its permission.
+//! conversation is one that a vendor takes, no call that changes something runs twice or without its permission, and who
+//! agreed to shut down has read what was marked read. At the end nobody waits for an answer that was given.
 
 use std::collections::{HashMap, HashSet};
 
@@ -48,6 +49,8 @@ struct Cell {
     inbox: Vec<Letter>,
     waiting: Vec<Effect>,
     open_requests: Vec<String>,
+    /// The request of each call that asked for a permission: a call that asks again asks nothing new.
+    requests: HashMap<String, String>,
     runs: HashMap<String, usize>,
     granted: HashSet<String>,
     settled: HashSet<String>,
@@ -68,7 +71,7 @@ fn profile() -> Profile {
         role: Role::Teammate,
         max_turns: None,
         read_only: ["Read"].into(),
-        repeatable: ["TaskUpdate"].into(),
+        repeatable: ["TaskUpdate", "SendMessage"].into(),
         context: ContextBound::of(1_000, ContextBound::SHARE_PERCENT),
     }
 }
@@ -117,6 +120,7 @@ impl World {
             inbox: Vec::new(),
             waiting: Vec::new(),
             open_requests: Vec::new(),
+            requests: HashMap::new(),
             runs: HashMap::new(),
             granted: HashSet::new(),
             settled: HashSet::new(),
@@ -177,8 +181,12 @@ impl World {
                 return Some(Event::MailArrived(mail.collect()));
             }
             Effect::AskPermission { call, .. } => {
-                let request = format!("perm-{number}");
-                cell.open_requests.push(request.clone());
+                let open = &mut cell.open_requests;
+                let request = cell.requests.entry(call.key.clone()).or_insert_with(|| {
+                    open.push(format!("perm-{number}"));
+                    format!("perm-{number}")
+                });
+                let request = request.clone();
                 return Some(Event::PermissionAsked { call: call.id, request });
             }
             Effect::Run(call) => {
@@ -235,6 +243,13 @@ impl World {
         let at = self.dice.roll(AGENTS);
         let most = if self.dice.roll(8) == 0 { self.dice.roll(4) } else { usize::MAX };
         match self.dice.roll(12) {
+            0 if self.dice.roll(8) == 0 => {
+                let request = format!("shutdown-{}@worker", self.next_id());
+                self.send(
+                    at,
+                    json!({"type": "shutdown_request", "requestId": request, "from": "team-lead"}).to_string(),
+                );
+            }
             0 | 1 => self.send(at, "hello".to_owned()),
             2 | 3 => self.feed(at, Event::MailWaiting, most),
             4 | 5 => self.answer_a_request(at),
@@ -329,6 +344,13 @@ impl World {
             let id = format!("call-{}", self.next_id());
             blocks.push(Block::tool_use(id, tools[self.dice.roll(tools.len())], json!({})));
         }
+        if let Some(request) = self.cells[at].agent.conversation().shutdown().map(str::to_owned)
+            && self.dice.roll(2) == 0
+        {
+            let agree = json!({"type": "shutdown_response", "request_id": request, "approve": true});
+            let place = self.dice.roll(blocks.len()) + 1;
+            blocks.insert(place, Block::tool_use(format!("call-{}", self.next_id()), "SendMessage", agree));
+        }
         let response = Response {
             id: "msg".to_owned(),
             model: "simulated".to_owned(),
@@ -396,9 +418,24 @@ fn check(cell: &Cell) {
     for (call, runs) in &cell.runs {
         assert!(granted.contains(call), "{call} ran without leave");
         let tool = tools.get(call).map(String::as_str);
-        assert!(*runs == 1 || matches!(tool, Some("Read" | "TaskUpdate")), "{tool:?} {call} ran {runs} times");
+        assert!(
+            *runs == 1 || matches!(tool, Some("Read" | "TaskUpdate" | "SendMessage")),
+            "{tool:?} {call} ran {runs} times"
+        );
     }
     check_form(&conversation);
+    if conversation.ended().is_some() {
+        check_all_was_seen(cell);
+    }
+}
+
+/// Of one that agreed to shut down the model has read all mail that is in the conversation; the rest is unread, and is dead.
+fn check_all_was_seen(cell: &Cell) {
+    let steps = || cell.transcript.iter().chain(&cell.unwritten);
+    let after_the_last_answer = steps().collect::<Vec<_>>().into_iter().rev();
+    let mut unseen = after_the_last_answer.take_while(|step| !matches!(step, Step::Assistant { .. }));
+    let is_mail = |step: &&Step| matches!(step, Step::Mail { text, .. } if !text.is_empty());
+    assert_eq!(unseen.find(is_mail), None, "mail was marked read and the model never saw it");
 }
 
 /// Speakers take turns, and each call has its result at the head of the next message.
@@ -448,6 +485,9 @@ proptest! {
         for cell in &mut world.cells {
             check(cell);
             cell.catch_up(Wait::Marked);
+            if cell.agent.status() == Status::Completed {
+                continue;
+            }
             prop_assert_eq!(cell.agent.status(), Status::Idle);
             prop_assert!(cell.inbox.iter().all(|letter| letter.is_read), "mail was left");
         }

@@ -165,7 +165,7 @@ pub(super) fn done_with(call: &str, data: Value) -> Event {
     Event::ToolFinished { call: call.to_owned(), ending }
 }
 
-fn question() -> Judgement {
+pub(super) fn question() -> Judgement {
     Judgement::Ask(Question { description: "Run it".to_owned(), suggestions: Vec::new() })
 }
 
@@ -298,10 +298,13 @@ fn a_denied_permission_is_told_to_the_model_with_its_reason() {
 fn a_permission_that_was_asked_for_before_a_crash_is_still_waited_for_after_it() {
     let yes = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success"}"#;
     let mut play = asking_teammate().crashed();
-    play.then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &[]).then(
-        mail(&[("m1", yes)]),
-        &["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"],
-    );
+    play.then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["ask for a"])
+        .then(Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() }, &[])
+        .then(
+            mail(&[("m1", yes)]),
+            &["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"],
+        );
     let mut answered_meanwhile = asking_teammate().crashed();
     answered_meanwhile.then(Event::Resumed, &["announce running", "take mail"]).then(
         mail(&[("m1", yes)]),

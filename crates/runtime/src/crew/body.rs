@@ -82,6 +82,14 @@ impl Body {
         }
     }
 
+    /// Whether the agent is another client's.
+    pub(super) fn is_foreign(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::Elsewhere(remote) => remote.program != Program::Pitcrew,
+        }
+    }
+
     /// Whether the agent is one of ours elsewhere, so that what it does is read in the journal.
     pub(super) fn keeps_journal(&self) -> bool {
         match self {

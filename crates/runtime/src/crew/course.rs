@@ -12,8 +12,10 @@ use crate::agent::Status;
 pub(super) enum Why {
     /// The work is done.
     Finished,
-    /// The user said so.
+    /// The user stopped the run; the team goes on in a later one.
     Interrupted,
+    /// The user ended the team.
+    ShutDown,
     /// A limit was reached.
     Limit(String),
     /// The lead cannot go on.
@@ -28,6 +30,7 @@ impl Why {
         match self {
             Self::Finished => "the work is done".to_owned(),
             Self::Interrupted => "the user stopped the run".to_owned(),
+            Self::ShutDown => "the user shut the team down".to_owned(),
             Self::Limit(reason) => reason.clone(),
             Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
             Self::Gone => "the team was deleted".to_owned(),
@@ -38,7 +41,7 @@ impl Why {
     pub(super) fn is_resumable(&self) -> bool {
         match self {
             Self::Interrupted | Self::Limit(_) | Self::LeadFailed(_) => true,
-            Self::Finished | Self::Gone => false,
+            Self::Finished | Self::ShutDown | Self::Gone => false,
         }
     }
 }
@@ -77,6 +80,9 @@ pub(super) enum Order {
     Remind(Vec<AgentName>),
     /// Ask every teammate to shut down, and start the grace.
     AskToShutDown(Vec<AgentName>),
+    /// Stop every teammate where it stands, to go on in a later run, and start the grace: one of another client, which keeps
+    /// no conversation, is asked to shut down first.
+    Suspend(Vec<AgentName>),
     /// End every teammate for good, and start the grace.
     Kill(Vec<AgentName>),
     /// Drop every teammate where it stands, so that it can be resumed.
@@ -220,14 +226,16 @@ impl Course {
         if self.phase != Phase::Working {
             return Vec::new();
         }
-        let drops = matches!(why, Why::LeadFailed(_) | Why::Gone);
-        let holds = why == Why::Interrupted && !self.lead_status.is_over();
-        self.why = Some(why);
-        self.phase = if drops { Phase::Stopping } else { Phase::Asking };
+        let holds = matches!(why, Why::Interrupted | Why::ShutDown) && !self.lead_status.is_over();
+        let (phase, order) = match &why {
+            Why::LeadFailed(_) | Why::Gone => (Phase::Stopping, Order::Drop(self.names())),
+            Why::Interrupted | Why::Limit(_) => (Phase::Stopping, Order::Suspend(self.names())),
+            Why::Finished | Why::ShutDown => (Phase::Asking, Order::AskToShutDown(self.names())),
+        };
+        (self.why, self.phase) = (Some(why), phase);
         if self.mates.is_empty() {
             return self.after_a_loss();
         }
-        let order = if drops { Order::Drop(self.names()) } else { Order::AskToShutDown(self.names()) };
         holds.then_some(Order::HoldLead).into_iter().chain([order]).collect()
     }
 
@@ -242,7 +250,7 @@ impl Course {
                 self.phase = Phase::EndingLead;
                 vec![match &self.why {
                     // Who stops a run does not wait for an answer of a model.
-                    Some(Why::Interrupted) => Order::DropLead,
+                    Some(Why::Interrupted | Why::ShutDown) => Order::DropLead,
                     why => Order::EndLead(why.as_ref().map(Why::in_words).unwrap_or_default()),
                 }]
             }
@@ -254,8 +262,7 @@ impl Course {
         match self.phase {
             Phase::Asking => {
                 self.phase = Phase::Stopping;
-                let is_resumable = self.why.as_ref().is_some_and(Why::is_resumable);
-                vec![if is_resumable { Order::Drop(self.names()) } else { Order::Kill(self.names()) }]
+                vec![Order::Kill(self.names())]
             }
             Phase::Stopping => vec![Order::Drop(self.names())],
             Phase::EndingLead => vec![Order::DropLead],
@@ -380,13 +387,24 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_run_drops_who_does_not_answer_so_that_it_can_be_resumed() {
+    fn a_stopped_run_asks_nobody_and_keeps_everybody_for_the_next_one() {
         let both = || vec![name("ann"), name("bob")];
         Play::new(&["ann", "bob"])
-            .then(News::EndAsked(Why::Interrupted), &[Order::HoldLead, Order::AskToShutDown(both())])
+            .then(News::EndAsked(Why::Interrupted), &[Order::HoldLead, Order::Suspend(both())])
             .then(News::EndAsked(Why::Limit("too much".to_owned())), &[])
             .then(News::Left(name("ann")), &[])
             .then(News::GraceOver, &[Order::Drop(vec![name("bob")])])
+            .then(News::Left(name("bob")), &[Order::DropLead])
+            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
+    }
+
+    #[test]
+    fn a_team_that_the_user_shuts_down_is_asked_to_leave_and_who_does_not_is_ended() {
+        let both = || vec![name("ann"), name("bob")];
+        Play::new(&["ann", "bob"])
+            .then(News::EndAsked(Why::ShutDown), &[Order::HoldLead, Order::AskToShutDown(both())])
+            .then(News::Left(name("ann")), &[])
+            .then(News::GraceOver, &[Order::Kill(vec![name("bob")])])
             .then(News::Left(name("bob")), &[Order::DropLead])
             .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
     }

@@ -3,27 +3,29 @@
 //!
 //! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived, is `ends`'.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput};
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, TeamConfig};
 use pitcrew_team::store::{About, Event as Noted, JournalEntry};
-use pitcrew_team::{KnownMode, SpawnRecord, Team};
+use pitcrew_team::{KnownMode, SpawnRecord, Started, Team};
 use tokio::sync::oneshot;
 
 use super::body::Body;
-use super::course::News;
+use super::course::{News, Why};
 use super::mode::mode_named;
-use super::remote::{Launching, Minder, Post, Seen, Sighting, with_screen};
-
+use super::remote::{Launching, Minder, Post, STOP_GRACE, Seen, Sighting, with_screen};
 use super::team_loop::{Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::definitions::AgentDefinition;
 use crate::driver::{chain, output_file, task_notification};
 use crate::events::{AgentStarted, Deed, RunEvent};
 use crate::hosting::{Placement, Program, TeammatePlace, root_word};
-use crate::panes::{PaneTag, Panes};
+use crate::identity::{ProcessIdentity, Stopped};
+use crate::panes::{PaneId, PaneTag, Panes};
+use crate::supervision::{RecordedPanes, stop_member};
 use crate::tools::ToolOutcome;
 
 /// The document that holds the command line's own layer of settings.
@@ -112,6 +114,7 @@ impl TeamLoop {
             agent_type: member.agent_type.clone(),
             mode: mode_named(known_mode.mode()).unwrap_or_default(),
             model: member.model.clone(),
+            lead_process: verify_key.is_some().then(ProcessIdentity::own),
             verify_key,
             cwd: worktree.clone().unwrap_or(home),
             max_turns: self.limits.turns_of(member),
@@ -192,10 +195,6 @@ impl TeamLoop {
             self.warn(format!("{} was started by another client and is left alone", member.name)).await;
             return Vec::new();
         }
-        if has_said_goodbye(&self.quarters.team, &member.name).await {
-            self.retire(&member.name, Status::Completed, None, member.worktree_path.as_deref().map(Path::new)).await;
-            return Vec::new();
-        }
         let launching = Launching { summary: None, may_be_there: true, call: None };
         let mut news = self.start_elsewhere(member, panes, launching).await;
         if let Some(status) =
@@ -206,10 +205,33 @@ impl TeamLoop {
         news
     }
 
-    /// Stops panes of this team that a crash left without a member.
+    /// Takes the members out of the team that agreed to shut down before a crash, and stops what is left of them.
+    pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
+        let is_elsewhere = |member: &&Member| {
+            let backend = member.backend_type.as_deref();
+            SpawnRecord::of(member).is_some() && backend.is_some_and(|backend| backend != BACKEND_IN_PROCESS)
+        };
+        for member in config.teammates().filter(is_elsewhere) {
+            if !has_said_goodbye(&self.quarters.team, &member.name).await {
+                continue;
+            }
+            // Its worktree is cleared away after that, so that nothing works in it any more.
+            if let Some(started) = self.started().await.remove_entry(&member.name) {
+                self.stop_started(started).await;
+            }
+            self.retire(&member.name, Status::Completed, None, member.worktree_path.as_deref().map(Path::new)).await;
+        }
+    }
+
+    /// Stops processes and panes of this team that a crash left without a member, and takes them out of the records.
     pub(super) async fn stop_orphans(&mut self) {
-        let Some(panes) = self.hosting.panes.clone() else { return };
         let Ok(config) = self.quarters.team.config().await else { return };
+        for started in self.started().await {
+            if config.member(started.0.as_str()).is_none() {
+                self.stop_started(started).await;
+            }
+        }
+        let Some(panes) = self.hosting.panes.clone() else { return };
         let found = match panes.tagged(&self.pane_tag(None)).await {
             Ok(found) => found,
             Err(error) => {
@@ -220,6 +242,51 @@ impl TeamLoop {
             let is_member = tag.agent.as_ref().is_some_and(|agent| config.member(agent.as_str()).is_some());
             if !is_member && let Err(error) = panes.stop(&pane, &tag).await {
                 self.warn(format!("the pane {pane} of an earlier run cannot be closed: {}", chain(&error))).await;
+            }
+        }
+    }
+
+    /// Everything that is recorded as started.
+    async fn started(&mut self) -> BTreeMap<AgentName, Started> {
+        match self.quarters.team.started().await {
+            Ok(started) => started,
+            Err(error) => {
+                self.warn(format!("it cannot be seen what an earlier run started: {}", chain(&error))).await;
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Stops what an earlier run started, and closes its pane. What cannot be stopped stays recorded.
+    async fn stop_started(&mut self, started: (AgentName, Started)) {
+        let name = started.0.clone();
+        if let Some(panes) = self.hosting.panes.clone()
+            && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
+        {
+            // A pane of this run's own kind; the records know how to close the others.
+            let (pane, tag) = (PaneId(pane.id.clone()), self.pane_tag(Some(name.clone())));
+            if let Some(process) = started.1.process.map(ProcessIdentity::from)
+                && process.stop(STOP_GRACE).await == Stopped::StillRunning
+            {
+                return self.warn(format!("{process} of {name}, which has left the team, still runs")).await;
+            }
+            if let Err(error) = panes.stop(&pane, &tag).await {
+                return self.warn(format!("the pane {pane} of {name} cannot be closed: {}", chain(&error))).await;
+            }
+            if let Err(error) = self.quarters.team.forget_started(&name).await {
+                self.warn(format!("the end of {name} is not recorded: {}", chain(&error))).await;
+            }
+            return;
+        }
+        let panes = RecordedPanes::below(&self.quarters.root).with_programs();
+        match stop_member(&self.quarters.team, &panes, STOP_GRACE, started).await {
+            Ok(stopped) if stopped.is_gone() => {}
+            Ok(stopped) => {
+                let why = stopped.pane_left.map_or_else(String::new, |reason| format!(": {reason}"));
+                self.warn(format!("something of {name}, which has left the team, still runs{why}")).await;
+            }
+            Err(error) => {
+                self.warn(format!("what is left of {name} cannot be stopped: {}", chain(&error))).await;
             }
         }
     }
@@ -361,6 +428,11 @@ impl TeamLoop {
     /// to the lead, or it died.
     async fn gone(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> Vec<News> {
         let mut news = self.read_journal().await;
+        if self.course.why().is_some_and(Why::is_resumable) {
+            // It stays in the team, for the next run.
+            news.extend(self.dropped(agent).await);
+            return news;
+        }
         let (status, reason) = match self.last_words.remove(agent) {
             Some(last_word) => last_word,
             None => {
@@ -440,9 +512,12 @@ impl TeamLoop {
 /// Whether an agent's goodbye is in the lead's inbox.
 async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
+    let ledger = team.requests().await.unwrap_or_default();
+    // What a run that is over asked on its way out ends nobody.
+    let counts = |request: &str| ledger.get(request).is_none_or(|request| !request.is_void);
     mail.iter().filter(|mail| AgentName::foreign(&mail.message.from) == *agent).any(|mail| match &mail.frame {
-        Some(Frame::ShutdownApproved(_)) => true,
-        Some(Frame::ShutdownResponse(response)) => response.approved,
+        Some(Frame::ShutdownApproved(goodbye)) => counts(&goodbye.request_id),
+        Some(Frame::ShutdownResponse(response)) => response.approved && counts(&response.request_id),
         Some(_) | None => false,
     })
 }

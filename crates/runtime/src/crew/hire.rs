@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_model::Model;
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, neutralised};
 use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team};
 use tokio_util::sync::CancellationToken;
@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::desk::lead_tools;
 use super::quarters::Quarters;
 use super::wake::Desk;
-use crate::agent::{Agent, Profile, Role};
+use crate::agent::{Agent, Event, Profile, Role};
 use crate::definitions::AgentDefinition;
 use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, link};
 use crate::gate::PermissionMode;
@@ -83,6 +83,15 @@ fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
     )
 }
 
+/// What an agent reads of a request to shut down that a former run made on its way out.
+fn withdrawn(request: &str) -> String {
+    let text = format!(
+        "The request to shut down ({request}) is void: the run that made it is over, and the team goes on. Do not answer \
+         it. Go on with your work."
+    );
+    format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
+}
+
 impl Quarters {
     /// Puts an agent together, with the conversation it had if it had one.
     ///
@@ -112,6 +121,11 @@ impl Quarters {
         let tool_names = tools.iter().map(|tool| tool.name().to_owned()).collect();
         let start = hire.prompt.clone().filter(|_| is_new).map_or(Start::Resumed, Start::New);
         let (link, wire) = link(hire.cancel.clone());
+        if let Some(request) = conversation.shutdown()
+            && self.team.requests().await.unwrap_or_default().get(request).is_some_and(|request| request.is_void)
+        {
+            link.tell(Event::ShutdownWithdrawn { text: withdrawn(request) });
+        }
         let agent = Agent::new(profile, hire.mode, conversation);
         let seat = self.seat(hire, tools);
         let driver = Driver::new(agent, seat, self.gate.clone(), log, wire);

@@ -17,6 +17,7 @@ mod in_process;
 mod ledger;
 mod mode;
 mod quarters;
+mod questions;
 mod remote;
 mod screen;
 mod spawn;

@@ -32,7 +32,7 @@ use crate::tools::ToolOutcome;
 const WORDS_WAITING: usize = 64;
 
 /// How long a process that is told to end by a signal has before it is killed: enough to flush a transcript.
-const STOP_GRACE: Duration = Duration::from_secs(2);
+pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// The same for what a process that is gone left behind; the lead waits for it.
 const REST_GRACE: Duration = Duration::from_millis(200);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput, neutralised, render,
+    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput,
+    neutralised, render,
 };
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName, StoreError};
 use pitcrew_team::{CreateTeam, KnownMode, LeadSeal, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey};
@@ -283,8 +284,10 @@ impl TeamLoop {
             let removed = self.finish_what_was_begun().await;
             // Whoever was taken out only now is not started again.
             let config = self.quarters.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
-            departed = self.finish_departures(&removed, &lead.parted, &config).await;
+            self.finish_goodbyes(&config).await;
             self.stop_orphans().await;
+            let config = self.quarters.team.config().await.unwrap_or(config);
+            departed = self.finish_departures(&removed, &lead.parted, &config).await;
             let is_being_spawned = |member: &Member| {
                 let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
                 call.is_some_and(|call| lead.open_spawns.contains(&call))
@@ -310,6 +313,7 @@ impl TeamLoop {
         }
         self.follow(news).await;
         if is_resumed {
+            self.ask_what_is_open().await;
             self.bury_overdue(config).await;
         }
     }
@@ -332,6 +336,8 @@ impl TeamLoop {
     /// Finishes what a crash cut off in the team's files; answers with who was taken out of the team by that.
     async fn finish_what_was_begun(&mut self) -> BTreeMap<AgentName, MemberRemoved> {
         let team = self.quarters.team.clone();
+        // First, so that none of them is sent only now.
+        self.void_parting_requests().await;
         let removed = team.finish_removals().await;
         let (removed, failed) = removed.map_or_else(|error| (Vec::new(), Some(error)), |removed| (removed, None));
         let results =
@@ -340,6 +346,14 @@ impl TeamLoop {
             self.warn(format!("something that a crash cut off cannot be finished: {}", chain(&error))).await;
         }
         removed.into_iter().collect()
+    }
+
+    /// Makes void what a run asked on its way out.
+    async fn void_parting_requests(&mut self) {
+        match self.quarters.team.void_parting_requests().await {
+            Ok(()) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
+            Err(error) => self.warn(format!("what the run asked is still open: {}", chain(&error))).await,
+        }
     }
 
     /// Lets a teammate go on; the error is why it cannot.
@@ -373,11 +387,14 @@ impl TeamLoop {
     /// Turns the end into the outcome.
     async fn close(mut self) -> RunOutcome {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
+        if self.adopted != Adopted::Deleted {
+            self.void_parting_requests().await;
+        }
         let text = self.lead_text.clone();
         let end = match self.course.why() {
             _ if self.wakers.was_killed => RunEnd::Interrupted,
             None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
-            Some(Why::Interrupted) => RunEnd::Interrupted,
+            Some(Why::Interrupted | Why::ShutDown) => RunEnd::Interrupted,
             Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text },
             Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
             Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },

@@ -6,17 +6,15 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
+use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{
-    AgentName, ApiError, Frame, InboxFile, Member, MessageId, PermissionRequest, SendMessageInput, neutralised,
-};
+use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, neutralised};
 use pitcrew_team::store::{Change, Lease, Watch};
-use pitcrew_team::{Actor, KnownMode, ModeLook, PermissionAnswer, RefusedMode, RequestKind, Team};
+use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use super::answers::{Pending, by_rule, decide};
+use super::answers::{Pending, decide};
 use super::body::Body;
 use super::course::{Course, News, Order, Why};
 use super::in_process::InProcess;
@@ -33,7 +31,6 @@ use crate::hosting::Hosting;
 use crate::prompts::Prompt;
 use crate::run::{KeptWorktree, RunLimits, Stopper};
 use crate::tools::ToolOutcome;
-use crate::transcript::Grant;
 
 /// The loop of one team, and all that it owns.
 pub(super) struct TeamLoop {
@@ -178,10 +175,7 @@ impl TeamLoop {
             Wake::Reported(report) => self.reported(report).await,
             Wake::Sighted(sighting) => self.sighted(sighting).await,
             Wake::Requested(request) => self.requested(request).await,
-            Wake::Visited(call) => {
-                self.visited(call).await;
-                Vec::new()
-            }
+            Wake::Visited(call) => self.visited(call).await,
             Wake::Decided(decision) => {
                 self.decided(decision).await;
                 Vec::new()
@@ -235,6 +229,10 @@ impl TeamLoop {
                 self.ask_to_shut_down(&names).await;
                 self.start_grace();
             }
+            Order::Suspend(names) => {
+                self.suspend(names).await;
+                self.start_grace();
+            }
             Order::Kill(names) => {
                 let reason = "it did not shut down in time";
                 self.to_all(&names, |body| body.end(reason));
@@ -269,7 +267,7 @@ impl TeamLoop {
         }
     }
 
-    fn link_of(&self, agent: &AgentName) -> Option<&Link> {
+    pub(super) fn link_of(&self, agent: &AgentName) -> Option<&Link> {
         self.crew.get(agent).and_then(|hand| hand.body.link())
     }
 
@@ -300,8 +298,7 @@ impl TeamLoop {
             if matches!(self.farewells.get(name), Some(Farewell::Said(_))) {
                 return Vec::new();
             }
-            let is_foreign = hand.body.link().is_none() && !hand.body.keeps_journal();
-            if !is_foreign {
+            if !hand.body.is_foreign() {
                 continue;
             }
             if owes_notice(&self.quarters.team, name).await.unwrap_or(false) {
@@ -333,6 +330,14 @@ impl TeamLoop {
         }
     }
 
+    /// Stops teammates where they stand. They stay in the team as they are.
+    async fn suspend(&mut self, names: Vec<AgentName>) {
+        let (foreign, ours): (Vec<_>, Vec<_>) =
+            names.into_iter().partition(|name| self.crew.get(name).is_some_and(|hand| hand.body.is_foreign()));
+        self.to_all(&ours, Body::cancel);
+        self.ask_to_shut_down(&foreign).await;
+    }
+
     async fn ask_to_shut_down(&mut self, names: &[AgentName]) {
         let reason = self.course.why().map(Why::in_words).unwrap_or_default();
         self.quarters.sink.tell(RunEvent::ShuttingDown { reason: reason.clone() }).await;
@@ -341,9 +346,7 @@ impl TeamLoop {
             if self.last_words.contains_key(name) {
                 continue;
             }
-            let input =
-                SendMessageInput::ShutdownRequest { recipient: name.to_string(), content: Some(reason.clone()) };
-            if let Err(error) = self.quarters.team.send(&Actor::Lead, input, None).await {
+            if let Err(error) = self.quarters.team.ask_to_part(name, &reason).await {
                 self.warn(format!("{name} cannot be asked to shut down: {}", chain(&error))).await;
             }
         }
@@ -485,92 +488,6 @@ impl TeamLoop {
         }
         Vec::new()
     }
-
-    async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
-        let ledger = self.quarters.team.requests().await.unwrap_or_default();
-        if ledger.get(&asked.request_id).is_some_and(|request| request.answer.is_some()) {
-            return self.tell_lead(Event::Settled(vec![mail]));
-        }
-        let agent = AgentName::foreign(&asked.agent_id);
-        let pending = Pending {
-            agent: agent.clone(),
-            tool: asked.tool_name,
-            input: asked.input.unwrap_or_default(),
-            description: asked.description.unwrap_or_default(),
-        };
-        let (asks, request) = (self.quarters.asks.clone(), asked.request_id);
-        let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
-        if self.crew.get(&agent).is_some_and(|hand| hand.body.link().is_none()) {
-            let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
-            self.quarters.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
-        }
-        let member = self.quarters.team.member(agent.as_str()).await.ok();
-        let by_rule = member.and_then(|member| by_rule(&self.quarters, &member, &pending));
-        let (question, registration) = AbortHandle::new_pair();
-        self.asked.insert(request.clone(), Asked { agent, mail, call, input, question });
-        let deciding = async move {
-            let grant = match by_rule {
-                Some(grant) => grant,
-                None => decide(asks, pending).await,
-            };
-            Decision::ByMail { request, grant }
-        };
-        self.wakers.decisions.push(Box::pin(Abortable::new(deciding, registration)));
-    }
-
-    /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
-    pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
-        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else { return };
-        question.abort();
-        self.tell_lead(Event::Settled(vec![mail]));
-        let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
-        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
-    }
-
-    /// Takes the questions of an agent back that is no more.
-    pub(super) fn ask_no_more_for(&mut self, agent: &AgentName) {
-        self.asked.retain(|_, asked| {
-            let is_its = asked.agent == *agent;
-            if is_its {
-                asked.question.abort();
-            }
-            !is_its
-        });
-    }
-
-    pub(super) async fn decided(&mut self, decision: Decision) {
-        let refused = |grant: &Grant| match grant {
-            Grant::Allowed { .. } => None,
-            Grant::Denied { reason } => Some(reason.clone()),
-        };
-        let (agent, call, refused) = match decision {
-            Decision::AtOnce { agent, call, grant } => {
-                let refused = refused(&grant);
-                if let Some(link) = self.link_of(&agent) {
-                    link.tell(Event::Answered { call: call.id.clone(), grant });
-                }
-                (agent, call.id, refused)
-            }
-            Decision::ByMail { request, grant } => {
-                // Somebody else was faster.
-                let Some(Asked { agent, mail, call, input, question }) = self.asked.remove(&request) else { return };
-                question.abort();
-                let refused = refused(&grant);
-                let answer = match grant {
-                    Grant::Allowed { input: changed, updates } => {
-                        PermissionAnswer::Allow { updated_input: changed.unwrap_or(input), updates }
-                    }
-                    Grant::Denied { reason } => PermissionAnswer::Deny { reason },
-                };
-                if let Err(error) = self.quarters.team.answer_permission(&Actor::Lead, &request, answer, None).await {
-                    self.warn(format!("the permission request of {agent} cannot be answered: {}", chain(&error))).await;
-                }
-                self.tell_lead(Event::Settled(vec![mail]));
-                (agent, call, refused)
-            }
-        };
-        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
-    }
 }
 
 /// Whether a client has been sent something since it last told that it is idle. It marks mail as read some time before it
@@ -589,7 +506,7 @@ async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, ApiError> {
 /// takes the request, and may then say that it is idle before it begins to answer.
 async fn owes_goodbye(team: &Team, name: &AgentName, grace: Duration) -> Result<Option<Duration>, ApiError> {
     let requests = team.requests().await?.into_values();
-    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.answer.is_none());
+    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.is_open());
     let Some(asked_ms) = open.map(|request| request.at_ms).max() else { return Ok(None) };
     let since = Duration::from_millis(u64::try_from(team.teams().now_ms() - asked_ms).unwrap_or(0));
     Ok(grace.checked_sub(since).filter(|left| !left.is_zero()))

@@ -4,6 +4,7 @@ use pitcrew_protocol::{AgentName, ApiError, ErrorCode, SendMessageInput};
 use pitcrew_team::{Actor, SentView};
 use serde_json::{Value, json};
 
+use super::course::{News, Why};
 use super::team_loop::TeamLoop;
 use super::wake::Decision;
 use crate::door::{Call, Door, Knock};
@@ -32,13 +33,19 @@ impl TeamLoop {
         }
     }
 
-    pub(super) async fn visited(&mut self, call: Call) {
+    pub(super) async fn visited(&mut self, call: Call) -> Vec<News> {
+        let mut news = Vec::new();
         let answer = match call.knock.clone() {
+            Knock::EndTeam => {
+                news.push(News::EndAsked(Why::ShutDown));
+                Ok(json!({"success": true}))
+            }
             Knock::Shutdown { member, reason } => self.shut_down_for_user(member, reason).await,
             Knock::Mode { member, mode } => self.set_mode_for_user(&member, &mode).await,
             Knock::Permission { request, allow, reason } => self.permit_for_user(request, allow, reason).await,
         };
         call.answer(answer).await;
+        news
     }
 
     async fn shut_down_for_user(&mut self, member: String, reason: Option<String>) -> Result<Value, ApiError> {

@@ -183,7 +183,7 @@ fn asked_of(
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
         // A request of another client is in no ledger before it is answered; one of a member that is gone is void.
         let is_unanswered =
-            ledger.get(id).map_or_else(|| config.member(&mail.message.from).is_some(), |known| known.answer.is_none());
+            ledger.get(id).map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);
         is_for_its_model && is_unanswered && conversation.holds(&mail.id)
     };
     let open: Vec<&Mail> = mail.iter().filter(is_open).collect();
@@ -199,7 +199,7 @@ fn asked_of(
 /// What the agent asked and has no answer to.
 async fn asked_by(seat: &Seat, ledger: &BTreeMap<String, Request>, room: Room) -> Result<Option<String>, ApiError> {
     let open: Vec<(&String, &Request)> =
-        ledger.iter().filter(|(_, request)| request.from == seat.name && request.answer.is_none()).collect();
+        ledger.iter().filter(|(_, request)| request.from == seat.name && request.is_open()).collect();
     let each = room.own_requests() / open.len().max(1);
     let mut told = Vec::new();
     for (id, request) in open {

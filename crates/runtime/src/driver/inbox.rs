@@ -29,17 +29,19 @@ impl Seat {
         let repeated: Vec<RefusedFrame> = again.filter_map(RefusedFrame::repeated).collect();
         team.refuse(&self.name, &repeated).await?;
         let fresh = mail.into_iter().filter(|mail| repeated.iter().all(|refused| refused.id != mail.id));
-        let mail = fresh.map(|mail| {
-            let mut rendered = render(&[Injected::from(&mail.message)]);
-            if let (Some(Frame::IdleNotification(idle)), Role::Lead) = (&mail.frame, self.role) {
-                rendered.push_str("\n\n");
-                rendered.push_str(&self.notification(idle));
-            }
-            Mail { id: mail.id, from: mail.message.from, rendered, frame: mail.frame }
-        });
-        let mail = mail.collect();
+        let mail = fresh.map(|mail| self.as_mail(mail)).collect();
         refused.extend(repeated);
         Ok(Taken { mail, refused })
+    }
+
+    /// A message as the agent's machine takes it.
+    pub(super) fn as_mail(&self, mail: pitcrew_team::Mail) -> Mail {
+        let mut rendered = render(&[Injected::from(&mail.message)]);
+        if let (Some(Frame::IdleNotification(idle)), Role::Lead) = (&mail.frame, self.role) {
+            rendered.push_str("\n\n");
+            rendered.push_str(&self.notification(idle));
+        }
+        Mail { id: mail.id, from: mail.message.from, rendered, frame: mail.frame }
     }
 
     /// What stands behind an idle notice, so that the lead knows where to read on (founding guide section 10).

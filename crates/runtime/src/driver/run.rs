@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 use pitcrew_team::store::StoreError;
-use pitcrew_team::{IdleNotice, IdleReason, PermissionAsk};
+use pitcrew_team::{AnswerFound, IdleNotice, IdleReason, PermissionAsk};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -101,6 +101,8 @@ pub(crate) struct Driver {
 enum Outcome {
     Done,
     Happened(Event),
+    /// One after the other.
+    AllHappened(Vec<Event>),
     Ended(ReportKind),
 }
 
@@ -171,6 +173,7 @@ impl Driver {
                     match carried_out {
                         Ok(Outcome::Done) => {}
                         Ok(Outcome::Happened(event)) => happened.push_back(event),
+                        Ok(Outcome::AllHappened(events)) => happened.extend(events),
                         Ok(Outcome::Ended(end)) => return end,
                         Err(reason) => {
                             happened.push_front(Event::Broken { reason });
@@ -354,16 +357,37 @@ impl Driver {
             input: call.input.clone(),
             suggestions: question.suggestions.clone(),
         };
-        match seat.team.request_permission(&seat.name, ask).await {
-            Ok(asked) => {
-                let id = call.id.clone();
-                // Whoever runs the agent may ask somebody beside the lead.
-                self.tell_crew(ReportKind::Asks { call, question }).await;
-                Outcome::Happened(Event::PermissionAsked { call: id, request: asked.request_id })
+        match self.ask_lead(ask).await {
+            Ok((request, answer)) => {
+                let asked = Event::PermissionAsked { call: call.id.clone(), request };
+                match answer {
+                    Some(answer) => return Outcome::AllHappened(vec![asked, Event::MailArrived(vec![*answer])]),
+                    // Whoever runs the agent may ask somebody beside the lead.
+                    None => self.tell_crew(ReportKind::Asks { call, question }).await,
+                };
+                Outcome::Happened(asked)
             }
             Err(error) => {
                 let reason = format!("the lead cannot be asked: {}", chain(&error));
                 Outcome::Happened(Event::Answered { call: call.id, grant: Grant::Denied { reason } })
+            }
+        }
+    }
+
+    /// Asks the lead, and says under which request. After a crash that may be answered already: then the answer comes with it,
+    /// and one that is lost is asked for once more.
+    async fn ask_lead(&mut self, ask: PermissionAsk) -> Result<(String, Option<Box<Mail>>), ApiError> {
+        let Seat { team, name, .. } = self.seat.as_ref();
+        let asked = team.request_permission(name, ask.clone()).await?;
+        if !asked.is_answered {
+            return Ok((asked.request_id, None));
+        }
+        match self.seat.as_reader().permission_answer(name, &asked.request_id).await? {
+            AnswerFound::There(mail) => Ok((asked.request_id, Some(Box::new(self.seat.as_mail(*mail))))),
+            AnswerFound::Waits => Ok((asked.request_id, None)),
+            AnswerFound::Lost => {
+                team.request_permission_again(name, &asked.request_id, ask).await?;
+                Ok((asked.request_id, None))
             }
         }
     }

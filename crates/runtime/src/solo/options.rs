@@ -4,6 +4,7 @@ use std::fmt;
 
 use pitcrew_team::{LeadKeys, Teams};
 
+use crate::identity::ProcessIdentity;
 use crate::run::Furnishings;
 
 /// What a member that runs alone is started with.
@@ -27,6 +28,8 @@ pub struct SoloOptions {
     /// The keys by which its lead's frames are told from forged ones; absent for the one that the lead's process shows, if it
     /// shows any.
     pub lead_key: Option<LeadKeys>,
+    /// The lead's process that has this key; absent where it is not known.
+    pub lead_process: Option<ProcessIdentity>,
 }
 
 /// How a member comes into its team.

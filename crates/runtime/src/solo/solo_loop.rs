@@ -9,7 +9,7 @@ use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFut
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{AgentName, InboxFile};
 use pitcrew_team::store::{Change, Lease, LeaseName, Watch};
-use pitcrew_team::{KnownMode, ModeLook, RefusedMode};
+use pitcrew_team::{KnownMode, ModeLook, RefusedMode, Team};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
@@ -88,8 +88,8 @@ enum Wake {
     Reported(Box<Report>),
     /// Something changed in the team's files.
     Changed(Change),
-    /// The lead's process has ended.
-    LeadEnded,
+    /// The lead's process has ended, or another process is becoming the lead.
+    LeadLookDue,
     /// The machine was looked at.
     MachineKnown(Vec<String>),
     /// Somebody beside the lead answered, or was told that the lead did.
@@ -129,7 +129,7 @@ impl Wakers {
             Some(answer) = self.answers.next() => Wake::Answered(answer),
             // What is not there wakes nobody.
             Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
-            () = self.lead.ended() => Wake::LeadEnded,
+            () = self.lead.next_look() => Wake::LeadLookDue,
             Some(known) = OptionFuture::from(self.machine.as_mut()) => Wake::MachineKnown(known.unwrap_or_default()),
             Some(()) = OptionFuture::from(self.grace.as_mut()) => Wake::GraceOver,
         }
@@ -158,14 +158,12 @@ impl SoloLoop {
             self.warn(text).await;
         }
         self.quarters.sink.tell(RunEvent::AgentStarted(joins)).await;
-        self.look_for_lead().await;
+        self.lead_changed().await;
         let caution = self.wakers.lead.trust().borrow().caution(self.quarters.team.name().as_str());
         if let Some(text) = caution {
             self.warn(text).await;
         }
-        if let Some(refused) = self.refused_mode.take() {
-            self.refuse_mode(&refused).await;
-        }
+        self.tell_refused_mode().await;
         self.here.start(&self.member, driver, start);
     }
 
@@ -173,7 +171,7 @@ impl SoloLoop {
         match wake {
             Wake::Reported(report) => self.reported(report.kind).await,
             Wake::Changed(change) => self.changed(change).await,
-            Wake::LeadEnded => self.look_for_lead().await,
+            Wake::LeadLookDue => self.lead_changed().await,
             Wake::MachineKnown(warnings) => {
                 self.wakers.machine = None;
                 for text in warnings {
@@ -200,8 +198,39 @@ impl SoloLoop {
         self.quarters.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Looks who leads the team. The agent is parked when nobody does who did, or who should.
-    async fn look_for_lead(&mut self) {
+    /// Looks who leads the team. What a new lead signed before it was known is looked at again.
+    async fn lead_changed(&mut self) {
+        if self.look_for_lead().await {
+            self.link.ring();
+            let Ok(config) = self.quarters.team.config().await else { return };
+            if let Some(member) = config.member(self.member.as_str()) {
+                let look = self.known_mode.look_again(&self.as_reader(), member);
+                self.heed_mode(look).await;
+            }
+        }
+        self.tell_refused_mode().await;
+    }
+
+    /// Tells of a mode in the config that was not taken at the start, unless that is not decided yet.
+    async fn tell_refused_mode(&mut self) {
+        if self.wakers.lead.is_changing() {
+            return;
+        }
+        if let Some(refused) = self.refused_mode.take().filter(|_| self.known_mode.is_refused()) {
+            self.refuse_mode(&refused).await;
+        }
+    }
+
+    /// The team, as what its lead signed is verified.
+    fn as_reader(&self) -> Team {
+        self.quarters.team.clone().trusting(self.wakers.lead.trust().borrow().clone())
+    }
+
+    /// Looks who leads the team, and says whether other keys are known now. The agent is parked when nobody leads who did, or
+    /// who should.
+    async fn look_for_lead(&mut self) -> bool {
+        let trust = self.wakers.lead.trust();
+        let before = trust.borrow().clone();
         let was_led = self.wakers.lead.is_known();
         let is_led = match self.wakers.lead.look(&self.quarters.team).await {
             Ok(Look::Led) => true,
@@ -210,25 +239,29 @@ impl SoloLoop {
                 self.warn(format!("whoever took the lead is not followed: {refused}")).await;
                 false
             }
-            Err(error) => return self.warn(format!("it cannot be seen who leads the team: {}", chain(&error))).await,
+            Err(error) => {
+                self.warn(format!("it cannot be seen who leads the team: {}", chain(&error))).await;
+                return false;
+            }
         };
         let parks = !is_led && (self.is_parked || was_led || self.is_placed_by_us);
         if parks != self.is_parked {
             self.is_parked = parks;
             self.link.tell(if parks { Event::Parked } else { Event::Unparked });
         }
+        *trust.borrow() != before
     }
 
     async fn changed(&mut self, change: Change) {
         match change {
             Change::Inbox(inbox) if inbox == self.inbox => self.link.ring(),
             Change::Config => self.config_changed().await,
-            Change::Lease(LeaseName::Run) => self.look_for_lead().await,
+            Change::Lease(LeaseName::Run) => self.lead_changed().await,
             Change::Inbox(_) | Change::Tasks | Change::Journal | Change::Lease(LeaseName::Member(_)) => {}
             Change::Unsure => {
                 self.link.ring();
+                self.lead_changed().await;
                 self.config_changed().await;
-                self.look_for_lead().await;
             }
             Change::Unwatched { reason } => self.warn(format!("{reason}; changes are looked for every second")).await,
             Change::Gone => {
@@ -244,8 +277,21 @@ impl SoloLoop {
         let Some(member) = config.member(self.member.as_str()) else {
             return self.link.tell(Event::Killed { reason: "it was removed from the team".to_owned() });
         };
-        let team = self.quarters.team.clone().trusting(self.wakers.lead.trust().borrow().clone());
-        match self.known_mode.look(&team, member) {
+        // A new lead takes the lease before it signs anything, so the lease read now tells whose signature this may be.
+        if !self.as_reader().vouches_for_mode(member) {
+            if self.look_for_lead().await {
+                self.link.ring();
+            }
+            if self.wakers.lead.is_changing() {
+                return;
+            }
+        }
+        let look = self.known_mode.look_again(&self.as_reader(), member);
+        self.heed_mode(look).await;
+    }
+
+    async fn heed_mode(&mut self, look: ModeLook) {
+        match look {
             ModeLook::Same => {}
             ModeLook::Changed(mode) => {
                 if let Some(mode) = mode_named(&mode) {

@@ -60,11 +60,14 @@ impl Arrival {
         let name = known.unwrap_or_else(|| AgentName::foreign(&options.name));
         let lease = lease_of(&team, &name).await?;
         let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
-        let lead = Lead::of(&team, options.lead_key.clone()).await.map_err(|error| store_error(&team, error))?;
+        let lead = Lead::of(&team, options.lead_key.clone(), options.lead_process).await;
+        let mut lead = lead.map_err(|error| store_error(&team, error))?;
         let mut member = match options.entry {
             Entry::Placed => placed(&team, &name).await?,
             Entry::Joins => joined(&team, &name, options).await?,
         };
+        // Whoever signed what the config says of the member had taken the lease before. What is refused is told at the start.
+        let _told_later = lead.look(&team).await.map_err(|error| store_error(&team, error))?;
         member.agent_type = member.agent_type.or_else(|| options.agent_type.clone());
         member.color = member.color.or_else(|| options.color.clone());
         Ok(Self { team, member, watch, lease, lead })

@@ -515,3 +515,69 @@ async fn a_lead_that_comes_back_starts_who_died_again_under_the_same_name() {
     assert_eq!(finish(handle).await.success(), "All is done.");
     check_nothing_left(&setting, &panes, &lives).await;
 }
+
+/// The team of [`abandoned`], whose teammate agreed to shut down before its lead crashed; and its process.
+async fn abandoned_after_a_goodbye(setting: &Setting, panes: &ProcessPanes) -> (Played, Vec<ProcessIdentity>) {
+    let (team, _) = abandoned(setting, panes).await;
+    let lead = team.clone().sealed(pitcrew_team::LeadSeal::make(team.teams()).unwrap());
+    let request = SendMessageInput::ShutdownRequest { recipient: "bob".to_owned(), content: None };
+    let bob = Played(team);
+    bob.mail().await;
+    lead.send(&Actor::Lead, request, None).await.unwrap();
+    bob.says_goodbye().await;
+    (bob, panes.processes())
+}
+
+#[tokio::test]
+async fn a_lead_that_comes_back_stops_what_is_left_of_who_agreed_to_shut_down() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (_bob, processes) = abandoned_after_a_goodbye(&setting, &panes).await;
+    finish(Runtime::start(resumed(&setting, &panes)).await.unwrap()).await;
+    check_nothing_left(&setting, &panes, &processes).await;
+}
+
+#[tokio::test]
+async fn a_lead_that_comes_back_stops_what_is_left_of_who_was_taken_out_before_the_crash() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (bob, processes) = abandoned_after_a_goodbye(&setting, &panes).await;
+    bob.0.remove_member(&Actor::User, &AgentName::new("bob").unwrap()).await.unwrap();
+    finish(Runtime::start(resumed(&setting, &panes)).await.unwrap()).await;
+    check_nothing_left(&setting, &panes, &processes).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_in_a_stopped_run_is_asked_to_shut_down_and_is_started_anew_by_the_next() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let mut options = setting.options(ONE);
+    options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
+    options.furnishings.shutdown_grace = PATIENCE;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
+    let bob = Played::bob(&setting).await;
+    bob.mail().await;
+    bob.is_active(true).await;
+    let first = panes.processes();
+    handle.stopper().stop();
+    bob.says_goodbye().await;
+    let _either = first[0].signal(Signal::TERM).unwrap();
+    let ran = finish(handle).await;
+    assert_eq!(ran.outcome.end, RunEnd::Interrupted);
+    assert!(bob.0.config().await.unwrap().member("bob").is_some(), "bob was taken out of the team");
+
+    let mut options = resumed(&setting, &panes);
+    options.furnishings.shutdown_grace = PATIENCE;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
+    assert_eq!(bob.mail().await.message.text, "Do task 1.", "it is told what to do, and not to shut down");
+    bob.is_told_nothing_more().await;
+    let second = panes.processes();
+    assert!(second[0].is_alive(), "the answer to the former run's request has ended it");
+    bob.is_done().await;
+    bob.says_goodbye().await;
+    let _either = second[0].signal(Signal::TERM).unwrap();
+    assert_eq!(finish(handle).await.success(), "All is done.");
+    check_nothing_left(&setting, &panes, &second).await;
+}

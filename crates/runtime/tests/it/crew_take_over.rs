@@ -21,7 +21,7 @@ agents:
     - tools:
         - {name: Task, input: {name: writer, description: Write, prompt: Do task 1.}}
         - {name: Task, input: {name: other, description: Wait, prompt: Wait.}}
-    - wait_for: {contains: never said}
+    - {delay_ms: 600000, text: Late.}
   writer:
     - tools:
         - {name: TaskUpdate, input: {taskId: '1', status: in_progress}}

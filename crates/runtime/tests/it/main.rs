@@ -13,6 +13,7 @@ mod crew_forged;
 mod crew_plan_mode;
 mod crew_runs;
 mod crew_setting;
+mod crew_stopped;
 mod crew_tags;
 mod crew_take_over;
 mod crew_told;

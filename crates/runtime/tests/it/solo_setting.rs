@@ -42,6 +42,7 @@ impl Setting {
             agent_type: None,
             color: None,
             lead_key: None,
+            lead_process: None,
             furnishings: options.furnishings,
         };
         (options, overheard)

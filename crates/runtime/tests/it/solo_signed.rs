@@ -6,7 +6,7 @@ use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{RunEnd, RunHandle};
-use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
+use pitcrew_team::store::{Event, Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{Actor, LeadSeal, Team};
 
 use crate::crew_setting::{Setting, finish, until};
@@ -85,4 +85,106 @@ async fn who_joins_a_team_that_is_run_takes_its_lead_s_key_and_a_lead_that_signs
         dismiss(&lead, "bob").await;
         finish(handle).await;
     }
+}
+
+/// A team with bob's process to be started by an old lead, and a new lead that holds the lease by then.
+struct BetweenLeads {
+    setting: Setting,
+    team: Team,
+    old_lead: Team,
+    new_lead: Team,
+    old_process: (Child, ProcessIdentity),
+    lease: Option<Lease>,
+}
+
+impl BetweenLeads {
+    async fn new() -> Self {
+        let setting = Setting::in_files();
+        let team = setting.with_bob_in_a_pane().await;
+        let (old, new) = (LeadSeal::make(team.teams()).unwrap(), LeadSeal::make(team.teams()).unwrap());
+        let old_process = stand_in();
+        let old_lead = team.clone().take_lead(old.clone()).await.unwrap();
+        tell(&old_lead, "bob", "Say hello.").await;
+        let lease = lease_of(&team, ProcessIdentity::own(), &new).await;
+        let new_lead = team.clone().take_lead(new).await.unwrap();
+        Self { setting, team, old_lead, new_lead, old_process, lease: Some(lease) }
+    }
+
+    /// Bob, as the old lead has started him.
+    async fn start(&self) -> RunHandle {
+        let mut options = self.setting.alone(&format!("agents:\n  bob:{AGREES}"));
+        options.lead_key = self.old_lead.lead_keys().cloned();
+        options.lead_process = Some(self.old_process.1);
+        start(options).await
+    }
+
+    fn old_lead_ends(&mut self) {
+        self.old_process.0.kill().unwrap();
+        self.old_process.0.wait().unwrap();
+    }
+
+    async fn refused(&self) -> usize {
+        let journal = self.team.backend().journal(self.team.dir()).await.unwrap();
+        journal.iter().filter(|entry| matches!(entry.event, Event::FrameRefused { .. })).count()
+    }
+}
+
+#[tokio::test]
+async fn a_member_whose_lead_died_before_it_was_looked_for_follows_the_next() {
+    let mut between = BetweenLeads::new().await;
+    between.old_lead_ends();
+    let mut handle = between.start().await;
+    until_it_is(&mut handle, Status::Idle).await;
+    dismiss(&between.new_lead, "bob").await;
+    assert!(matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }));
+}
+
+#[tokio::test]
+async fn a_member_follows_the_next_lead_as_soon_as_the_old_one_has_ended_though_the_lease_does_not_change_any_more() {
+    let mut between = BetweenLeads::new().await;
+    let mut handle = between.start().await;
+    until_it_warns(&mut handle, "leads the team and has not ended").await;
+    between.old_lead_ends();
+    until_it_is(&mut handle, Status::Idle).await;
+    dismiss(&between.new_lead, "bob").await;
+    assert!(matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }));
+}
+
+#[tokio::test]
+async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forgeries_are_refused_at_once() {
+    let mut between = BetweenLeads::new().await;
+    // Bob takes no mail while nobody leads him: what he would take is looked at as his process does.
+    let reader = between.team.clone().trusting(between.old_lead.trust().clone());
+    let bob = crate::solo_setting::bob();
+    dismiss(&between.new_lead, "bob").await;
+    let stranger = between.team.clone().sealed(LeadSeal::make(between.team.teams()).unwrap());
+    dismiss(&stranger, "bob").await;
+    let collected = reader.collect(&bob).await.unwrap();
+    assert_eq!(collected.mail.iter().filter(|mail| mail.frame.is_some()).count(), 0, "{collected:?}");
+    assert_eq!(collected.refused.len(), 1, "only the stranger's: {collected:?}");
+    between.new_lead.set_mode(&Actor::Lead, &bob, "acceptEdits").await.unwrap();
+
+    let mut handle = between.start().await;
+    until_it_warns(&mut handle, "leads the team and has not ended").await;
+    between.new_lead.set_mode(&Actor::Lead, &bob, "bypassPermissions").await.unwrap();
+    between.old_lead_ends();
+    let is_changed =
+        |event: &RunEvent| matches!(event, RunEvent::ModeChanged { mode, .. } if mode.as_str() == "bypassPermissions");
+    until(&mut handle, is_changed).await;
+    assert!(matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }), "the request to shut down was taken");
+    assert_eq!(between.refused().await, 1);
+}
+
+#[tokio::test]
+async fn what_a_lead_signed_that_died_before_it_was_known_counts_under_the_one_after_it() {
+    let mut between = BetweenLeads::new().await;
+    dismiss(&between.new_lead, "bob").await;
+    let third = LeadSeal::make(between.team.teams()).unwrap();
+    between.lease = None;
+    between.lease = Some(lease_of(&between.team, ProcessIdentity::own(), &third).await);
+    let _third_lead = between.team.clone().take_lead(third).await.unwrap();
+    between.old_lead_ends();
+    let handle = between.start().await;
+    assert!(matches!(finish(handle).await.outcome.end, RunEnd::Success { .. }), "the second lead's request was taken");
+    assert_eq!(between.refused().await, 0);
 }

@@ -59,7 +59,7 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_about_members(
     same("the members", backend.journal_about(&dir, &About::Members, 0).await?, (vec![idle.clone()], end))?;
     same("the assignments", backend.journal_about(&dir, &About::Assignments, 0).await?, (vec![assigned], end))?;
     same("nobody's", backend.journal_about(&dir, &About::Message(id(9)), 0).await?, (Vec::new(), end))?;
-    backend.record(&dir, &[idle.clone()]).await?;
+    backend.record(&dir, std::slice::from_ref(&idle)).await?;
     let (then, _) = backend.journal_about(&dir, &About::Members, end).await?;
     same("the members since", then, vec![idle])
 }

@@ -15,6 +15,7 @@ use super::folders::Folders;
 use super::group::{Queues, Waiting};
 use super::lease::HeldLeases;
 use super::lines::{self, Force};
+use super::overwritten::PutsBack;
 use super::paths::Paths;
 use super::rates;
 use super::tasks::Tables;
@@ -38,6 +39,7 @@ pub(crate) struct Files {
     pub(crate) paths: Paths,
     pub(crate) disk: Disk,
     pub(crate) logs: WrittenLogs,
+    pub(crate) puts_back: PutsBack,
     pub(crate) readers: Mutex<HashMap<TeamDir, (Stamp, Arc<Readers>)>>,
     pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, Arc<TeamConfig>)>>,
     pub(crate) tables: Tables,
@@ -55,6 +57,7 @@ impl FileBackend {
             paths: Paths::new(root),
             disk: Disk::new(options),
             logs: WrittenLogs::default(),
+            puts_back: PutsBack::default(),
             readers: Mutex::default(),
             configs: Mutex::default(),
             tables: Tables::default(),
@@ -353,7 +356,7 @@ fn journal_about(path: &Path, about: &About, position: u64) -> Result<(Vec<Journ
     let mut is_sent = false;
     let end = lines::search_back(path, position, &about.texts(), |step| {
         for line in step {
-            let Ok(entry) = serde_json::from_str::<JournalEntry>(line) else { continue };
+            let Some(entry) = entry_of(line) else { continue };
             if about.includes(&entry.event) {
                 is_sent |= matches!(about, About::Message(_)) && matches!(entry.event, Event::MessagePersisted { .. });
                 found.push(entry);
@@ -368,5 +371,15 @@ fn journal_about(path: &Path, about: &About, position: u64) -> Result<(Vec<Journ
 
 /// The entries of a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
 fn entries(lines: &[String]) -> Vec<JournalEntry> {
-    lines.iter().filter_map(|line| serde_json::from_str(line).ok()).collect()
+    lines.iter().filter_map(|line| entry_of(line)).collect()
+}
+
+/// Reads an entry's two parts one after the other: to take them apart in one go, serde keeps every field of a line aside.
+fn entry_of(line: &str) -> Option<JournalEntry> {
+    #[derive(serde::Deserialize)]
+    struct At {
+        at_ms: i64,
+    }
+    let At { at_ms } = serde_json::from_str(line).ok()?;
+    Some(JournalEntry { at_ms, event: serde_json::from_str(line).ok()? })
 }

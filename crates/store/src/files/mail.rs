@@ -19,6 +19,9 @@ use crate::{Appended, Overwritten, StoreError, StoredMessage, dialect};
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
 
+/// What became of each message, and what was put back beside them.
+type Spliced = (Vec<Appended>, Option<Overwritten>);
+
 impl Files {
     pub(crate) fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
         self.must_exist(team)?;
@@ -68,7 +71,7 @@ impl Files {
         inbox: &InboxFile,
         messages: &[Message],
         archived: &str,
-    ) -> Result<Updated<(Vec<Appended>, Option<Overwritten>)>, StoreError> {
+    ) -> Result<Updated<Spliced>, StoreError> {
         let path = &self.paths.inbox(team, inbox);
         update::update(&self.disk, path, path, |before| {
             let lost = self.lost_mail(team, inbox, before)?;

@@ -1,9 +1,10 @@
 //! What other programs undid in a team's files: found by comparing inboxes, tasks and config with the logs of our writes,
 //! put back, and told.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pitcrew_protocol::{InboxFile, Message, MessageId, TeamDir};
 use serde::Serialize;
@@ -12,12 +13,13 @@ use serde_json::Value;
 use serde_json::value::to_raw_value;
 
 use super::array::{self, Entries};
-use super::backend::Files;
+use super::backend::{FileBackend, Files};
 use super::disk::{Snapshot, Stamp, failed, is_absent};
 use super::lines;
+use super::look::name_of;
 use super::mail::{ARCHIVE_TAIL, names, stored};
 use super::reapply::{self, FieldWrite, Outcome};
-use super::teams::{parse, pretty};
+use super::teams::{CONFIG, parse, pretty};
 use super::update::{self, Fault, Plan};
 use super::written_log::{self, INBOX_LOG_KEPT, INBOX_LOG_MOST, InboxLine};
 use crate::{Event, JournalEntry, Overwritten, StoreError};
@@ -59,6 +61,56 @@ pub(crate) fn sent(message: &Message) -> Option<InboxLine> {
     Some(InboxLine::Sent { id: message.id()?, message: to_raw_value(message).ok()? })
 }
 
+/// What is wrong with a task file or the config.
+enum Damage {
+    None,
+    /// Fields were undone; this is the file with them put back.
+    Undone(Value, Outcome),
+    /// The file is there again that was removed.
+    BackAgain,
+}
+
+/// Whether what was undone is put back by whoever meets it, or only when asked.
+#[derive(Debug, Default)]
+pub(crate) struct PutsBack {
+    only_when_asked: AtomicBool,
+}
+
+impl PutsBack {
+    pub(crate) fn at_once(&self) -> bool {
+        !self.only_when_asked.load(Ordering::Relaxed)
+    }
+}
+
+impl FileBackend {
+    /// The same store, which from now on leaves what other programs undid as it is, for somebody who only looks.
+    #[must_use]
+    pub fn putting_back_when_asked(self) -> Self {
+        self.files().puts_back.only_when_asked.store(true, Ordering::Relaxed);
+        self
+    }
+
+    /// What other programs undid in the team's files; changes nothing. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`] when a file cannot be read.
+    pub fn overwritten(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        self.files().overwritten(team)
+    }
+
+    /// Puts back what other programs undid in the team's files, and says what that was. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`] when a file cannot be read or written.
+    pub fn put_back(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        let files = self.files();
+        let was_on_demand = files.puts_back.only_when_asked.swap(false, Ordering::Relaxed);
+        let done = files.reapply(team);
+        files.puts_back.only_when_asked.store(was_on_demand, Ordering::Relaxed);
+        done
+    }
+}
+
 impl Files {
     /// Puts back what other programs undid in the team's files.
     pub(crate) fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
@@ -68,6 +120,55 @@ impl Files {
         }
         found.extend(self.verify_tasks(team)?);
         Ok(found)
+    }
+
+    fn overwritten(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        let mut found = Vec::new();
+        for inbox in &self.readers(team)?.ours {
+            let path = self.paths.inbox(team, inbox);
+            let lost = self.lost_mail(team, inbox, Snapshot::read(&path)?.as_ref()).map_err(|fault| fault.at(&path))?;
+            found.extend(lost.told(inbox));
+        }
+        let (config, log) = (self.paths.config(team), self.paths.config_writes(team));
+        found.extend(self.look_at_fields(&config, &log, true, CONFIG.to_owned())?);
+        let (folder, log) = (self.paths.tasks(team), self.paths.task_writes(team));
+        let files = self
+            .logs
+            .with_writes(&log, |writes| writes.iter().map(|write| write.file.clone()).collect::<BTreeSet<String>>())?;
+        for file in files {
+            found.extend(self.look_at_fields(&folder.join(&file), &log, false, format!("tasks/{file}"))?);
+        }
+        Ok(found)
+    }
+
+    fn look_at_fields(
+        &self,
+        path: &Path,
+        log: &Path,
+        is_config: bool,
+        file: String,
+    ) -> Result<Option<Overwritten>, StoreError> {
+        let Some(snapshot) = Snapshot::read(path)? else { return Ok(None) };
+        let damage = self.damage(path, log, is_config, &snapshot).map_err(|fault| fault.at(path))?;
+        Ok(damage.told(file))
+    }
+
+    /// Compares a task file or the config, as it was read, with the log of our writes.
+    fn damage(&self, path: &Path, log: &Path, is_config: bool, snapshot: &Snapshot) -> Result<Damage, Fault> {
+        let name = name_of(path);
+        let mut now: Value = parse(&snapshot.bytes)?;
+        let outcome = self.logs.with_writes(log, |writes| {
+            let writes: Vec<&FieldWrite> = writes.iter().filter(|write| write.file == name).collect();
+            if !is_config && reapply::is_back_again(&writes, &now) {
+                return None;
+            }
+            Some(reapply::put_back(&writes, &snapshot.stamp, is_config, &mut now))
+        })?;
+        Ok(match outcome {
+            None => Damage::BackAgain,
+            Some(outcome) if outcome.put_back.is_empty() => Damage::None,
+            Some(outcome) => Damage::Undone(now, outcome),
+        })
     }
 
     /// Notes in the journal what was put back.
@@ -107,7 +208,7 @@ impl Files {
 
     /// Puts back messages, and marks of read ones, that another program has undone.
     pub(crate) fn verify_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Option<Overwritten>, StoreError> {
-        if !self.readers(team)?.misses_mail(inbox) {
+        if !self.puts_back.at_once() || !self.readers(team)?.misses_mail(inbox) {
             return Ok(None);
         }
         let path = self.paths.inbox(team, inbox);
@@ -189,37 +290,48 @@ impl Files {
         (lock_of, log): (&Path, &Path),
         told_as: String,
     ) -> Result<Option<Overwritten>, StoreError> {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let is_config = lock_of == path;
         let updated = update::update(&self.disk, path, lock_of, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
-            let mut now: Value = parse(&snapshot.bytes)?;
-            let outcome = self.logs.with_writes(log, |writes| {
-                let writes: Vec<&FieldWrite> = writes.iter().filter(|write| write.file == name).collect();
-                if !is_config && reapply::is_back_again(&writes, &now) {
-                    return None;
+            let damage = self.damage(path, log, lock_of == path, snapshot)?;
+            let told = damage.told(told_as.clone());
+            match damage {
+                Damage::None => {
+                    self.logs.set_checked(path, snapshot.stamp);
+                    Ok(Plan::Keep(None))
                 }
-                Some(reapply::put_back(&writes, &snapshot.stamp, is_config, &mut now))
-            })?;
-            let Some(Outcome { put_back, kept }) = outcome else {
-                let told = Overwritten { file: told_as.clone(), put_back: vec!["removed".into()], kept: Vec::new() };
-                return Ok(Plan::Remove(Some(told)));
-            };
-            if put_back.is_empty() {
-                self.logs.set_checked(path, snapshot.stamp);
-                return Ok(Plan::Keep(None));
+                Damage::BackAgain => Ok(Plan::Remove(told)),
+                Damage::Undone(mended, _) => {
+                    let mended: T = serde_json::from_value(mended).map_err(|e| Fault::Torn(e.to_string()))?;
+                    Ok(Plan::Write(pretty(&mended)?, told))
+                }
             }
-            let mended: T = serde_json::from_value(now).map_err(|e| Fault::Torn(e.to_string()))?;
-            let told = Overwritten { file: told_as.clone(), put_back, kept };
-            Ok(Plan::Write(pretty(&mended)?, Some(told)))
         })?;
         if let Some(stamp) = updated.written {
             self.logs.set_checked(path, stamp);
-            let write = FieldWrite { file: name.to_owned(), stamp: Some(stamp), fields: Vec::new(), is_removed: false };
+            let write = FieldWrite {
+                file: name_of(path).to_owned(),
+                stamp: Some(stamp),
+                fields: Vec::new(),
+                is_removed: false,
+            };
             written_log::add_fields(&self.disk, log, &[write]);
         }
         self.tell_overwritten(team, updated.value.clone());
         Ok(updated.value)
+    }
+}
+
+impl Damage {
+    fn told(&self, file: String) -> Option<Overwritten> {
+        match self {
+            Self::None => None,
+            Self::Undone(_, Outcome { put_back, kept }) => {
+                // Our own marks say nothing to people.
+                let shown = put_back.iter().filter(|field| !field.starts_with("metadata.pitcrew"));
+                Some(Overwritten { file, put_back: shown.cloned().collect(), kept: kept.clone() })
+            }
+            Self::BackAgain => Some(Overwritten { file, put_back: vec!["removed".into()], kept: Vec::new() }),
+        }
     }
 }
 

@@ -196,8 +196,7 @@ pub(crate) fn put_back(writes: &[&FieldWrite], stamp: &Stamp, is_config: bool, n
         let is_after = |change: &FieldChange| get(now, &change.path) == change.after.as_ref();
         let is_proven = write.fields.iter().any(|change| is_mark(change) && is_before(change));
         let is_recent = write.stamp.is_some_and(|ours| stamp.mtime_ns - ours.mtime_ns <= nanos(UNDONE_WITHIN));
-        let is_undone = is_proven
-            || (is_suspect && is_recent && (is_config || write.fields.iter().all(|change| is_before(change))));
+        let is_undone = is_proven || (is_suspect && is_recent && (is_config || write.fields.iter().all(&is_before)));
         if !is_undone {
             earlier.extend(&write.fields);
             continue;

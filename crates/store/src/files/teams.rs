@@ -16,7 +16,7 @@ use super::written_log;
 use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit};
 
 /// The name of the config's file.
-const CONFIG: &str = "config.json";
+pub(crate) const CONFIG: &str = "config.json";
 
 /// Who reads a team's inboxes.
 #[derive(Debug)]
@@ -215,6 +215,9 @@ impl Files {
         let (path, log) = (self.paths.config(team), self.paths.config_writes(team));
         let stamp = self.must_exist(team)?;
         let is_last = |writes: &[FieldWrite]| writes.last().is_none_or(|write| write.stamp == Some(stamp));
+        if !self.puts_back.at_once() {
+            return Ok(None);
+        }
         if self.logs.is_checked(&path, &stamp) || self.logs.with_writes(&log, is_last)? {
             return Ok(None);
         }

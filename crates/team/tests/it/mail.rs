@@ -1,6 +1,7 @@
 //! Taking mail, and what of it is believed.
 
-use pitcrew_protocol::{ErrorCode, MessageId};
+use pitcrew_protocol::{ErrorCode, Message, MessageId};
+use pitcrew_store::Appended;
 use pitcrew_team::{Actor, DeliveryState, IdleNotice, IdleReason};
 
 use crate::crew::{Crew, as_member, create, is, message, name};
@@ -153,4 +154,21 @@ async fn read_messages_past_the_bound_leave_our_own_inboxes() {
     crew.team.acknowledge(&name("worker"), &ids[100..]).await.unwrap();
     assert_eq!(crew.team.mail(&name("worker")).await.unwrap().len(), 50);
     assert_eq!(crew.teams.message(&ids[0]).await.unwrap().state, DeliveryState::Acknowledged);
+}
+
+#[tokio::test]
+async fn read_messages_before_thousands_of_unread_ones_leave_an_inbox_when_it_is_looked_at() {
+    let crew = Crew::new().await;
+    let inbox = name("worker").inbox_file();
+    for n in 0..2_600 {
+        let message = Message::new("planner", n.to_string(), "2026-11-20T11:48:29.735Z".into());
+        let message = message.with_id(&MessageId(format!("m{n}")));
+        assert_eq!(crew.backend.append(crew.team.dir(), &inbox, message).await.unwrap(), Appended::New);
+    }
+    // Marked as read by somebody who moves nothing, as another client does.
+    let read: Vec<MessageId> = (0..600).map(|n| MessageId(format!("m{n}"))).collect();
+    crew.backend.acknowledge(crew.team.dir(), &inbox, &read).await.unwrap();
+    assert_eq!(crew.team.collect(&name("worker")).await.unwrap().mail.len(), 2_000);
+    let left = crew.team.mail(&name("worker")).await.unwrap();
+    assert_eq!((left.len(), left[0].id.0.as_str()), (2_500, "m100"));
 }

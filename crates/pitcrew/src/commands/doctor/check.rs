@@ -10,7 +10,7 @@ use pitcrew_protocol::TeamDir;
 use super::fault::Fault;
 use super::report::Finding;
 use super::rooms::{Rooms, TeamView};
-use super::{configs, files, mail, members, processes, records, tasks, worktrees};
+use super::{configs, files, mail, members, overwritten, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
 /// A check of one team. What runs for a member is stopped before the member goes.
@@ -18,6 +18,7 @@ use crate::failure::Failure;
 enum TeamCheck {
     Config,
     Records,
+    Overwritten,
     Processes,
     Members,
     Mail,
@@ -25,13 +26,15 @@ enum TeamCheck {
 }
 
 impl TeamCheck {
-    const ALL: [Self; 6] = [Self::Config, Self::Records, Self::Processes, Self::Members, Self::Mail, Self::Tasks];
+    const ALL: [Self; 7] =
+        [Self::Config, Self::Records, Self::Overwritten, Self::Processes, Self::Members, Self::Mail, Self::Tasks];
 
     /// What it looks at, for the finding that it could not.
     fn subject(self) -> &'static str {
         match self {
             Self::Config => "its config",
             Self::Records => "its records and transcripts",
+            Self::Overwritten => "whether other programs undid what we wrote",
             Self::Processes => "its processes and panes",
             Self::Members => "its members",
             Self::Mail => "its mail",
@@ -43,6 +46,7 @@ impl TeamCheck {
         match self {
             Self::Config => Ok(configs::look(view)),
             Self::Records => records::look(view, known).await,
+            Self::Overwritten => overwritten::look(rooms, view),
             Self::Processes => processes::look(rooms, view).await,
             Self::Members => members::look(view).await,
             Self::Mail => mail::look(rooms, view).await,

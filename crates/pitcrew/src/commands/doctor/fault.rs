@@ -1,6 +1,6 @@
 //! A fault: what is shown of it, and what mends it.
 
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::supervision::TaggedPane;
 use pitcrew_runtime::worktree::Worktree;
@@ -9,7 +9,7 @@ use pitcrew_team::{Started, Team};
 
 use super::report::Finding;
 use super::rooms::Rooms;
-use super::{files, mail, members, processes, records, tasks, worktrees};
+use super::{files, mail, members, overwritten, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
 /// Something that is wrong.
@@ -22,6 +22,8 @@ pub(super) struct Fault {
 pub(super) enum Remedy {
     /// The store does.
     Files(Leaving),
+    /// What another program undid is put back.
+    PutBack(TeamDir),
     /// What was started for a member is stopped.
     StopMember { team: Team, name: AgentName, started: Box<Started> },
     /// A pane is closed.
@@ -77,6 +79,7 @@ impl Remedy {
     async fn apply(self, rooms: &Rooms, keep: &mut Keep) -> Result<Mended, Failure> {
         match self {
             Self::Files(leaving) => files::mend(rooms, &leaving, keep),
+            Self::PutBack(team) => overwritten::put_back(rooms, &team),
             Self::StopMember { team, name, started } => processes::stop_started(rooms, &team, name, *started).await,
             Self::ClosePane(pane) => Ok(processes::close(&pane).await),
             Self::StopLeft(owner) => Ok(processes::stop_left(owner).await),

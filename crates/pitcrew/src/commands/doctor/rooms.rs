@@ -31,20 +31,22 @@ pub(super) struct TeamView {
 impl Rooms {
     /// Opens all of them; settings that cannot be used are a fault, and nothing is gone by them then.
     pub(super) fn open(context: &Context) -> Result<(Self, Option<Fault>), Failure> {
-        let opened = context
-            .settings_with(&context.cwd, None)
-            .and_then(|settings| Ok((context.files(&settings)?, context.teams_with(&settings)?, settings)));
-        let (files, teams, settings, fault) = match opened {
-            Ok((files, teams, settings)) => (files, teams, settings, None),
+        let opened =
+            context.settings_with(&context.cwd, None).and_then(|settings| Ok((context.files(&settings)?, settings)));
+        let (files, settings, fault) = match opened {
+            Ok((files, settings)) => (files, settings, None),
             Err(error) => {
                 let defaults = Settings::default();
                 let fault = Fault::left_to_a_person(Finding::new("bad_settings", error.chain()));
-                (context.files(&defaults)?, context.teams_with(&defaults)?, defaults, Some(fault))
+                (context.files(&defaults)?, defaults, Some(fault))
             }
         };
         let panes = RecordedPanes::below(&context.root);
         let folder = Worktrees::folder_below(&context.root);
         let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
+        // Whoever looks at a team puts back what other programs undid in it, but for the doctor, who is asked to.
+        let files = files.putting_back_when_asked();
+        let teams = Context::teams_in(files.clone(), &settings)?;
         Ok((Self { files, teams, worktrees, panes }, fault))
     }
 }

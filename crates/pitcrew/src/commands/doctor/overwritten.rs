@@ -1,0 +1,34 @@
+//! The check of what other programs undid: they wrote an older reading of a file back, without its lock.
+
+use pitcrew_protocol::TeamDir;
+use pitcrew_store::Overwritten;
+
+use super::fault::{Fault, Mended, Remedy};
+use super::report::Finding;
+use super::rooms::{Rooms, TeamView};
+use crate::failure::Failure;
+
+pub(super) fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, Failure> {
+    let team = view.team.dir();
+    let found = rooms.files.overwritten(team).map_err(Failure::internal)?;
+    Ok(found.into_iter().map(|undone| fault(team, &undone)).collect())
+}
+
+fn fault(team: &TeamDir, undone: &Overwritten) -> Fault {
+    let Overwritten { file, put_back, kept } = undone;
+    let mut detail = format!("another program wrote an older {file} back");
+    if !put_back.is_empty() {
+        detail.push_str(&format!(" and undid: {}", put_back.join(", ")));
+    }
+    if !kept.is_empty() {
+        detail.push_str(&format!("; it changed as well, and this stays: {}", kept.join(", ")));
+    }
+    let finding = Finding::new("overwritten", detail).in_team(team);
+    Fault::mended_by(Remedy::PutBack(team.clone()), "put back", finding)
+}
+
+/// Puts back all that was undone in the team; the first remedy of several does what the others ask for.
+pub(super) fn put_back(rooms: &Rooms, team: &TeamDir) -> Result<Mended, Failure> {
+    rooms.files.put_back(team).map_err(Failure::internal)?;
+    Ok(Mended::Done("put back".to_owned()))
+}

@@ -1,0 +1,87 @@
+//! A program that honours no lock reads a file, a command of ours changes it and ends, and the program writes its older
+//! reading back: nothing that a command said it did is lost.
+
+use std::fs;
+
+use insta::assert_snapshot;
+
+use crate::room::Room;
+
+const INBOX: &str = "teams/crew/inboxes/bob.json";
+const TASK: &str = "tasks/crew/1.json";
+
+/// A root with the team `crew`, whose member bob is run by pitcrew.
+fn room() -> Room {
+    let room = Room::with_crew();
+    let mut config = room.json_file("teams/crew/config.json");
+    config["members"][2]["pitcrew"] = serde_json::json!({});
+    fs::write(room.root().join("teams/crew/config.json"), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    room
+}
+
+/// Does something, and then writes the file back as it was before.
+fn undo(room: &Room, file: &str, act: impl FnOnce()) {
+    let path = room.root().join(file);
+    let older = fs::read_to_string(&path).unwrap();
+    act();
+    fs::write(path, older).unwrap();
+}
+
+fn texts(room: &Room) -> Vec<String> {
+    let inbox = room.json_file(INBOX);
+    inbox.as_array().unwrap().iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn a_send_that_was_undone_is_put_back_by_the_next_command_whatever_it_is() {
+    for next in [&["inbox", "bob"][..], &["task", "list"], &["send", "ann", "hello"], &["send", "bob", "third"]] {
+        let room = room();
+        room.ok(&["send", "bob", "first"]);
+        undo(&room, INBOX, || drop(room.ok(&["send", "bob", "second"])));
+        room.ok(next);
+        assert_eq!(texts(&room)[..2], ["first", "second"], "{next:?}");
+        assert_eq!(texts(&room).len(), 2 + usize::from(next[1] == "bob" && next[0] == "send"), "{next:?}");
+    }
+}
+
+#[test]
+fn a_claim_that_was_undone_is_put_back_and_nobody_else_gets_the_task() {
+    let room = room();
+    room.ok(&["task", "create", "mend it"]);
+    undo(&room, TASK, || drop(room.ok(&["task", "claim", "1", "--as", "bob"])));
+    assert_eq!(room.json_file(TASK).get("owner"), None);
+    let refused = room.run(&["task", "claim", "1", "--as", "ann"]);
+    assert_ne!(refused.code, 0, "{refused:?}");
+    assert_eq!(room.json_file(TASK)["owner"], "bob");
+}
+
+#[test]
+fn the_doctor_tells_what_was_undone_and_puts_it_back_when_asked() {
+    const LEADS: &str = "teams/crew/inboxes/team-lead.json";
+    let room = Room::with_crew();
+    room.ok(&["send", "team-lead", "first"]);
+    room.ok(&["task", "create", "mend it"]);
+    undo(&room, LEADS, || {
+        undo(&room, TASK, || {
+            room.ok(&["send", "team-lead", "second"]);
+            room.ok(&["task", "claim", "1", "--as", "team-lead"]);
+        });
+    });
+    let before = (room.json_file(LEADS), room.json_file(TASK));
+    let undone = |seen: &str| {
+        let lines = seen.lines().filter(|line| line.starts_with("overwritten"));
+        room.redacted(&lines.collect::<Vec<_>>().join("\n"))
+    };
+    assert_snapshot!(undone(&room.run(&["doctor"]).stdout), @r"
+    overwritten in team crew: another program wrote an older inboxes/team-lead.json back and undid: [uuid], [uuid] (--repair: put back)
+    overwritten in team crew: another program wrote an older tasks/1.json back and undid: status, owner (--repair: put back)
+    ");
+    assert_eq!((room.json_file(LEADS), room.json_file(TASK)), before, "it only looked");
+    assert_snapshot!(undone(&room.run(&["doctor", "--repair"]).stdout), @r"
+    overwritten in team crew: another program wrote an older inboxes/team-lead.json back and undid: [uuid], [uuid] -> put back
+    overwritten in team crew: another program wrote an older tasks/1.json back and undid: status, owner -> put back
+    ");
+    assert_eq!(room.json_file(LEADS)[1]["text"], "second");
+    assert_eq!(room.json_file(TASK)["owner"], "team-lead");
+    assert_eq!(undone(&room.run(&["doctor"]).stdout), "");
+}

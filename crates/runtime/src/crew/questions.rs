@@ -1,0 +1,123 @@
+//! Questions for permission that came to the lead by mail: who is asked, and what becomes of the answer.
+
+use futures_util::future::{AbortHandle, Abortable};
+use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
+use pitcrew_team::{Actor, PermissionAnswer};
+
+use super::answers::{Pending, by_rule, decide};
+use super::team_loop::TeamLoop;
+use super::wake::{Asked, Decision};
+use crate::agent::Event;
+use crate::driver::chain;
+use crate::events::RunEvent;
+use crate::transcript::Grant;
+
+impl TeamLoop {
+    pub(super) async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
+        let ledger = self.quarters.team.requests().await.unwrap_or_default();
+        if ledger.get(&asked.request_id).is_some_and(|request| request.answer.is_some()) {
+            return self.tell_lead(Event::Settled(vec![mail]));
+        }
+        if self.asked.contains_key(&asked.request_id) {
+            return;
+        }
+        let agent = AgentName::foreign(&asked.agent_id);
+        let pending = Pending {
+            agent: agent.clone(),
+            tool: asked.tool_name,
+            input: asked.input.unwrap_or_default(),
+            description: asked.description.unwrap_or_default(),
+        };
+        let (asks, request) = (self.quarters.asks.clone(), asked.request_id);
+        let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
+        if self.crew.get(&agent).is_some_and(|hand| hand.body.link().is_none()) {
+            let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
+            self.quarters.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
+        }
+        let member = self.quarters.team.member(agent.as_str()).await.ok();
+        let by_rule = member.and_then(|member| by_rule(&self.quarters, &member, &pending));
+        let (question, registration) = AbortHandle::new_pair();
+        self.asked.insert(request.clone(), Asked { agent, mail, call, input, question });
+        let deciding = async move {
+            let grant = match by_rule {
+                Some(grant) => grant,
+                None => decide(asks, pending).await,
+            };
+            Decision::ByMail { request, grant }
+        };
+        self.wakers.decisions.push(Box::pin(Abortable::new(deciding, registration)));
+    }
+
+    /// Asks once more what an earlier run was asked and has not answered, though it marked the question as read.
+    pub(super) async fn ask_what_is_open(&mut self) {
+        let team = self.quarters.team.clone();
+        let open = team.requests().await.unwrap_or_default();
+        let is_open = |id: &str| open.get(id).is_some_and(|request| request.answer.is_none());
+        for mail in team.mail(&AgentName::lead()).await.unwrap_or_default() {
+            match mail.frame {
+                Some(Frame::PermissionRequest(request)) if mail.message.is_read() && is_open(&request.request_id) => {
+                    self.asked(mail.id, request).await;
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
+    pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
+        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else { return };
+        question.abort();
+        self.tell_lead(Event::Settled(vec![mail]));
+        let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
+        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
+    }
+
+    /// Takes the questions of an agent back that is no more.
+    pub(super) fn ask_no_more_for(&mut self, agent: &AgentName) {
+        self.asked.retain(|_, asked| {
+            let is_its = asked.agent == *agent;
+            if is_its {
+                asked.question.abort();
+            }
+            !is_its
+        });
+    }
+
+    pub(super) async fn decided(&mut self, decision: Decision) {
+        let refused = |grant: &Grant| match grant {
+            Grant::Allowed { .. } => None,
+            Grant::Denied { reason } => Some(reason.clone()),
+        };
+        let (agent, call, refused) = match decision {
+            Decision::AtOnce { agent, call, grant } => {
+                let refused = refused(&grant);
+                if let Some(link) = self.link_of(&agent) {
+                    link.tell(Event::Answered { call: call.id.clone(), grant });
+                }
+                (agent, call.id, refused)
+            }
+            Decision::ByMail { request, grant } => {
+                // Somebody else was faster.
+                let Some(Asked { agent, mail, call, input, question }) = self.asked.remove(&request) else { return };
+                question.abort();
+                let refused = refused(&grant);
+                let answer = match grant {
+                    Grant::Allowed { input: changed, updates } => {
+                        PermissionAnswer::Allow { updated_input: changed.unwrap_or(input), updates }
+                    }
+                    Grant::Denied { reason } => PermissionAnswer::Deny { reason },
+                };
+                if let Err(error) = self.quarters.team.answer_permission(&Actor::Lead, &request, answer, None).await {
+                    self.warn(format!("the permission request of {agent} cannot be answered: {}", chain(&error))).await;
+                    if error.code == ErrorCode::InternalError {
+                        // The agent still waits: its request stays unread, and is asked again by the next run.
+                        return;
+                    }
+                }
+                self.tell_lead(Event::Settled(vec![mail]));
+                (agent, call, refused)
+            }
+        };
+        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
+    }
+}

@@ -1,0 +1,138 @@
+//! Runs that are stopped, and teammates that agree to leave: who stays, what is void in the next run, and what becomes of
+//! mail on its way.
+
+use std::time::Duration;
+
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
+
+use crate::crew_setting::{Setting, finish, until};
+
+#[tokio::test]
+async fn a_stopped_run_asks_nobody_to_leave_and_goes_on_with_everybody() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Task, input: {name: polite, description: wait, prompt: Wait.}}
+        - {name: Task, input: {name: deaf, description: wait, prompt: Wait.}}
+    - wait_for: {contains: I woke up, from: message}
+    - text: Finished.
+  deaf:
+    - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I woke up, summary: up}}]
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+  polite:
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let mut options = setting.options(script);
+    // Nobody uses it up.
+    (options.furnishings.asks, options.furnishings.shutdown_grace) = (Asks::Allow, Duration::from_secs(600));
+    let mut handle = Runtime::start(options).await.unwrap();
+    let stopper = handle.stopper();
+    until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "deaf")).await;
+    stopper.stop();
+    let ran = finish(handle).await;
+    assert_eq!(ran.outcome.end, RunEnd::Interrupted);
+    let config = setting.team().await.config().await.unwrap();
+    let left: Vec<_> = config.teammates().map(|member| member.name.as_str()).collect();
+    assert_eq!(left, ["polite", "deaf"]);
+    assert_eq!(setting.team().await.requests().await.unwrap(), std::collections::BTreeMap::new());
+
+    std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
+    let mut again = setting.options(script);
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
+    again.furnishings.asks = Asks::Allow;
+    let ran = setting.run(again).await;
+    ran.success();
+    assert_eq!(setting.team().await.config().await.unwrap().teammates().count(), 0);
+}
+
+#[tokio::test]
+async fn what_a_run_asked_on_its_way_out_is_void_when_the_team_goes_on() {
+    let setting = Setting::in_files();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: wait, prompt: Wait.}}]
+    - text: I let it run.
+    - wait_for: {contains: I go on, from: message}
+    - text: Finished.
+  bob:
+    - text: I wait.
+    - wait_for: {contains: shutdown_request}
+    - tools: [{name: Bash, input: {command: test -e wake-up || sleep 1000}}]
+    - wait_for: {contains: is void}
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I go on, summary: going on}}]
+    - wait_for: {contains: '"type":"shutdown_request"', times: 2}
+    - capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let mut options = setting.options(script);
+    options.furnishings.asks = Asks::Allow;
+    options.furnishings.shutdown_grace = Duration::from_secs(600);
+    let mut handle = Runtime::start(options).await.unwrap();
+    let is_asked = |event: &RunEvent| matches!(event, RunEvent::ToolStarted { agent, .. } if agent.as_str() == "bob");
+    until(&mut handle, is_asked).await;
+    handle.stopper().kill();
+    finish(handle).await;
+    std::fs::write(setting.cwd.join("wake-up"), "").unwrap();
+    let mut again = setting.options(script);
+    again.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
+    (again.furnishings.asks, again.furnishings.shutdown_grace) = (Asks::Allow, Duration::from_secs(600));
+    let ran = setting.run(again).await;
+    let team = setting.team().await;
+    ran.success();
+    let sent = ran.results_of("bob", "SendMessage");
+    assert!(sent.len() == 2 && sent[1].contains("Shutdown approved"), "{sent:?}");
+    assert_eq!(team.config().await.unwrap().teammates().count(), 0, "the second request was obeyed");
+}
+
+#[tokio::test]
+async fn mail_that_comes_while_a_teammate_agrees_to_shut_down_is_seen_or_its_sender_told() {
+    let setting = Setting::in_files();
+    let script = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Task, input: {name: bob, description: wait, prompt: Wait.}}
+        - {name: Task, input: {name: ann, description: wait, prompt: Wait.}}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: ann, content: write to bob now, summary: now}}]
+    - wait_for: {contains: bob has shut down, from: message}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: ann}}]
+    - wait_for: {contains: ann has shut down, from: message}
+    - text: Finished.
+  bob:
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      delay_ms: 1500
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+  ann:
+    - wait_for: {contains: write to bob now}
+    - tools: [{name: SendMessage, input: {type: message, recipient: bob, content: did you see it, summary: one}}]
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let (options, overheard) = setting.overheard(script);
+    setting.run(options).await.success();
+    let has = |agent: &str, text: &str| overheard.told_to(agent).iter().any(|told| told.contains(text));
+    let is_told = has("ann", "to bob was not delivered: bob has shut down");
+    assert!(has("bob", "did you see it") || is_told, "it was neither seen nor told as dead");
+}
