@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use super::{Finding, Scene};
 use crate::stage::{Stage, files};
 use crate::writers::members;
@@ -38,10 +40,11 @@ fn left(stage: &Stage) -> Vec<String> {
     let locks = found.into_iter().filter(|path| path.is_dir() && name(path).ends_with(".lock"));
     left.extend(locks.map(|path| format!("lock {}", path.display())));
     left.extend(idle_worktrees(stage).into_iter().map(|path| format!("worktree {path}")));
-    let started = fs::read_to_string(stage.team().join("pitcrew/started.json")).unwrap_or_default();
-    if !matches!(started.trim(), "" | "{}") {
-        left.push(format!("records {started}"));
-    }
+    let started = fs::read(stage.team().join("pitcrew/started.json")).unwrap_or_default();
+    let started: Value = serde_json::from_slice(&started).unwrap_or_default();
+    // The first version of the file held the records alone.
+    let records = started.get("started").unwrap_or(&started).as_object().cloned().unwrap_or_default();
+    left.extend(records.iter().map(|(name, record)| format!("record of {name}: {record}")));
     left
 }
 
