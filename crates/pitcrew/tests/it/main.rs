@@ -18,6 +18,7 @@ mod limits;
 mod lock_oracle;
 mod members;
 mod messages;
+mod model_faults;
 mod models_over_http;
 mod moved;
 mod overwritten;

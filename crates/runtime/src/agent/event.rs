@@ -1,6 +1,7 @@
 //! All that can happen to an agent, and all that it can want done: two closed enums.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use pitcrew_model::{Response, Usage};
 use pitcrew_protocol::{AgentName, MessageId};
@@ -240,6 +241,11 @@ pub struct Summary {
 pub enum ModelFailure {
     /// The conversation is longer than the model can read; a shorter one would do.
     TooLong,
+    /// It was unavailable for longer than a call may wait; the same call may succeed later.
+    Unavailable {
+        /// How long its vendor asks to wait.
+        retry_after: Option<Duration>,
+    },
     /// Anything else.
     Other,
 }
@@ -353,6 +359,13 @@ pub enum Effect {
     Announce(Status),
     /// The agent has used all its model calls.
     ReportLimit,
+    /// Nothing follows in this run, as the model is unavailable; the next run goes on from here.
+    Park {
+        /// Why.
+        reason: String,
+        /// How long the model's vendor asks to wait.
+        retry_after: Option<Duration>,
+    },
     /// Nothing follows.
     End {
         /// How it ended.
@@ -391,7 +404,7 @@ impl Effect {
             // What is unread is archived with the team.
             Self::Run(call) if call.tool == "TeamDelete" => Wait::Marked,
             // What is unread when an agent ends is dead, and one that rests has no mail that it took.
-            Self::SendIdle(_) | Self::End { .. } => Wait::Marked,
+            Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(
                 Status::Pending
                 | Status::Idle

@@ -40,7 +40,7 @@ pub struct Agent {
     pub(super) compacting: Compacting,
     pub(super) is_parked: bool,
     pub(super) is_held: bool,
-    announced: Status,
+    pub(super) announced: Status,
 }
 
 /// Where an agent stands.
@@ -425,6 +425,7 @@ impl Agent {
             }
             (ModelFailure::TooLong, None) if is_compacting => self.compact_less(reason, fx),
             (ModelFailure::TooLong, None) if self.conversation.can_be_compacted() => self.compact(Some(reason), fx),
+            (ModelFailure::Unavailable { retry_after }, _) => self.model_unavailable(reason, retry_after, fx),
             (ModelFailure::TooLong, None) | (ModelFailure::Other, _) => self.finish(Status::Failed, Some(reason), fx),
         }
     }
@@ -459,7 +460,7 @@ impl Agent {
         self.write(vec![Step::Rested], fx);
     }
 
-    fn send_idle(&self, cause: IdleCause, fx: &mut Effects) {
+    pub(super) fn send_idle(&self, cause: IdleCause, fx: &mut Effects) {
         fx.push(Effect::SendIdle(IdleReport { cause, result: self.conversation.last_text() }));
     }
 

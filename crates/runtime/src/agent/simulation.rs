@@ -212,6 +212,7 @@ impl World {
             | Effect::Refer(_)
             | Effect::Announce(_)
             | Effect::ReportLimit
+            | Effect::Park { .. }
             | Effect::End { .. } => {}
         }
         None

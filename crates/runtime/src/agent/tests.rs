@@ -112,6 +112,9 @@ fn in_words(effect: &Effect) -> String {
         Effect::Refer(mail) => format!("refer {}", mail.id),
         Effect::Announce(status) => format!("announce {status}"),
         Effect::ReportLimit => "report limit".to_owned(),
+        Effect::Park { reason, retry_after } => {
+            format!("park ({reason}, {} s)", retry_after.map_or(0, |asked| asked.as_secs()))
+        }
         Effect::End { status, reason, text } => format!(
             "end {status} ({}): {}",
             reason.as_deref().unwrap_or("no reason"),
