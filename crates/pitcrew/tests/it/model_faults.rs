@@ -217,3 +217,96 @@ fn ctrl_c_cuts_the_wait_of_a_lead_and_of_a_teammate_off_at_once() {
     let ran = service.run(&room, &["run", "--resume", "work"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob is here.\n"), "{ran:?}");
 }
+
+/// The window of the models that read only so much, in tokens of four characters.
+const WINDOW: usize = 20_000;
+
+/// Answers as `behaviour` does, but refuses what is longer than the window, as the Messages API does.
+fn narrow(behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync) -> impl Fn(&Heard, &Value) -> Reply + Send + Sync {
+    move |heard, body| {
+        let tokens = body.to_string().len() / 4;
+        if tokens > WINDOW {
+            let message = format!("prompt is too long: {tokens} tokens > {WINDOW} maximum");
+            let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+            return Reply::Refuse(400, None, error);
+        }
+        behaviour(heard, body)
+    }
+}
+
+/// Whether the model is asked for a summary: then it has no tools.
+fn is_for_a_summary(body: &Value) -> bool {
+    body.get("tools").is_none_or(|tools| tools.as_array().is_some_and(Vec::is_empty))
+}
+
+/// How often each message that is numbered `[n]` is in what was asked of bob, but for summaries, and each once in a request.
+fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
+    let asked =
+        service.seen().into_iter().filter(|body| heard(body).first.contains("ROLE:bob") && !is_for_a_summary(body));
+    let asked: Vec<String> = asked.map(|body| body["messages"].to_string()).collect();
+    let in_request = |n: &usize| {
+        let number = format!("[number {n}]");
+        asked.iter().map(|body| body.matches(&number).count()).max().unwrap_or(0)
+    };
+    (0..count).map(|n| in_request(&n)).collect()
+}
+
+/// Lets the lead make bob, fill bob's inbox with what is larger than the window of bob's model, and wait for its report.
+fn backlog(service: &Service, room: &Room, chars: usize, count: usize) -> Ran {
+    let run = service.command(room, &["run", "have bob read", "--yes"]);
+    let (root, cwd) = (room.root(), room.work());
+    let mut run = run;
+    let log = room.temporary().join("log");
+    run.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped()).stdin(Stdio::null());
+    let run = run.spawn().unwrap();
+    let read = || fs::read_to_string(&log).unwrap();
+    until("bob works", || read().contains("bob Bash(until").then_some(()), read);
+    let text = "some words ".repeat(chars / 11);
+    let mail: Vec<Value> = (0..count)
+        .map(|n| json!({"from": "ann", "text": format!("[number {n}] {text}"), "timestamp": "2026-11-20T10:00:00.000Z", "read": false}))
+        .collect();
+    let inbox = root.join("teams/work/inboxes/bob.json");
+    let staged = root.join("staged.json");
+    fs::write(&staged, Value::from(mail).to_string()).unwrap();
+    fs::rename(&staged, &inbox).unwrap();
+    fs::write(cwd.join("go"), "").unwrap();
+    let output = run.wait_with_output().unwrap();
+    Ran { code: output.status.code().unwrap(), stdout: String::from_utf8(output.stdout).unwrap(), stderr: read() }
+}
+
+#[test]
+fn a_backlog_larger_than_the_window_is_read_in_portions_each_message_once() {
+    const COUNT: usize = 100;
+    let service = Service::start(narrow(|heard, body| {
+        if is_for_a_summary(body) {
+            return say("I was told to read what comes, and read some of it.");
+        }
+        if !heard.first.contains("ROLE:bob") {
+            let spawn = json!({"name": "bob", "subagent_type": "general-purpose", "description": "read", "prompt": "ROLE:bob read"});
+            return match heard.answers {
+                0 => call("Task", spawn),
+                _ if heard.told.contains("read to the end") => say("Bob has read it all."),
+                _ => say("I wait for bob."),
+            };
+        }
+        if let Some(approval) = approval(heard) {
+            return Reply::Say(approval);
+        }
+        let is_last = heard.told.contains(&format!("[number {}]", COUNT - 1));
+        match is_last && !heard.called.contains("read to the end") {
+            true => call(
+                "SendMessage",
+                json!({"type": "message", "recipient": "team-lead", "content": "read to the end", "summary": "read"}),
+            ),
+            false if heard.answers == 0 && heard.told.contains("number").then_some(()).is_none() => {
+                call("Bash", json!({"command": "until [ -e go ]; do sleep 0.05; done"}))
+            }
+            false => say("I have read that."),
+        }
+    }));
+    let room = Room::new();
+    settings(&room, &json!({"contextWindow": WINDOW}));
+    let ran = backlog(&service, &room, 9_900, COUNT);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob has read it all.\n"), "{ran:?}");
+    assert_eq!(seen_numbers(&service, COUNT), vec![1; COUNT]);
+}

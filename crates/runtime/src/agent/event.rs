@@ -320,8 +320,8 @@ pub enum Effect {
     CallModel,
     /// Have the model sum the conversation up; answered by [`Event::Summarised`] or [`Event::ModelFailed`].
     Compact {
-        /// How many messages after the first are not shown to it.
-        left_out: usize,
+        /// How many characters of the conversation are shown to it; all when absent.
+        most: Option<usize>,
     },
     /// Tell everyone what came of a compaction.
     ReportCompaction(Compaction),

@@ -248,9 +248,9 @@ impl Driver {
                 let messages = self.agent.conversation().share_messages();
                 self.begin(model_call::call(seat, mode, messages))
             }
-            Effect::Compact { left_out } => {
+            Effect::Compact { most } => {
                 let (conversation, context) = (self.agent.conversation().clone(), self.agent.profile().context);
-                self.begin(compaction::compact(seat, mode, conversation, left_out, context.window))
+                self.begin(compaction::compact(seat, mode, conversation, most, context.window))
             }
             Effect::ReportCompaction(compaction) => {
                 compaction::report(&seat, compaction).await;
