@@ -10,6 +10,7 @@ mod demo;
 mod desk;
 mod doctor;
 mod drift;
+mod failure_reasons;
 mod help;
 mod interop;
 mod kitty;

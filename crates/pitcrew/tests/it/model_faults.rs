@@ -251,62 +251,94 @@ fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
     (0..count).map(|n| in_request(&n)).collect()
 }
 
-/// Lets the lead make bob, fill bob's inbox with what is larger than the window of bob's model, and wait for its report.
-fn backlog(service: &Service, room: &Room, chars: usize, count: usize) -> Ran {
-    let run = service.command(room, &["run", "have bob read", "--yes"]);
-    let (root, cwd) = (room.root(), room.work());
-    let mut run = run;
+/// Lets the lead make bob, fill bob's inbox while bob waits for the file `go`, and go on to the end.
+fn backlog(service: &Service, room: &Room, mail: &Value) -> Ran {
     let log = room.temporary().join("log");
+    let mut run = service.command(room, &["run", "have bob read", "--yes"]);
     run.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped()).stdin(Stdio::null());
     let run = run.spawn().unwrap();
     let read = || fs::read_to_string(&log).unwrap();
     until("bob works", || read().contains("bob Bash(until").then_some(()), read);
-    let text = "some words ".repeat(chars / 11);
-    let mail: Vec<Value> = (0..count)
-        .map(|n| json!({"from": "ann", "text": format!("[number {n}] {text}"), "timestamp": "2026-11-20T10:00:00.000Z", "read": false}))
-        .collect();
-    let inbox = root.join("teams/work/inboxes/bob.json");
-    let staged = root.join("staged.json");
-    fs::write(&staged, Value::from(mail).to_string()).unwrap();
-    fs::rename(&staged, &inbox).unwrap();
-    fs::write(cwd.join("go"), "").unwrap();
+    let staged = room.root().join("staged.json");
+    fs::write(&staged, mail.to_string()).unwrap();
+    fs::rename(&staged, room.root().join("teams/work/inboxes/bob.json")).unwrap();
+    fs::write(room.work().join("go"), "").unwrap();
     let output = run.wait_with_output().unwrap();
     Ran { code: output.status.code().unwrap(), stdout: String::from_utf8(output.stdout).unwrap(), stderr: read() }
+}
+
+/// Bob waits for the file `go`, reads what comes, and says so when the message `last` was there.
+fn bob_reads(heard: &Heard, last: usize) -> Reply {
+    let report = json!({"type": "message", "recipient": "team-lead", "content": "read to the end", "summary": "read"});
+    let was_told_all = heard.told.contains(&format!("[number {last}]"));
+    match approval(heard) {
+        Some(approval) => Reply::Say(approval),
+        None if heard.answers == 0 && !heard.told.contains("[number") => {
+            call("Bash", json!({"command": "until [ -e go ]; do sleep 0.05; done"}))
+        }
+        None if was_told_all && !heard.called.contains("read to the end") => call("SendMessage", report),
+        None => say("I have read that."),
+    }
+}
+
+/// A lead that has bob read.
+fn lead_of_a_reader(heard: &Heard) -> Reply {
+    let spawn =
+        json!({"name": "bob", "subagent_type": "general-purpose", "description": "read", "prompt": "ROLE:bob read"});
+    match heard.answers {
+        0 => call("Task", spawn),
+        _ if heard.told.contains("read to the end") => say("Bob has read it all."),
+        _ => say("I wait for bob."),
+    }
 }
 
 #[test]
 fn a_backlog_larger_than_the_window_is_read_in_portions_each_message_once() {
     const COUNT: usize = 100;
-    let service = Service::start(narrow(|heard, body| {
-        if is_for_a_summary(body) {
-            return say("I was told to read what comes, and read some of it.");
-        }
-        if !heard.first.contains("ROLE:bob") {
-            let spawn = json!({"name": "bob", "subagent_type": "general-purpose", "description": "read", "prompt": "ROLE:bob read"});
-            return match heard.answers {
-                0 => call("Task", spawn),
-                _ if heard.told.contains("read to the end") => say("Bob has read it all."),
-                _ => say("I wait for bob."),
-            };
-        }
-        if let Some(approval) = approval(heard) {
-            return Reply::Say(approval);
-        }
-        let is_last = heard.told.contains(&format!("[number {}]", COUNT - 1));
-        match is_last && !heard.called.contains("read to the end") {
-            true => call(
-                "SendMessage",
-                json!({"type": "message", "recipient": "team-lead", "content": "read to the end", "summary": "read"}),
-            ),
-            false if heard.answers == 0 && heard.told.contains("number").then_some(()).is_none() => {
-                call("Bash", json!({"command": "until [ -e go ]; do sleep 0.05; done"}))
-            }
-            false => say("I have read that."),
-        }
+    let service = Service::start(narrow(|heard, body| match heard.first.contains("ROLE:bob") {
+        _ if is_for_a_summary(body) => say("I was told to read what comes, and read some of it."),
+        true => bob_reads(heard, COUNT - 1),
+        false => lead_of_a_reader(heard),
     }));
     let room = Room::new();
     settings(&room, &json!({"contextWindow": WINDOW}));
-    let ran = backlog(&service, &room, 9_900, COUNT);
+    let text = "some words ".repeat(900);
+    let letter = |n: usize| json!({"from": "ann", "text": format!("[number {n}] {text}"), "timestamp": "2026-11-20T10:00:00.000Z", "read": false});
+    let ran = backlog(&service, &room, &(0..COUNT).map(letter).collect());
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob has read it all.\n"), "{ran:?}");
     assert_eq!(seen_numbers(&service, COUNT), vec![1; COUNT]);
+}
+
+#[test]
+fn a_goal_and_a_result_larger_than_the_window_are_shortened_and_the_run_goes_on() {
+    let service = Service::start(narrow(|heard, body| match heard.told.contains("xxxx") {
+        _ if is_for_a_summary(body) => say("I read a long file: xxxx."),
+        false => call("Bash", json!({"command": "head -c 29000 /dev/zero | tr '\\0' 'x'"})),
+        true => say("I got through."),
+    }));
+    let room = Room::new();
+    // The settings believe in a window that is four times as large as the model's.
+    settings(&room, &json!({"contextWindow": 4 * WINDOW}));
+    let goal = "a long goal ".repeat(10_000);
+    let ran = service.run(&room, &["run", &goal, "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "I got through.\n"), "{ran:?}");
+    let was_shortened = |body: &Value| body.to_string().contains("the conversation was longer than you can read");
+    assert!(service.seen().iter().any(was_shortened));
+}
+
+#[test]
+fn a_conversation_beyond_the_window_of_a_new_model_goes_on_when_it_is_resumed() {
+    let service = Service::start(|heard, _| match heard.answers {
+        0..=5 => call("Bash", json!({"command": "head -c 29000 /dev/zero | tr '\\0' 'y'"})),
+        _ => limited("3600"),
+    });
+    let room = Room::new();
+    assert_eq!(service.run(&room, &["run", "read much", "--yes"]).code, 75);
+    service.behave(narrow(|_, body| match is_for_a_summary(body) {
+        true => say("I read much."),
+        false => say("I got through."),
+    }));
+    settings(&room, &json!({"contextWindow": WINDOW}));
+    let ran = service.run(&room, &["run", "--resume", "work"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "I got through.\n"), "{ran:?}");
 }

@@ -109,6 +109,12 @@ impl Agent {
         self.mode
     }
 
+    /// Whether it does nothing more, whatever happens.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over(_))
+    }
+
     /// How it stands.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -167,6 +167,7 @@ impl Driver {
         happened.push_back(first);
         loop {
             while let Some(event) = happened.pop_front() {
+                let cause = if let Event::Broken { reason } = &event { Some(reason.clone()) } else { None };
                 for effect in self.agent.handle(event) {
                     let ready = self.catch_up(effect.waits_for()).await;
                     let carried_out = match ready {
@@ -178,6 +179,12 @@ impl Driver {
                         Ok(Outcome::Happened(event)) => happened.push_back(event),
                         Ok(Outcome::AllHappened(events)) => happened.extend(events),
                         Ok(Outcome::Ended(end)) => return end,
+                        // It hears nothing more, so that nothing but this would tell of its end.
+                        Err(reason) if self.agent.is_over() => {
+                            let reason = cause.unwrap_or(reason);
+                            self.tell_face(Status::Failed, Some(reason.clone())).await;
+                            return ReportKind::Ended { status: Status::Failed, reason: Some(reason), text: None };
+                        }
                         Err(reason) => {
                             happened.push_front(Event::Broken { reason });
                             break;
