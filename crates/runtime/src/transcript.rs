@@ -447,6 +447,16 @@ mod tests {
     }
 
     #[test]
+    fn a_request_shares_the_messages_and_no_later_step_changes_what_it_sends() {
+        let mut conversation = folded(&[mail(&["m1"], "hello")]);
+        let request = conversation.share_messages();
+        assert!(std::ptr::eq(request.as_slice(), conversation.messages()), "nothing is copied");
+        conversation.apply(&mail(&["m2"], "again"));
+        assert_eq!(*request, [Message::user(vec![Block::text("hello")])]);
+        assert_eq!(conversation.messages(), [Message::user(vec![Block::text("hello"), Block::text("again")])]);
+    }
+
+    #[test]
     fn a_call_without_a_result_is_open_and_knows_how_far_it_came() {
         let asked = Step::Asked { call: "b".to_owned(), request: "perm-1".to_owned() };
         let conversation = folded(&[calls(&["a", "b"]), Step::Began { call: "a".to_owned() }, asked]);
