@@ -14,7 +14,7 @@ use pitcrew_protocol::Limits;
 use pitcrew_runtime::identity::Stopped;
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays};
-use pitcrew_store::{Durability, FileBackend, FileOptions};
+use pitcrew_store::{Durability, FileBackend, FileOptions, LockWait, OnWait};
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -129,7 +129,14 @@ impl Context {
             Some(Some("process")) => Durability::Process,
             Some(_) => return Err(Failure::usage("`pitcrew.durability` in the settings is \"disk\" or \"process\"")),
         };
-        Ok(FileBackend::open(&self.root, FileOptions::new(durability)))
+        let tell = |wait: &LockWait| {
+            let (lock, left) = (wait.lock.display(), wait.left.as_secs() + 1);
+            output::remark(&format!(
+                "waiting for the lock {lock}: another program holds it, or died with it; at most {left} s more"
+            ));
+        };
+        let options = FileOptions { on_wait: Some(OnWait(Arc::new(tell))), ..FileOptions::new(durability) };
+        Ok(FileBackend::open(&self.root, options))
     }
 
     /// All teams below the root, with the limits of the settings.

@@ -185,7 +185,7 @@ fn furnishings(
         temporary: context.temporary(),
         home: context.home.clone(),
         session_id: new_session_id(),
-        open_model: opener(endpoints),
+        open_model: opener(endpoints, settings.model_patience()),
         append_system_prompt: None,
         prices: prices(&settings)?,
         settings,
@@ -266,8 +266,8 @@ async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoi
 }
 
 /// Opens models by name; all of a run share one pace.
-fn opener(endpoints: Endpoints) -> OpenModel {
-    let (pace, policy) = (Pace::new(), RetryPolicy::default());
+fn opener(endpoints: Endpoints, patience: Duration) -> OpenModel {
+    let (pace, policy) = (Pace::new(), RetryPolicy { patience, ..RetryPolicy::default() });
     Arc::new(move |name: &str| -> Result<Arc<dyn Model>, ModelError> {
         let spec: ModelSpec = name.parse()?;
         if !matches!(spec, ModelSpec::Script(_)) {

@@ -28,6 +28,8 @@ pub(crate) enum FailureKind {
     RateLimit,
     /// A run ended at a limit its user set.
     LimitReached,
+    /// A run stopped because its model was unavailable; it can be resumed.
+    Parked,
     /// Something under us failed.
     Internal,
     /// Ctrl-C.
@@ -37,7 +39,7 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 11] = [
         Self::Failed,
         Self::Usage,
         Self::NotFound,
@@ -46,6 +48,7 @@ impl FailureKind {
         Self::RateLimit,
         Self::LimitReached,
         Self::Internal,
+        Self::Parked,
         Self::Interrupted,
         Self::Terminated,
     ];
@@ -61,6 +64,7 @@ impl FailureKind {
             Self::RateLimit => 6,
             Self::LimitReached => 7,
             Self::Internal => 70,
+            Self::Parked => 75,
             Self::Interrupted => 130,
             Self::Terminated => 143,
         }
@@ -77,6 +81,7 @@ impl FailureKind {
             Self::RateLimit => "too many or too soon; try later",
             Self::LimitReached => "a run ended at its --max-turns or --max-cost-usd",
             Self::Internal => "the disk, the system or pitcrew itself failed; nothing was changed",
+            Self::Parked => "a run's model was unavailable for too long; the run can be resumed later",
             Self::Interrupted => "stopped by Ctrl-C",
             Self::Terminated => "stopped by SIGTERM",
         }
@@ -88,7 +93,7 @@ impl FailureKind {
             Self::Usage => ErrorCode::InvalidRequest,
             Self::Conflict => ErrorCode::InvalidStatus,
             Self::Denied => ErrorCode::PermissionDenied,
-            Self::RateLimit | Self::LimitReached => ErrorCode::RateLimit,
+            Self::RateLimit | Self::LimitReached | Self::Parked => ErrorCode::RateLimit,
             Self::NotFound => ErrorCode::AgentNotFound,
             Self::Failed | Self::Internal | Self::Interrupted | Self::Terminated => ErrorCode::InternalError,
         }

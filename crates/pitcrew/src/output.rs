@@ -121,6 +121,12 @@ pub(crate) fn first_line(text: &str, width: usize) -> String {
     format!("{}…", kept.trim_end())
 }
 
+/// The whole of a text in one line: its lines, without blank ones, one after the other.
+pub(crate) fn in_one_line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    printable(&lines.join(" | ")).into_owned()
+}
+
 /// Rows in columns as wide as their widest cell, under a heading; the last column is not padded.
 pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
     let mut table = comfy_table::Table::new();
@@ -151,6 +157,14 @@ mod tests {
     fn a_table_is_as_wide_as_its_cells() {
         let rows = [["1".to_owned(), "Fix it".to_owned()], ["10".to_owned(), "Test".to_owned()]];
         assert_eq!(table(["ID", "SUBJECT"], &rows), "ID  SUBJECT\n1   Fix it\n10  Test");
+    }
+
+    #[test]
+    fn a_text_of_several_lines_is_put_into_one_whole() {
+        assert_eq!(
+            in_one_line("it died. Its screen:\n\n  a\x1b[2J  \n b\n"),
+            "it died. Its screen: | a\u{fffd}[2J | b"
+        );
     }
 
     #[test]

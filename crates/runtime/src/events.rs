@@ -41,7 +41,7 @@ pub enum RunEvent {
         agent: AgentName,
         /// Its state now.
         status: Status,
-        /// More, in words: why it failed, what it waits for.
+        /// More, in words: why it failed or is idle, what it waits for.
         detail: Option<String>,
     },
     /// More text of an answer that is being written. Void when [`RunEvent::ModelWaits`] follows.
@@ -121,6 +121,12 @@ pub enum RunEvent {
         /// What, in words.
         text: String,
     },
+}
+
+/// What a waiting model call is for a person to read.
+#[must_use]
+pub fn waiting_for_model(reason: &str, delay: Duration) -> String {
+    format!("waits {:.0} s for the model: {reason}", delay.as_secs_f64().ceil())
 }
 
 /// What is known of a teammate's work that goes on in another process.

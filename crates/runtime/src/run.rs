@@ -331,6 +331,13 @@ pub enum RunEnd {
         /// Why.
         reason: String,
     },
+    /// Its model was unavailable for longer than a call may wait; `pitcrew run --resume` goes on from here.
+    Parked {
+        /// Why.
+        reason: String,
+        /// How long the model's vendor asks to wait.
+        retry_after: Option<Duration>,
+    },
     /// The user stopped it; `pitcrew run --resume` goes on from here.
     Interrupted,
     /// A limit was reached.

@@ -20,7 +20,7 @@ mod compacted;
 mod step;
 
 use compacted::Fill;
-pub(crate) use compacted::{shortened, tokens_of};
+pub(crate) use compacted::{LEAST_CHARS, TOKEN_CHARS, shortened, tokens_of};
 pub use step::{Entry, Grant, Step};
 
 /// A call of a tool that the model made.
@@ -217,19 +217,21 @@ impl Conversation {
             Step::ShutdownAsked { request } => self.shutdown = Some(request.clone()),
             Step::ShutdownRefused => self.shutdown = None,
             Step::Cut { keep } => self.cut(*keep),
-            Step::Compacted { briefing, summary, .. } => self.compact(briefing, summary),
+            Step::Shortened { most } => self.shorten(*most),
+            Step::Compacted { briefing, summary, kept_chars, .. } => self.compact(briefing, summary, *kept_chars),
             Step::NotCompacted { .. } => self.keep_as_it_is(),
             Step::Rested => {}
             Step::Ended { status, reason } => self.ended = Some((*status, reason.clone())),
         }
     }
 
-    /// How many results the next cut leaves whole: half of those that are whole now; `None` when nothing is left to cut.
+    /// How many results the next cut leaves whole: half of those that are whole now, and the newest in any case; `None` when
+    /// no other is whole.
     #[must_use]
     pub fn next_cut(&self) -> Option<usize> {
         let blocks = self.messages.iter().flat_map(|message| &message.blocks);
         let whole = blocks.filter(|block| is_whole_result(block)).count();
-        (whole > 0).then_some(whole / 2)
+        (whole > 1).then_some(whole / 2)
     }
 
     fn cut(&mut self, keep: usize) {
@@ -445,6 +447,16 @@ mod tests {
     }
 
     #[test]
+    fn a_request_shares_the_messages_and_no_later_step_changes_what_it_sends() {
+        let mut conversation = folded(&[mail(&["m1"], "hello")]);
+        let request = conversation.share_messages();
+        assert!(std::ptr::eq(request.as_slice(), conversation.messages()), "nothing is copied");
+        conversation.apply(&mail(&["m2"], "again"));
+        assert_eq!(*request, [Message::user(vec![Block::text("hello")])]);
+        assert_eq!(conversation.messages(), [Message::user(vec![Block::text("hello"), Block::text("again")])]);
+    }
+
+    #[test]
     fn a_call_without_a_result_is_open_and_knows_how_far_it_came() {
         let asked = Step::Asked { call: "b".to_owned(), request: "perm-1".to_owned() };
         let conversation = folded(&[calls(&["a", "b"]), Step::Began { call: "a".to_owned() }, asked]);
@@ -466,11 +478,9 @@ mod tests {
         let whole = |conversation: &Conversation| {
             conversation.messages().iter().flat_map(|m| &m.blocks).filter(|block| is_whole_result(block)).count()
         };
-        for left in [1, 0] {
-            let keep = conversation.next_cut().unwrap();
-            conversation.apply(&Step::Cut { keep });
-            assert_eq!(whole(&conversation), left);
-        }
+        let keep = conversation.next_cut().unwrap();
+        conversation.apply(&Step::Cut { keep });
+        assert_eq!(whole(&conversation), 1);
         assert_eq!(conversation.next_cut(), None);
     }
 
@@ -503,9 +513,11 @@ mod tests {
             Step::ShutdownAsked { request: "s".to_owned() },
             Step::ShutdownRefused,
             Step::Cut { keep: 3 },
+            Step::Shortened { most: 5 },
             Step::Compacted {
                 briefing: "b".to_owned(),
                 summary: "s".to_owned(),
+                kept_chars: Some(7),
                 usage: Usage::default(),
                 cost_usd: Some(0.5),
             },

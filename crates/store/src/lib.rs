@@ -19,7 +19,9 @@ pub use backend::{
     StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch,
 };
 pub use error::StoreError;
-pub use files::{BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, Looked, Mend, WrittenFile};
+pub use files::{
+    BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, LockWait, Looked, Mend, OnWait, WrittenFile,
+};
 pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
 pub use journal::{About, Event, JournalEntry, Overwritten};
 pub use memory::MemoryBackend;

@@ -48,6 +48,9 @@ async fn a_call_sends_the_conversation_and_returns_text_thoughts_calls_and_usage
     let seen = &fake.seen()[0];
     assert_eq!(seen.path, "/v1/messages");
     assert_eq!(seen.headers["x-api-key"], "sk-ant");
+    assert_eq!(seen.headers["content-type"], "application/json");
+    assert!(!seen.headers.contains_key("transfer-encoding"), "not every server takes a body in chunks");
+    assert_eq!(seen.headers["content-length"], seen.body.to_string().len().to_string().as_str());
     assert_eq!(seen.headers["anthropic-version"], "2023-06-01");
     let cached = json!({"type": "ephemeral"});
     let expected = json!({

@@ -256,8 +256,11 @@ pub(crate) fn shown(watched: &Watched, format: OutputFormat, summary: &str, resu
             }
         }
         OutputFormat::Json => {
-            let result = serde_json::to_string_pretty(&tally.result(outcome)).map_err(Failure::internal)?;
-            output::line(&result)?;
+            let mut result = serde_json::to_value(tally.result(outcome)).map_err(Failure::internal)?;
+            if let Value::Object(result) = &mut result {
+                result.insert("agents".to_owned(), report::agents(outcome));
+            }
+            output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)?;
         }
         OutputFormat::StreamJson => stream::print(&tally.result(outcome).into())?,
     }

@@ -144,6 +144,7 @@ impl Tally {
         let (subtype, is_error, text) = match &outcome.end {
             RunEnd::Success { text } => ("success", false, text.clone()),
             RunEnd::Failed { reason } => ("error_during_execution", true, reason.clone()),
+            RunEnd::Parked { reason, .. } => ("error_model_unavailable", true, reason.clone()),
             RunEnd::Interrupted => ("error_interrupted", true, "stopped by the user".to_owned()),
             RunEnd::LimitReached { reason, text } => {
                 let subtype = if reason.contains("turn") { "error_max_turns" } else { "error_max_cost" };

@@ -5,10 +5,10 @@ use std::fmt::Write as _;
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color};
 use pitcrew_runtime::agent::Status;
-use pitcrew_runtime::events::{Answered, Compacted, Deed, RunEvent};
+use pitcrew_runtime::events::{Answered, Compacted, Deed, RunEvent, waiting_for_model};
 use serde_json::Value;
 
-use crate::output::first_line;
+use crate::output::{first_line, in_one_line};
 
 /// The widest description of what an agent does now.
 const DOING_CHARS: usize = 60;
@@ -79,7 +79,7 @@ impl View {
                 Vec::new()
             }
             RunEvent::ModelWaits { agent, reason, delay } => {
-                let text = format!("waits {:.0} s for the model: {reason}", delay.as_secs_f64().ceil());
+                let text = waiting_for_model(reason, *delay);
                 self.does(agent, Some(text.clone()));
                 vec![Remark::of(agent, text)]
             }
@@ -117,7 +117,7 @@ impl View {
             }
             RunEvent::ModeChanged { agent, mode } => vec![Remark::of(agent, format!("is in mode {mode} now"))],
             RunEvent::ShuttingDown { reason } => vec![Remark::of_run(format!("shutting down: {reason}"))],
-            RunEvent::Warning { text } => vec![Remark::of_run(format!("warning: {}", first_line(text, SAID_CHARS)))],
+            RunEvent::Warning { text } => vec![Remark::of_run(format!("warning: {}", in_one_line(text)))],
         }
     }
 
@@ -155,12 +155,17 @@ impl View {
         let is_news = agent.status != status && status != Status::Active;
         agent.status = status;
         agent.doing = None;
+        if let (Status::Active, Some(detail)) = (status, detail) {
+            // A teammate in a process of its own waits for its model.
+            agent.doing = Some(detail.to_owned());
+            return vec![Remark::of(name, in_one_line(detail))];
+        }
         if !is_news {
             return Vec::new();
         }
         let mut text = format!("is {}", status.as_str().replace('_', " "));
         if let Some(detail) = detail {
-            let _ = write!(text, ": {}", first_line(detail, SAID_CHARS));
+            let _ = write!(text, ": {}", in_one_line(detail));
         }
         vec![Remark::of(name, text)]
     }
@@ -313,6 +318,27 @@ mod tests {
         let status = Status::AwaitingPlanApproval;
         let _ = view.apply(&RunEvent::AgentChanged { agent: name("bob"), status, detail: None });
         assert_eq!(view.agents()[0].line(), "awaiting plan approval");
+    }
+
+    #[test]
+    fn the_reason_of_a_state_is_shown_whole() {
+        let reason = format!("the log of bob cannot be used:\n/{}x: No space left on device", "folder/".repeat(40));
+        let failed = |detail| RunEvent::AgentChanged { agent: name("bob"), status: Status::Failed, detail };
+        let remarks = view().apply(&failed(Some(reason.clone())));
+        assert_eq!(remarks[0].text, format!("is failed: {}", reason.replace('\n', " | ")));
+        let remarks = view().apply(&RunEvent::Warning { text: reason.clone() });
+        assert!(remarks[0].text.ends_with("No space left on device"), "{}", remarks[0].text);
+    }
+
+    #[test]
+    fn a_teammate_elsewhere_that_waits_for_its_model_is_shown() {
+        let detail = Some("waits 30 s for the model: slow down".to_owned());
+        let mut view = view();
+        let waits = RunEvent::AgentChanged { agent: name("bob"), status: Status::Active, detail };
+        for _ in 0..2 {
+            assert_eq!(view.apply(&waits)[0].text, "waits 30 s for the model: slow down");
+        }
+        assert_eq!(view.agents()[0].line(), "waits 30 s for the model: slow down");
     }
 
     #[test]

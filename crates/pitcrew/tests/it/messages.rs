@@ -187,3 +187,16 @@ fn a_ctrl_c_that_comes_while_messages_are_shown_ends_following_after_them() {
     assert_eq!(lines.count(), count - 1);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+fn a_send_that_waits_for_the_lock_of_a_dead_client_says_for_what_and_how_long() {
+    let room = Room::with_crew();
+    room.ok(&["send", "bob", "first"]);
+    std::fs::create_dir(room.root().join("teams/crew/inboxes/bob.json.lock")).unwrap();
+    let ran = room.ok(&["send", "bob", "hello"]);
+    assert!(ran.stderr.contains("waiting for the lock "), "{ran:?}");
+    assert!(
+        ran.stderr.contains("inboxes/bob.json.lock: another program holds it, or died with it; at most "),
+        "{ran:?}"
+    );
+}

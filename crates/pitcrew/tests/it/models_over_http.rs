@@ -15,21 +15,21 @@ use serde_json::{Value, json};
 use crate::room::{Ran, Room};
 
 /// A part of an answer.
-enum Say {
+pub(crate) enum Say {
     Text(&'static str),
     Call(&'static str, Value),
 }
 
 /// What the model knows of a conversation, in whichever form it came.
-struct Heard {
+pub(crate) struct Heard {
     /// The first words of the user.
-    first: String,
+    pub(crate) first: String,
     /// All that was said by others.
-    told: String,
+    pub(crate) told: String,
     /// How often the model answered.
-    answers: usize,
+    pub(crate) answers: usize,
     /// The tools the model called, with their input, in one text.
-    called: String,
+    pub(crate) called: String,
 }
 
 /// The model: a lead that has two teammates write a file each, and commits them.
@@ -59,16 +59,17 @@ fn answer(heard: &Heard) -> Vec<Say> {
     vec![Say::Text("Both files are written and committed.")]
 }
 
-fn mate(name: &str, file: &str, heard: &Heard) -> Vec<Say> {
+/// The call by which a teammate agrees to shut down, once it is asked to.
+pub(crate) fn approval(heard: &Heard) -> Option<Vec<Say>> {
     static REQUEST: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"shutdown-[0-9]+[^@\\&\x22]*@[a-z]+").unwrap());
-    if let Some(request) = REQUEST.find(&heard.told)
-        && !heard.called.contains("shutdown_response")
-    {
-        let request = request.as_str();
-        return vec![Say::Call(
-            "SendMessage",
-            json!({"type": "shutdown_response", "request_id": request, "approve": true}),
-        )];
+    let request = REQUEST.find(&heard.told).filter(|_| !heard.called.contains("shutdown_response"))?;
+    let answer = json!({"type": "shutdown_response", "request_id": request.as_str(), "approve": true});
+    Some(vec![Say::Call("SendMessage", answer)])
+}
+
+fn mate(name: &str, file: &str, heard: &Heard) -> Vec<Say> {
+    if let Some(approval) = approval(heard) {
+        return approval;
     }
     match heard.answers {
         0 => vec![Say::Call("Write", json!({"file_path": file, "content": format!("by {name}\n")}))],
@@ -91,7 +92,7 @@ fn texts(value: &Value) -> String {
     }
 }
 
-fn heard(body: &Value) -> Heard {
+pub(crate) fn heard(body: &Value) -> Heard {
     let messages: Vec<Value> =
         body["messages"].as_array().unwrap().iter().filter(|m| m["role"] != "system").cloned().collect();
     let (own, others): (Vec<&Value>, Vec<&Value>) = messages.iter().partition(|message| message["role"] == "assistant");
@@ -104,7 +105,7 @@ fn heard(body: &Value) -> Heard {
 }
 
 /// The answer as the Messages API streams it.
-fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
+pub(crate) fn as_messages(says: &[Say], nth: usize) -> Vec<String> {
     let usage = json!({"input_tokens": 1000, "output_tokens": 1});
     let message = json!({"id": format!("msg_{nth}"), "type": "message", "role": "assistant", "model": "claude-opus-5-5", "content": [], "usage": usage});
     let mut events = vec![json!({"type": "message_start", "message": message})];

@@ -1,6 +1,7 @@
 //! All that can happen to an agent, and all that it can want done: two closed enums.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use pitcrew_model::{Response, Usage};
 use pitcrew_protocol::{AgentName, MessageId};
@@ -240,6 +241,11 @@ pub struct Summary {
 pub enum ModelFailure {
     /// The conversation is longer than the model can read; a shorter one would do.
     TooLong,
+    /// It was unavailable for longer than a call may wait; the same call may succeed later.
+    Unavailable {
+        /// How long its vendor asks to wait.
+        retry_after: Option<Duration>,
+    },
     /// Anything else.
     Other,
 }
@@ -314,8 +320,8 @@ pub enum Effect {
     CallModel,
     /// Have the model sum the conversation up; answered by [`Event::Summarised`] or [`Event::ModelFailed`].
     Compact {
-        /// How many messages after the first are not shown to it.
-        left_out: usize,
+        /// How many characters of the conversation are shown to it; all when absent.
+        most: Option<usize>,
     },
     /// Tell everyone what came of a compaction.
     ReportCompaction(Compaction),
@@ -353,6 +359,13 @@ pub enum Effect {
     Announce(Status),
     /// The agent has used all its model calls.
     ReportLimit,
+    /// Nothing follows in this run, as the model is unavailable; the next run goes on from here.
+    Park {
+        /// Why.
+        reason: String,
+        /// How long the model's vendor asks to wait.
+        retry_after: Option<Duration>,
+    },
     /// Nothing follows.
     End {
         /// How it ended.
@@ -391,7 +404,7 @@ impl Effect {
             // What is unread is archived with the team.
             Self::Run(call) if call.tool == "TeamDelete" => Wait::Marked,
             // What is unread when an agent ends is dead, and one that rests has no mail that it took.
-            Self::SendIdle(_) | Self::End { .. } => Wait::Marked,
+            Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(
                 Status::Pending
                 | Status::Idle

@@ -26,7 +26,7 @@ pub struct Agent {
     pub(super) stages: Vec<(String, Stage)>,
     /// What hooks said before calls that have no result yet.
     pub(super) remarks: Vec<(String, Vec<String>)>,
-    pending: Vec<Mail>,
+    pub(super) pending: Vec<Mail>,
     /// The messages in `pending`: a busy agent reads its whole inbox again each time it is rung.
     waiting: HashSet<MessageId>,
     /// What it is to know at the next boundary.
@@ -40,7 +40,7 @@ pub struct Agent {
     pub(super) compacting: Compacting,
     pub(super) is_parked: bool,
     pub(super) is_held: bool,
-    announced: Status,
+    pub(super) announced: Status,
 }
 
 /// Where an agent stands.
@@ -107,6 +107,12 @@ impl Agent {
     #[must_use]
     pub fn mode(&self) -> PermissionMode {
         self.mode
+    }
+
+    /// Whether it does nothing more, whatever happens.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over(_))
     }
 
     /// How it stands.
@@ -316,7 +322,7 @@ impl Agent {
             Phase::Thinking | Phase::Compacting | Phase::Calling | Phase::Resting | Phase::Over(_) => return,
         };
         let waits_for_its_plan = self.conversation.plan().is_some() && !woken;
-        if goes_on && !waits_for_its_plan && self.is_to_compact() {
+        if goes_on && !waits_for_its_plan && (self.is_to_compact() || self.mail_needs_room()) {
             // What waits for the boundary stays where it is, so that it is delivered behind the summary.
             return self.compact(None, fx);
         }
@@ -344,7 +350,8 @@ impl Agent {
         }
     }
 
-    /// Puts into the conversation what waits for it: written first, then marked read.
+    /// Puts into the conversation what waits for it and fits: written first, then marked read. The rest stays unread until the
+    /// next boundary.
     fn deliver(&mut self, fx: &mut Effects) {
         // After it has agreed to shut down the model is not called again: what it has not read is left unread, and is dead.
         if self.is_parked || self.is_agreeing_to_shut_down() {
@@ -358,9 +365,10 @@ impl Agent {
             }
             steps.push(step);
         }
-        let pending = std::mem::take(&mut self.pending);
-        self.waiting.clear();
+        let later = self.pending.split_off(self.mail_that_fits());
+        let pending = std::mem::replace(&mut self.pending, later);
         let fresh: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
+        self.waiting.retain(|id| !fresh.contains(id));
         ids.extend(fresh.iter().cloned());
         for mail in &pending {
             match mail.kind(self.profile.role) {
@@ -389,6 +397,7 @@ impl Agent {
     pub(super) fn call_model(&mut self, fx: &mut Effects) {
         let most = self.profile.max_turns.unwrap_or(u32::MAX);
         if self.conversation.turns() < most {
+            self.fit_unanswered(fx);
             self.phase = Phase::Thinking;
             fx.push(Effect::CallModel);
             return;
@@ -412,20 +421,14 @@ impl Agent {
         self.boundary(next, fx);
     }
 
-    /// A conversation that is too long is called again with old results cut, as long as there are any, and then compacted.
     fn model_failed(&mut self, reason: String, failure: ModelFailure, fx: &mut Effects) {
-        let is_compacting = self.phase == Phase::Compacting;
-        if self.phase != Phase::Thinking && !is_compacting {
+        if !matches!(self.phase, Phase::Thinking | Phase::Compacting) {
             return;
         }
-        match (failure, self.conversation.next_cut()) {
-            (ModelFailure::TooLong, Some(keep)) => {
-                self.write(vec![Step::Cut { keep }], fx);
-                if is_compacting { self.compact_again(fx) } else { self.call_model(fx) }
-            }
-            (ModelFailure::TooLong, None) if is_compacting => self.compact_less(reason, fx),
-            (ModelFailure::TooLong, None) if self.conversation.can_be_compacted() => self.compact(Some(reason), fx),
-            (ModelFailure::TooLong, None) | (ModelFailure::Other, _) => self.finish(Status::Failed, Some(reason), fx),
+        match failure {
+            ModelFailure::TooLong => self.too_long(reason, fx),
+            ModelFailure::Unavailable { retry_after } => self.model_unavailable(reason, retry_after, fx),
+            ModelFailure::Other => self.finish(Status::Failed, Some(reason), fx),
         }
     }
 
@@ -459,7 +462,7 @@ impl Agent {
         self.write(vec![Step::Rested], fx);
     }
 
-    fn send_idle(&self, cause: IdleCause, fx: &mut Effects) {
+    pub(super) fn send_idle(&self, cause: IdleCause, fx: &mut Effects) {
         fx.push(Effect::SendIdle(IdleReport { cause, result: self.conversation.last_text() }));
     }
 

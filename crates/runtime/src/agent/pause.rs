@@ -1,9 +1,12 @@
 //! Stopping for now: a turn that a person cuts off, an agent that nobody leads, and one whose run is being stopped.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
+use super::compact::Compacting;
 use super::machine::{Agent, Phase};
-use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement};
+use super::{Answerer, Effect, Effects, Ending, IdleCause, Role, Settlement, Status};
 use crate::transcript::{Step, ToolCall};
 
 /// What the model reads of a turn that was cut off, in the reference client's words.
@@ -71,6 +74,28 @@ impl Agent {
         fx.push(Effect::CutOff);
     }
 
+    /// Stops where it is, as its model is unavailable: the conversation still waits for the model's answer.
+    ///
+    /// A lead parks, and its run with it. A teammate stays on the team: its lead learns why it is idle, and the next message
+    /// has it call its model again. A subagent ends, and its caller learns why.
+    pub(super) fn model_unavailable(&mut self, reason: String, retry_after: Option<Duration>, fx: &mut Effects) {
+        self.compacting = Compacting::default();
+        match self.profile.role {
+            Role::Lead => {
+                self.phase = Phase::Over(Status::Parked);
+                self.announced = Status::Parked;
+                fx.push(Effect::Park { reason, retry_after });
+            }
+            Role::Teammate => {
+                self.phase = Phase::Idle;
+                let reason = format!("{reason}. It is still on the team, and tries again when it gets a message");
+                self.send_idle(IdleCause::Failed(reason), fx);
+                self.proceed_when_idle(fx);
+            }
+            Role::Subagent => self.finish(Status::Failed, Some(reason), fx),
+        }
+    }
+
     fn cut_off(&mut self, call: ToolCall, fx: &mut Effects) {
         let text = CALL_CUT_OFF.to_owned();
         self.write(
@@ -93,7 +118,7 @@ mod tests {
     use pitcrew_model::Block;
 
     use super::super::tests::{Play, allowed, asking_teammate, calls, done, idle_teammate, mail, says};
-    use super::super::{Event, Status};
+    use super::super::{Event, ModelFailure, Status};
     use super::*;
     use crate::transcript::Grant;
 
@@ -107,6 +132,39 @@ mod tests {
         .then(says("too late"), &[]);
         assert_eq!(play.last_blocks(), [Block::text("work"), Block::text(CUT_OFF)]);
         play.crashed().then(Event::Resumed, &["take mail", "announce idle"]);
+    }
+
+    fn unavailable() -> Event {
+        let retry_after = Some(Duration::from_secs(3600));
+        Event::ModelFailed { reason: "come later".to_owned(), failure: ModelFailure::Unavailable { retry_after } }
+    }
+
+    #[test]
+    fn a_teammate_whose_model_is_unavailable_tells_its_lead_and_tries_again_with_the_next_message() {
+        let mut play = Play::teammate();
+        let told = "send idle come later. It is still on the team, and tries again when it gets a message: nothing";
+        play.then(unavailable(), &[told, "announce idle"])
+            .then(says("too late"), &[])
+            .then(mail(&[("m1", "try again")]), &["announce running", "write mail", "acknowledge m1", "call model"]);
+        assert!(matches!(&play.last_blocks()[..], [Block::Text { text, .. }, _] if text == "work"));
+        play.then(Event::MailWaiting, &["take mail"])
+            .then(mail(&[("m2", "and this")]), &[])
+            .then(unavailable(), &[told, "write mail", "acknowledge m2", "call model"]);
+        let mut play = Play::teammate();
+        play.then(unavailable(), &[told, "announce idle"]);
+        play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["call model"]);
+    }
+
+    #[test]
+    fn a_lead_whose_model_is_unavailable_parks_and_asks_its_model_again_when_it_is_resumed() {
+        let mut play = Play::of(Role::Lead);
+        play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
+            .then(mail(&[]), &["call model"])
+            .then(unavailable(), &["park (come later, 3600 s)"])
+            .then(says("too late"), &[])
+            .then(Event::MailWaiting, &[]);
+        assert_eq!(play.agent.status(), Status::Parked);
+        play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["call model"]);
     }
 
     #[test]

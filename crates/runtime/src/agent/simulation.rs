@@ -212,6 +212,7 @@ impl World {
             | Effect::Refer(_)
             | Effect::Announce(_)
             | Effect::ReportLimit
+            | Effect::Park { .. }
             | Effect::End { .. } => {}
         }
         None
@@ -281,7 +282,7 @@ impl World {
         let effect = self.cells[at].waiting.remove(which);
         let event = match effect {
             Effect::CallModel => self.response(at),
-            Effect::Compact { left_out } => self.summary(at, left_out),
+            Effect::Compact { most } => self.summary(at, most),
             Effect::Judge(judging) => self.judgement(at, &judging.call),
             Effect::Run(call) => {
                 let ending = Ending {
@@ -315,10 +316,10 @@ impl World {
     }
 
     /// A summary, or a failure that a shorter conversation mends. An agent that can go on only from a summary gets one.
-    fn summary(&mut self, at: usize, left_out: usize) -> Event {
+    fn summary(&mut self, at: usize, most: Option<usize>) -> Event {
         let agent = &self.cells[at].agent;
         assert!(agent.conversation().open_calls().is_empty(), "a call is open in a compaction");
-        if agent.conversation().next_left_out(left_out).is_some() && self.dice.roll(4) == 0 {
+        if agent.conversation().next_shown(most).is_some() && self.dice.roll(4) == 0 {
             return Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
         }
         let is_needed = self.cells[at].agent.is_stuck();

@@ -17,7 +17,8 @@ pub enum Status {
     Idle,
     /// Between turns, its plan with the lead.
     AwaitingPlanApproval,
-    /// Between turns, and nobody leads it: it takes no mail until somebody does.
+    /// A teammate between turns that nobody leads: it takes no mail until somebody does. Or a lead whose model was
+    /// unavailable for too long: it goes on in the next run.
     Parked,
     /// Asked to shut down, and not gone yet.
     ShutdownRequested,

@@ -79,8 +79,8 @@ fn in_words(effect: &Effect) -> String {
         }
         Effect::TakeMail => "take mail".to_owned(),
         Effect::CallModel => "call model".to_owned(),
-        Effect::Compact { left_out: 0 } => "compact".to_owned(),
-        Effect::Compact { left_out } => format!("compact without {left_out}"),
+        Effect::Compact { most: None } => "compact".to_owned(),
+        Effect::Compact { most: Some(most) } => format!("compact {most} characters"),
         Effect::ReportCompaction(compaction) => {
             format!("report {} -> {} tokens", compaction.tokens_before, compaction.tokens_after)
         }
@@ -112,6 +112,9 @@ fn in_words(effect: &Effect) -> String {
         Effect::Refer(mail) => format!("refer {}", mail.id),
         Effect::Announce(status) => format!("announce {status}"),
         Effect::ReportLimit => "report limit".to_owned(),
+        Effect::Park { reason, retry_after } => {
+            format!("park ({reason}, {} s)", retry_after.map_or(0, |asked| asked.as_secs()))
+        }
         Effect::End { status, reason, text } => format!(
             "end {status} ({}): {}",
             reason.as_deref().unwrap_or("no reason"),
@@ -537,15 +540,20 @@ fn a_failed_model_ends_a_teammate_and_the_lead_is_told() {
 fn a_conversation_that_is_too_long_is_cut_and_sent_again_until_nothing_is_left_to_cut() {
     let too_long = || Event::ModelFailed { reason: "too long".to_owned(), failure: ModelFailure::TooLong };
     let mut play = Play::teammate();
-    play.then(calls(&[("a", "Read")]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["judge a in default"])
-        .then(allowed("a"), &["run a {}"]);
     let ending =
-        Ending { text: "x".repeat(1000), data: Value::Null, is_error: false, context: Vec::new(), seen: Vec::new() };
-    play.then(Event::ToolFinished { call: "a".to_owned(), ending }, &["write result", "report a done", "take mail"])
+        Ending { text: "x".repeat(500), data: Value::Null, is_error: false, context: Vec::new(), seen: Vec::new() };
+    let done = |call: &str| Event::ToolFinished { call: call.to_owned(), ending: ending.clone() };
+    play.then(calls(&[("a", "Read"), ("b", "Read")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default", "judge b in default"])
+        .then(allowed("a"), &["run a {}"])
+        .then(allowed("b"), &["run b {}"])
+        .then(done("a"), &["write result", "report a done"])
+        .then(done("b"), &["write result", "report b done", "take mail"])
         .then(mail(&[]), &["call model"])
         .then(too_long(), &["write cut", "call model"])
         .then(too_long(), &["compact"]);
+    let whole = play.last_blocks().iter().filter(|block| **block == Block::tool_result("b", "x".repeat(500))).count();
+    assert_eq!(whole, 1, "the newest result is whole");
 }
 
 #[test]

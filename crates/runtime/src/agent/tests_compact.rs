@@ -146,9 +146,8 @@ fn a_conversation_that_is_too_long_is_cut_and_then_compacted_and_then_its_agent_
         Ending { text: "x".repeat(1000), data: Value::Null, is_error: false, context: Vec::new(), seen: Vec::new() };
     play.then(Event::ToolFinished { call: "a".to_owned(), ending }, &["write result", "report a done", "take mail"])
         .then(mail(&[]), &["call model"])
-        .then(too_long(), &["write cut", "call model"])
-        .then(too_long(), &["compact"])
-        .then(summary(Some("what was")), &["write compacted", "report 123 -> 3 tokens", "take mail"])
+        .then(too_long(), &["compact 1234 characters"])
+        .then(summary(Some("what was")), &["write compacted", "report 350 -> 3 tokens", "take mail"])
         .then(mail(&[]), &["call model"])
         .then(
             too_long(),
@@ -158,29 +157,46 @@ fn a_conversation_that_is_too_long_is_cut_and_then_compacted_and_then_its_agent_
 
 #[test]
 fn a_summary_that_is_no_help_for_a_conversation_that_is_too_long_ends_its_agent() {
-    for text in [None, Some("y".repeat(5_000))] {
-        let mut play = Play::teammate();
-        play.then(answer(100, vec![Block::text("so")]), &["write assistant", "take mail"])
-            .then(mail(&[("m1", "go on")]), &["write mail", "acknowledge m1", "call model"])
-            .then(too_long(), &["compact"])
-            .then(
-                summary(text.as_deref()),
-                &[
-                    "write not_compacted",
-                    "report 115 -> 115 tokens",
-                    "send idle too long: so",
-                    "write ended",
-                    "announce failed",
-                    "end failed (too long): so",
-                ],
-            );
-    }
+    let mut play = Play::teammate();
+    play.then(answer(100, vec![Block::text("so")]), &["write assistant", "take mail"])
+        .then(mail(&[("m1", "go on")]), &["write mail", "acknowledge m1", "call model"])
+        .then(too_long(), &["compact"])
+        .then(
+            summary(Some(&"y".repeat(5_000))),
+            &[
+                "write not_compacted",
+                "report 115 -> 115 tokens",
+                "send idle too long: so",
+                "write ended",
+                "announce failed",
+                "end failed (too long): so",
+            ],
+        );
+}
+
+#[test]
+fn a_summary_without_a_word_is_asked_for_again_and_is_paid_for() {
+    let mut play = full_teammate();
+    play.then(mail(&[]), &["compact"])
+        .then(summary(None), &["write not_compacted", "compact"])
+        .then(summary(None), &["write not_compacted", "compact"]);
+    let effects = play.agent.handle(summary(Some("what was")));
+    let report = effects.into_iter().find_map(|effect| match effect {
+        Effect::ReportCompaction(report) => Some(report),
+        _ => None,
+    });
+    let report = report.unwrap();
+    assert_eq!((report.usage.input_tokens, report.cost_usd), (2_400, Some(1.5)));
+    assert_eq!((report.tokens_before, report.tokens_after), (901, 34));
+    assert_eq!(texts(&play)[..2], ["who I am", "what was"]);
 }
 
 #[test]
 fn a_summary_that_is_no_help_is_not_asked_for_again_before_much_was_added() {
     let mut play = full_teammate();
     play.then(mail(&[]), &["compact"])
+        .then(summary(None), &["write not_compacted", "compact"])
+        .then(summary(None), &["write not_compacted", "compact"])
         .then(summary(None), &["write not_compacted", "report 901 -> 901 tokens", "take mail"])
         .then(mail(&[]), &["call model"]);
     let mut play = play.crashed();
@@ -193,6 +209,77 @@ fn a_summary_that_is_no_help_is_not_asked_for_again_before_much_was_added() {
         .then(mail(&[]), &["write result", "report b failed", "take mail"])
         .then(mail(&[]), &[next]);
     }
+}
+
+/// So many messages of that many characters, with the tags around them.
+fn letters(ids: std::ops::Range<usize>, chars: usize) -> Event {
+    let text = "x".repeat(chars);
+    let letters: Vec<(String, &str)> = ids.map(|at| (format!("m{at}"), text.as_str())).collect();
+    mail(&letters.iter().map(|(id, text)| (id.as_str(), *text)).collect::<Vec<_>>())
+}
+
+#[test]
+fn of_a_backlog_that_is_larger_than_the_window_as_much_is_delivered_at_once_as_fits() {
+    // A quarter of the window, 250 tokens, is 500 characters of dense text.
+    let mut play = idle_teammate();
+    play.then(letters(0..5, 180), &["announce running", "write mail", "acknowledge m0 m1", "call model"])
+        .then(says("so"), &["write assistant", "take mail"])
+        .then(letters(2..6, 180), &["write mail", "acknowledge m2 m3", "call model"])
+        .then(answer(FULL, vec![Block::text("z".repeat(400))]), &["write assistant", "take mail"])
+        .then(letters(4..6, 180), &["compact"])
+        .then(summary(Some("what was")), &["write compacted", "report 900 -> 10 tokens", "take mail"])
+        .then(letters(4..6, 180), &["write mail", "acknowledge m4 m5", "call model"])
+        .then(says("so"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"]);
+    for at in 0..6 {
+        assert!(play.agent.conversation().holds(&MessageId(format!("m{at}"))), "m{at}");
+    }
+}
+
+#[test]
+fn a_message_that_does_not_fit_any_more_waits_for_a_summary() {
+    let mut play = full_teammate();
+    play.then(mail(&[]), &["compact"])
+        .then(summary(Some("what was")), &["write compacted", "report 901 -> 34 tokens", "take mail"])
+        .then(mail(&[]), &["call model"])
+        .then(answer(700, vec![Block::text("z".repeat(400))]), &["write assistant", "take mail"])
+        .then(letters(0..1, 900), &["compact"])
+        .then(summary(Some("what was")), &["write compacted", "report 700 -> 26 tokens", "take mail"])
+        .then(letters(0..1, 900), &["write mail", "acknowledge m0", "call model"]);
+}
+
+#[test]
+fn a_single_text_that_is_larger_than_the_window_is_shortened_until_it_fits() {
+    let mut play = Play::of(Role::Teammate);
+    let prompt = "p".repeat(20_000);
+    play.then(Event::Started { prompt }, &["announce running", "write told", "take mail"])
+        .then(mail(&[]), &["write shortened", "write shortened", "write shortened", "call model"])
+        .then(too_long(), &["write shortened", "call model"])
+        .then(too_long(), &["write shortened", "call model"])
+        .then(
+            too_long(),
+            &["send idle too long: nothing", "write ended", "announce failed", "end failed (too long): nothing"],
+        );
+    let mut play = idle_teammate();
+    play.then(
+        letters(0..1, 4_500),
+        &["announce running", "write mail", "acknowledge m0", "write shortened", "call model"],
+    );
+    assert!(texts(&play).last().unwrap().ends_with("longer than you can read.]"));
+    let again = play.crashed();
+    assert_eq!(texts(&again), texts(&play));
+}
+
+#[test]
+fn a_conversation_beyond_the_window_of_a_new_model_is_summed_up_in_what_the_model_can_read() {
+    let mut play = Play::teammate();
+    play.then(answer(100_000, vec![Block::text("z".repeat(40_000))]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["end turn"]);
+    let mut play = play.crashed();
+    play.then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[("m1", "go on")]), &["compact 340 characters"])
+        .then(summary(Some("what was")), &["write compacted", "report 100000 -> 39 tokens", "take mail"])
+        .then(mail(&[("m1", "go on")]), &["write mail", "acknowledge m1", "call model"]);
 }
 
 #[test]
@@ -215,14 +302,23 @@ fn a_window_that_the_instructions_fill_alone_is_left_to_the_model() {
 fn a_conversation_that_is_too_long_even_for_its_summary_is_summed_up_in_part() {
     let mut play = Play::teammate();
     for at in 0..4 {
-        play.then(says(&format!("{at}")), &["write assistant", "take mail"])
+        play.then(answer(100, vec![Block::text("z".repeat(2_000))]), &["write assistant", "take mail"])
             .then(mail(&[(&format!("m{at}"), "more")]), &["write mail", &format!("acknowledge m{at}"), "call model"]);
     }
-    play.then(too_long(), &["compact"])
-        .then(too_long(), &["compact without 4"])
-        .then(too_long(), &["compact without 6"]);
+    play.then(too_long(), &["compact 7217 characters"])
+        .then(too_long(), &["compact 3608 characters"])
+        .then(too_long(), &["compact 1804 characters"]);
     play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["call model"]);
-    play.then(too_long(), &["send idle too long: 3", "write ended", "announce failed", "end failed (too long): 3"]);
+    let last = "z".repeat(2_000);
+    play.then(
+        too_long(),
+        &[
+            &format!("send idle too long: {last}"),
+            "write ended",
+            "announce failed",
+            &format!("end failed (too long): {last}"),
+        ],
+    );
 }
 
 #[test]

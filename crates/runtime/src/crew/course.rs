@@ -18,6 +18,8 @@ pub(super) enum Why {
     ShutDown,
     /// A limit was reached.
     Limit(String),
+    /// The lead's model is unavailable.
+    ModelUnavailable(String),
     /// The lead cannot go on.
     LeadFailed(String),
     /// The team was deleted by somebody else.
@@ -32,6 +34,7 @@ impl Why {
             Self::Interrupted => "the user stopped the run".to_owned(),
             Self::ShutDown => "the user shut the team down".to_owned(),
             Self::Limit(reason) => reason.clone(),
+            Self::ModelUnavailable(reason) => format!("the lead's model is unavailable: {reason}"),
             Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
             Self::Gone => "the team was deleted".to_owned(),
         }
@@ -40,7 +43,7 @@ impl Why {
     /// Whether a later run may go on where this one stops, so that nobody is taken out of the team who did not leave.
     pub(super) fn is_resumable(&self) -> bool {
         match self {
-            Self::Interrupted | Self::Limit(_) | Self::LeadFailed(_) => true,
+            Self::Interrupted | Self::Limit(_) | Self::ModelUnavailable(_) | Self::LeadFailed(_) => true,
             Self::Finished | Self::ShutDown | Self::Gone => false,
         }
     }
@@ -229,7 +232,9 @@ impl Course {
         let holds = matches!(why, Why::Interrupted | Why::ShutDown) && !self.lead_status.is_over();
         let (phase, order) = match &why {
             Why::LeadFailed(_) | Why::Gone => (Phase::Stopping, Order::Drop(self.names())),
-            Why::Interrupted | Why::Limit(_) => (Phase::Stopping, Order::Suspend(self.names())),
+            Why::Interrupted | Why::Limit(_) | Why::ModelUnavailable(_) => {
+                (Phase::Stopping, Order::Suspend(self.names()))
+            }
             Why::Finished | Why::ShutDown => (Phase::Asking, Order::AskToShutDown(self.names())),
         };
         (self.why, self.phase) = (Some(why), phase);
@@ -272,8 +277,10 @@ impl Course {
 
     fn lead_ended(&mut self, status: Status, reason: Option<String>) -> Vec<Order> {
         self.lead_status = if status.is_over() { status } else { Status::Killed };
+        let reason = || reason.unwrap_or_else(|| format!("it {status}"));
         match self.phase {
-            Phase::Working => self.shut_down(Why::LeadFailed(reason.unwrap_or_else(|| format!("it {status}")))),
+            Phase::Working if status == Status::Parked => self.shut_down(Why::ModelUnavailable(reason())),
+            Phase::Working => self.shut_down(Why::LeadFailed(reason())),
             Phase::Asking | Phase::Stopping => self.after_a_loss(),
             Phase::EndingLead => self.finish(),
             Phase::Over => Vec::new(),
@@ -418,6 +425,15 @@ mod tests {
             .then(News::EndAsked(Why::Limit("too much".to_owned())), &[Order::EndLead("too much".to_owned())])
             .then(News::GraceOver, &[Order::DropLead])
             .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
+    }
+
+    #[test]
+    fn when_the_leads_model_is_unavailable_the_team_is_suspended_so_that_it_can_be_resumed() {
+        let mut play = Play::new(&["bob"]);
+        let parked = News::LeadEnded(Status::Parked, Some("come later".to_owned()));
+        play.then(parked, &[Order::Suspend(vec![name("bob")])]).then(News::Left(name("bob")), &[Order::Finish]);
+        assert_eq!(play.0.why(), Some(&Why::ModelUnavailable("come later".to_owned())));
+        assert!(play.0.why().unwrap().is_resumable());
     }
 
     #[test]

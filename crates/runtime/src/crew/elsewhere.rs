@@ -15,6 +15,7 @@ use tokio::sync::oneshot;
 
 use super::body::Body;
 use super::course::{News, Why};
+use super::ends::Answers;
 use super::mode::mode_named;
 use super::remote::{Launching, Minder, Post, STOP_GRACE, Seen, Sighting, with_screen};
 use super::team_loop::{Hand, Part, TeamLoop};
@@ -150,6 +151,7 @@ impl TeamLoop {
             part: Part::Teammate { worktree },
             known_mode: Some(known_mode),
             turns: self.last_turns.get(&member.name).copied().unwrap_or(0),
+            answers: Answers::Yes,
         };
         self.crew.insert(member.name.clone(), hand);
         self.here.mind(minder, launching);
@@ -391,7 +393,8 @@ impl TeamLoop {
     }
 
     async fn changed_elsewhere(&mut self, agent: &AgentName, status: Status, detail: Option<String>) -> Vec<News> {
-        self.ledger.of(agent).state = status;
+        let account = self.ledger.of(agent);
+        (account.state, account.reason) = (status, detail.clone().filter(|_| status != Status::Active));
         let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail: detail.clone() };
         self.quarters.sink.tell(changed).await;
         let Some(hand) = self.crew.get(agent) else { return Vec::new() };
@@ -404,6 +407,12 @@ impl TeamLoop {
         if status == Status::Active {
             hand.body.was_seen_at_work();
         }
+        let answers = match (status, &detail) {
+            (_, None) => Answers::Yes,
+            (Status::Active, Some(_waits_for_model)) => Answers::Later,
+            (_, Some(_)) => Answers::No,
+        };
+        self.set_answers(agent, answers);
         vec![News::Announced(agent.clone(), status)]
     }
 

@@ -1,6 +1,7 @@
 //! How agents end, and what follows from it: for the team, for the lead, for their worktrees, for the limits.
 
 use std::path::Path;
+use std::time::Duration;
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{
@@ -15,6 +16,17 @@ use crate::driver::{chain, output_file, task_notification};
 use crate::run::KeptWorktree;
 use crate::tools::ToolOutcome;
 use crate::worktree::{Finished, Worktrees};
+
+/// Whether an agent can answer a request to shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// It can.
+    Yes,
+    /// When its model is available again, for which its call waits.
+    Later,
+    /// It cannot go on.
+    No,
+}
 
 impl TeamLoop {
     /// Counts a model call, and sees whether the run has become too dear.
@@ -33,6 +45,7 @@ impl TeamLoop {
     pub(super) fn count(&mut self, agent: &AgentName, model: String, usage: Usage, cost_usd: Option<f64>) -> Vec<News> {
         if let Some(hand) = self.crew.get_mut(agent) {
             hand.turns += 1;
+            hand.answers = Answers::Yes;
         }
         self.ledger.spend(agent, model, usage, cost_usd);
         match self.limits.max_cost_usd {
@@ -107,6 +120,58 @@ impl TeamLoop {
                 vec![News::Left(agent.clone())]
             }
         }
+    }
+
+    /// Takes note of an agent's state. An idle agent with a reason cannot go on: it used all its turns, or its model is
+    /// unavailable.
+    pub(super) async fn announced(&mut self, agent: AgentName, status: Status, detail: Option<String>) -> Vec<News> {
+        let account = self.ledger.of(&agent);
+        (account.state, account.reason) = (status, detail.clone());
+        if self.crew.get(&agent).is_some_and(|hand| matches!(hand.part, Part::Errand(_))) {
+            return Vec::new();
+        }
+        let is_stuck = detail.is_some();
+        self.quarters.note_state(&agent, status, detail).await;
+        self.set_answers(&agent, if is_stuck { Answers::No } else { Answers::Yes });
+        vec![News::Announced(agent, status)]
+    }
+
+    /// Takes note of whether an agent can answer. One that was asked to shut down, and cannot answer, is not waited for.
+    pub(super) fn set_answers(&mut self, agent: &AgentName, answers: Answers) {
+        if let Some(hand) = self.crew.get_mut(agent) {
+            hand.answers = answers;
+        }
+        if self.course.why().is_some() {
+            self.stopped_unasked(agent);
+        }
+    }
+
+    /// Stops a teammate that cannot answer a request to shut down. In a run that can be resumed it is dropped where it is.
+    pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
+        let Some(why) = self.course.why() else { return false };
+        let mate = self.crew.get(agent).filter(|hand| matches!(hand.part, Part::Teammate { .. }));
+        match mate.map(|hand| (hand.answers, &hand.body)) {
+            Some((Answers::Later | Answers::No, body)) if why.is_resumable() => body.cancel(),
+            Some((Answers::No, body)) => body.end("it could not answer the request to shut down"),
+            Some((Answers::Yes | Answers::Later, _)) | None => return false,
+        }
+        true
+    }
+
+    /// Takes note that an agent does nothing more in this run, as its model is unavailable. Only a lead parks.
+    pub(super) async fn parked(
+        &mut self,
+        agent: &AgentName,
+        reason: String,
+        retry_after: Option<Duration>,
+    ) -> Vec<News> {
+        let account = self.ledger.of(agent);
+        (account.state, account.reason) = (Status::Parked, Some(reason.clone()));
+        self.crew.remove(agent);
+        self.quarters.note_state(agent, Status::Parked, Some(reason.clone())).await;
+        self.retry_after = retry_after;
+        self.drop_errands();
+        vec![News::LeadEnded(Status::Parked, Some(reason))]
     }
 
     pub(super) async fn tell_who_is_late(&mut self) {

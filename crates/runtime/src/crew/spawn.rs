@@ -11,10 +11,12 @@ use tokio::sync::oneshot;
 
 use super::body::Body;
 use super::course::News;
+use super::ends::Answers;
 use super::hire::{Hire, Hired};
 use super::mode::mode_named;
 use super::remote::Launching;
-use super::team_loop::{Adopted, Hand, Part, TeamLoop};
+use super::start::Adopted;
+use super::team_loop::{Hand, Part, TeamLoop};
 use super::wake::{Request, Wish};
 use crate::agent::{Role, Status};
 use crate::definitions::AgentDefinition;
@@ -344,6 +346,7 @@ impl TeamLoop {
             part: Part::Teammate { worktree },
             known_mode: Some(known_mode),
             turns: hired.conversation_turns,
+            answers: Answers::Yes,
         };
         self.crew.insert(member.name.clone(), hand);
         self.here.start(&member.name, hired.driver, hired.start);
@@ -360,7 +363,7 @@ impl TeamLoop {
         let (name, hired, turns) = self.hire_errand(input, call).await?;
         let Some(reply) = reply.take() else { return Ok(()) };
         let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
-        let hand = Hand { body: Body::Here(hired.link), inbox, part, known_mode: None, turns };
+        let hand = Hand { body: Body::Here(hired.link), inbox, part, known_mode: None, turns, answers: Answers::Yes };
         self.crew.insert(name.clone(), hand);
         self.here.start(&name, hired.driver, hired.start);
         Ok(())

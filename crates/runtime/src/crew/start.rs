@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
 use super::course::{Course, News, Why};
+use super::ends::Answers;
 use super::hire::Hire;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::mode::mode_named;
 use super::quarters::Quarters;
 use super::take_over::{begin_take_over, finish_take_over};
-use super::team_loop::{Adopted, Hand, Part, TeamLoop, Wakers};
+use super::team_loop::{Hand, Part, TeamLoop, Wakers};
 use super::wake::{Desk, REPORTS_WAITING};
 use crate::agent::{Event, Role, Status};
 use crate::driver::{Sink, chain};
@@ -79,6 +80,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         limits,
         kept: Vec::new(),
         lead_text: None,
+        retry_after: None,
         farewells: BTreeMap::new(),
         adopted: Adopted::NotYet,
         hosting,
@@ -171,6 +173,17 @@ async fn lease_of(team: &Team, key: &VerifyKey) -> Result<Lease, RunError> {
     }
 }
 
+/// How the lead stands to the team that the run made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Adopted {
+    /// It has not asked for a team yet.
+    NotYet,
+    /// The team is its own.
+    Yes,
+    /// It has deleted the team.
+    Deleted,
+}
+
 /// The lead, ready to be started.
 struct Beginning {
     lead: super::hire::Hired,
@@ -214,7 +227,7 @@ impl TeamLoop {
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
         let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
-        let hand = Hand { body: Body::Here(link), inbox, part: Part::Lead, known_mode, turns };
+        let hand = Hand { body: Body::Here(link), inbox, part: Part::Lead, known_mode, turns, answers: Answers::Yes };
         self.crew.insert(AgentName::lead(), hand);
         let started = RunStarted {
             agent: AgentName::lead(),
@@ -396,6 +409,9 @@ impl TeamLoop {
             None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
             Some(Why::Interrupted | Why::ShutDown) => RunEnd::Interrupted,
             Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text },
+            Some(Why::ModelUnavailable(reason)) => {
+                RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
+            }
             Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
             Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
         };

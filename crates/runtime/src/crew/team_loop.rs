@@ -17,11 +17,13 @@ use tokio::time::Sleep;
 use super::answers::{Pending, decide};
 use super::body::Body;
 use super::course::{Course, News, Order, Why};
+use super::ends::Answers;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::mode::mode_named;
 use super::quarters::Quarters;
 use super::remote::Sighting;
+use super::start::Adopted;
 use super::wake::{Asked, Decision, Desk, Request, Wake};
 use crate::agent::{Event, Mail, Status};
 use crate::door::Door;
@@ -43,6 +45,8 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_text: Option<String>,
+    /// How long the vendor of the lead's model asks to wait, once the lead is parked.
+    pub(super) retry_after: Option<Duration>,
     pub(super) farewells: BTreeMap<AgentName, Farewell>,
     pub(super) adopted: Adopted,
     pub(super) hosting: Hosting,
@@ -101,6 +105,8 @@ pub(super) struct Hand {
     /// Its mode, as far as the config may decide that.
     pub(super) known_mode: Option<KnownMode>,
     pub(super) turns: u32,
+    /// Whether it can answer a request to shut down.
+    pub(super) answers: Answers,
 }
 
 /// What an agent is to the loop.
@@ -120,17 +126,6 @@ pub(super) enum Farewell {
     Said(MessageId),
     /// It has ended, and its message was not seen; this is what the lead is to know.
     Gone(String),
-}
-
-/// How the lead stands to the team that the run made for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Adopted {
-    /// It has not asked for a team yet.
-    NotYet,
-    /// The team is its own.
-    Yes,
-    /// It has deleted the team.
-    Deleted,
 }
 
 impl Wakers {
@@ -343,7 +338,7 @@ impl TeamLoop {
         self.quarters.sink.tell(RunEvent::ShuttingDown { reason: reason.clone() }).await;
         for name in names {
             // Who has said its last word is not there to be asked.
-            if self.last_words.contains_key(name) {
+            if self.last_words.contains_key(name) || self.stopped_unasked(name) {
                 continue;
             }
             if let Err(error) = self.quarters.team.ask_to_part(name, &reason).await {
@@ -427,16 +422,12 @@ impl TeamLoop {
     async fn reported(&mut self, report: Report) -> Vec<News> {
         let Report { agent, kind } = report;
         let part = self.crew.get(&agent).map(|hand| &hand.part);
-        let is_errand = matches!(part, Some(Part::Errand(_)));
         let is_teammate = matches!(part, Some(Part::Teammate { .. }));
         match kind {
-            ReportKind::Announced(status) => {
-                self.ledger.of(&agent).state = status;
-                if is_errand {
-                    return Vec::new();
-                }
-                self.quarters.note_state(&agent, status, None).await;
-                vec![News::Announced(agent, status)]
+            ReportKind::Announced { status, detail } => self.announced(agent, status, detail).await,
+            ReportKind::WaitsForModel { .. } => {
+                self.set_answers(&agent, Answers::Later);
+                Vec::new()
             }
             ReportKind::Spent { model, usage, cost_usd } => self.spent(&agent, model, usage, cost_usd).await,
             ReportKind::Called => {
@@ -461,6 +452,7 @@ impl TeamLoop {
             }
             ReportKind::UsedUp => self.used_up(&agent),
             ReportKind::Ended { status, reason, text } => self.ended(&agent, status, reason, text).await,
+            ReportKind::Parked { reason, retry_after } => self.parked(&agent, reason, retry_after).await,
             ReportKind::Dropped => self.dropped(&agent).await,
         }
     }

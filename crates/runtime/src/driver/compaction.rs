@@ -23,14 +23,14 @@ pub(super) async fn compact(
     seat: Arc<Seat>,
     mode: PermissionMode,
     conversation: Conversation,
-    left_out: usize,
+    most: Option<usize>,
     window: u64,
 ) -> Event {
-    let messages = with_instruction(conversation.to_summarise(left_out));
-    let most = u32::try_from(window / 10).unwrap_or(u32::MAX);
-    let most = most.clamp(*SUMMARY_TOKENS.start(), *SUMMARY_TOKENS.end());
+    let messages = with_instruction(conversation.to_summarise(most));
+    let longest = u32::try_from(window / 10).unwrap_or(u32::MAX);
+    let longest = longest.clamp(*SUMMARY_TOKENS.start(), *SUMMARY_TOKENS.end());
     let response =
-        match respond(&seat, request(&seat, mode, messages.into(), Arc::new([]), most), Audience::Nobody).await {
+        match respond(&seat, request(&seat, mode, messages.into(), Arc::new([]), longest), Audience::Nobody).await {
             Ok(response) => response,
             Err(failed) => return failed,
         };

@@ -60,18 +60,42 @@ pub(super) async fn respond(seat: &Seat, request: Request, audience: Audience) -
             }
             Ok(StreamEvent::TextDelta(_) | StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. }) => {}
             Ok(StreamEvent::Waiting { reason, delay }) => {
-                seat.sink.tell(RunEvent::ModelWaits { agent: seat.name.clone(), reason, delay }).await;
+                seat.sink.tell(RunEvent::ModelWaits { agent: seat.name.clone(), reason: reason.clone(), delay }).await;
+                let _closed = seat.reports.send(seat.report(ReportKind::WaitsForModel { reason, delay })).await;
             }
             Ok(StreamEvent::Finished(response)) => return Ok(response),
             Err(error) => {
-                let is_too_long = matches!(error, ModelError::ContextTooLong { .. });
-                let failure = if is_too_long { ModelFailure::TooLong } else { ModelFailure::Other };
-                return Err(Event::ModelFailed { reason: chain(&error), failure });
+                return Err(Event::ModelFailed { reason: chain(&error), failure: sorted(&error) });
             }
         }
     }
     let reason = format!("the model {} ended its answer without finishing it", seat.model.id());
     Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
+}
+
+/// Sorts an error by what the agent can do about it.
+fn sorted(error: &ModelError) -> ModelFailure {
+    match error {
+        ModelError::ContextTooLong { .. } => ModelFailure::TooLong,
+        ModelError::OutOfPatience { .. } => {
+            ModelFailure::Unavailable { retry_after: error.retry_after().filter(|asked| !asked.is_zero()) }
+        }
+        ModelError::Spec { .. }
+        | ModelError::NoModel
+        | ModelError::MissingKey { .. }
+        | ModelError::BaseUrl { .. }
+        | ModelError::Client { .. }
+        | ModelError::Transport { .. }
+        | ModelError::StreamCut { .. }
+        | ModelError::Decode { .. }
+        | ModelError::EventTooLong { .. }
+        | ModelError::Auth { .. }
+        | ModelError::Quota { .. }
+        | ModelError::RateLimited { .. }
+        | ModelError::Overloaded { .. }
+        | ModelError::Status { .. }
+        | ModelError::Script(_) => ModelFailure::Other,
+    }
 }
 
 /// Lets the crew count a call; returns what it cost, where that is known.

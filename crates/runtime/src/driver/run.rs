@@ -95,6 +95,8 @@ pub(crate) struct Driver {
     /// The task completed last in this turn, for the idle notice.
     completed: Option<String>,
     was_kept_going: bool,
+    /// Why the agent cannot go on, from its idle notice until its next state is told.
+    trouble: Option<String>,
 }
 
 /// What an effect came to.
@@ -126,6 +128,7 @@ impl Driver {
             marks: Marks::default(),
             completed: None,
             was_kept_going: false,
+            trouble: None,
         }
     }
 
@@ -164,6 +167,7 @@ impl Driver {
         happened.push_back(first);
         loop {
             while let Some(event) = happened.pop_front() {
+                let cause = if let Event::Broken { reason } = &event { Some(reason.clone()) } else { None };
                 for effect in self.agent.handle(event) {
                     let ready = self.catch_up(effect.waits_for()).await;
                     let carried_out = match ready {
@@ -175,6 +179,12 @@ impl Driver {
                         Ok(Outcome::Happened(event)) => happened.push_back(event),
                         Ok(Outcome::AllHappened(events)) => happened.extend(events),
                         Ok(Outcome::Ended(end)) => return end,
+                        // It hears nothing more, so that nothing but this would tell of its end.
+                        Err(reason) if self.agent.is_over() => {
+                            let reason = cause.unwrap_or(reason);
+                            self.tell_face(Status::Failed, Some(reason.clone())).await;
+                            return ReportKind::Ended { status: Status::Failed, reason: Some(reason), text: None };
+                        }
                         Err(reason) => {
                             happened.push_front(Event::Broken { reason });
                             break;
@@ -241,12 +251,13 @@ impl Driver {
             Effect::Acknowledge(ids) => self.acknowledge(ids).await,
             Effect::TakeMail => Outcome::Happened(self.take_mail().await),
             Effect::CallModel => {
+                self.trouble = None;
                 let messages = self.agent.conversation().share_messages();
                 self.begin(model_call::call(seat, mode, messages))
             }
-            Effect::Compact { left_out } => {
+            Effect::Compact { most } => {
                 let (conversation, context) = (self.agent.conversation().clone(), self.agent.profile().context);
-                self.begin(compaction::compact(seat, mode, conversation, left_out, context.window))
+                self.begin(compaction::compact(seat, mode, conversation, most, context.window))
             }
             Effect::ReportCompaction(compaction) => {
                 compaction::report(&seat, compaction).await;
@@ -283,7 +294,14 @@ impl Driver {
             Effect::Refer(mail) => self.tell_crew(ReportKind::Referred(mail)).await,
             Effect::Announce(status) => self.announce(status).await,
             Effect::ReportLimit => self.tell_crew(ReportKind::UsedUp).await,
-            Effect::End { status, reason, text } => Outcome::Ended(ReportKind::Ended { status, reason, text }),
+            Effect::Park { reason, retry_after } => {
+                self.tell_face(Status::Parked, Some(reason.clone())).await;
+                Outcome::Ended(ReportKind::Parked { reason, retry_after })
+            }
+            Effect::End { status, reason, text } => {
+                self.tell_face(status, reason.clone()).await;
+                Outcome::Ended(ReportKind::Ended { status, reason, text })
+            }
         })
     }
 
@@ -296,9 +314,18 @@ impl Driver {
         if status == Status::Idle {
             self.was_kept_going = false;
         }
-        let changed = RunEvent::AgentChanged { agent: self.seat.name.clone(), status, detail: None };
-        self.seat.sink.tell(changed).await;
-        self.tell_crew(ReportKind::Announced(status)).await
+        // An end is told with its reason, by the effect that brings it.
+        if status.is_over() {
+            return Outcome::Done;
+        }
+        let detail = self.trouble.take().filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
+        self.tell_face(status, detail.clone()).await;
+        self.tell_crew(ReportKind::Announced { status, detail }).await
+    }
+
+    async fn tell_face(&mut self, status: Status, detail: Option<String>) {
+        let agent = self.seat.name.clone();
+        self.seat.sink.tell(RunEvent::AgentChanged { agent, status, detail }).await;
     }
 
     fn append(&mut self, steps: Vec<Step>) -> Result<Outcome, String> {
@@ -450,6 +477,7 @@ impl Driver {
             IdleCause::Interrupted => (IdleReason::Interrupted, None),
             IdleCause::Failed(reason) => (IdleReason::Failed, Some(reason)),
         };
+        self.trouble.clone_from(&failure);
         let notice = IdleNotice {
             reason,
             summary: None,

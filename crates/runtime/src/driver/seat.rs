@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use pitcrew_model::{Model, PriceTable, ToolSpec, Usage};
 use pitcrew_protocol::AgentName;
@@ -59,8 +60,10 @@ pub(crate) struct Report {
 /// What it is told.
 #[derive(Debug)]
 pub(crate) enum ReportKind {
-    /// The agent's state changed.
-    Announced(Status),
+    /// The agent's state changed; the detail says why, where that is not plain.
+    Announced { status: Status, detail: Option<String> },
+    /// A model call waits before it is made, or made again.
+    WaitsForModel { reason: String, delay: Duration },
     /// A model call ended.
     Spent { model: String, usage: Usage, cost_usd: Option<f64> },
     /// A tool call ended.
@@ -73,6 +76,8 @@ pub(crate) enum ReportKind {
     Settled { call: String, refused: Option<String> },
     /// The agent has used all its turns.
     UsedUp,
+    /// The agent does nothing more in this run, as its model is unavailable; it can be resumed.
+    Parked { reason: String, retry_after: Option<Duration> },
     /// The agent was dropped where it stood; it can be resumed.
     Dropped,
     /// The agent is no more.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use pitcrew_model::ContextWindows;
+use pitcrew_model::{ContextWindows, RetryPolicy};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -128,6 +129,12 @@ impl Settings {
         }
     }
 
+    /// How long a call of a model may wait for it: `pitcrew.modelPatience`, in seconds.
+    #[must_use]
+    pub fn model_patience(&self) -> Duration {
+        self.pitcrew("modelPatience").and_then(patience).unwrap_or(RetryPolicy::PATIENCE)
+    }
+
     /// A field of our own `pitcrew` section (`durability`, `limits`, `prices`), as written.
     #[must_use]
     pub fn pitcrew(&self, field: &str) -> Option<&Value> {
@@ -204,7 +211,15 @@ pub(super) fn check(source: &Source) -> Result<(), SettingsError> {
     if !source.field(&["pitcrew", "compactAtPercent"]).is_none_or(is_share) {
         return Err(wrong("pitcrew.compactAtPercent", "a number from 10 to 95"));
     }
+    let is_patience = |setting: &Value| patience(setting).is_some();
+    if !source.field(&["pitcrew", "modelPatience"]).is_none_or(is_patience) {
+        return Err(wrong("pitcrew.modelPatience", "a number of seconds"));
+    }
     Ok(())
+}
+
+fn patience(setting: &Value) -> Option<Duration> {
+    setting.as_f64().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
 }
 
 fn is_string_list(value: &Value) -> bool {
@@ -266,6 +281,12 @@ mod tests {
     }
 
     #[test]
+    fn the_patience_with_models_is_ten_minutes_unless_the_settings_say_otherwise() {
+        assert_eq!(one(json!({})).model_patience(), Duration::from_secs(600));
+        assert_eq!(one(json!({"pitcrew": {"modelPatience": 1.5}})).model_patience(), Duration::from_millis(1500));
+    }
+
+    #[test]
     fn a_field_of_the_wrong_shape_is_refused_by_name() {
         for (value, field) in [
             (json!({"permissions": []}), "permissions"),
@@ -278,6 +299,8 @@ mod tests {
             (json!({"pitcrew": {"contextWindow": 12}}), "pitcrew.contextWindow"),
             (json!({"pitcrew": {"contextWindow": {"claude": "big"}}}), "pitcrew.contextWindow"),
             (json!({"pitcrew": {"compactAtPercent": 100}}), "pitcrew.compactAtPercent"),
+            (json!({"pitcrew": {"modelPatience": "long"}}), "pitcrew.modelPatience"),
+            (json!({"pitcrew": {"modelPatience": -1}}), "pitcrew.modelPatience"),
         ] {
             let error = Settings::merge(vec![(Layer::Project, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{field}` in the project settings must be")), "{error}");

@@ -20,7 +20,7 @@ use super::options::Entry;
 use crate::agent::{Event, Question, Status};
 use crate::crew::{InProcess, Ledger, Pending, Quarters, ask, mode_named};
 use crate::driver::{Driver, Link, Report, ReportKind, Start, chain};
-use crate::events::{AgentStarted, RunEvent, RunStarted};
+use crate::events::{AgentStarted, RunEvent, RunStarted, waiting_for_model};
 use crate::run::{Asks, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::transcript::{Grant, ToolCall};
 
@@ -311,7 +311,12 @@ impl SoloLoop {
 
     async fn reported(&mut self, kind: ReportKind) {
         match kind {
-            ReportKind::Announced(status) => self.announced(status).await,
+            ReportKind::Announced { status, detail } => self.announced(status, detail).await,
+            ReportKind::WaitsForModel { reason, delay } => {
+                // The lead's process reads it in the journal.
+                let detail = waiting_for_model(&reason, delay);
+                self.quarters.note_state(&self.member, Status::Active, Some(detail)).await;
+            }
             ReportKind::Spent { model, usage, cost_usd } => {
                 self.turns += 1;
                 self.quarters.note_turn(&self.member, &model, usage, cost_usd).await;
@@ -333,17 +338,20 @@ impl SoloLoop {
             }
             ReportKind::UsedUp => self.used_up(),
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
+            // Only a lead parks.
+            ReportKind::Parked { reason, .. } => self.ended(Status::Failed, Some(reason), None).await,
             ReportKind::Dropped => self.end = Some(self.end_of_drop()),
         }
     }
 
-    async fn announced(&mut self, status: Status) {
-        self.ledger.of(&self.member).state = status;
+    async fn announced(&mut self, status: Status, detail: Option<String>) {
+        let account = self.ledger.of(&self.member);
+        (account.state, account.reason) = (status, detail.clone());
         // One that may not go on is at rest, but its lead is not to take that for the end of its work: why it ends follows.
         if matches!(self.why, Some(Why::Limit(_))) {
             return;
         }
-        self.quarters.note_state(&self.member, status, None).await;
+        self.quarters.note_state(&self.member, status, detail).await;
         match status {
             Status::Active | Status::ShutdownRequested => self.set_active(true).await,
             Status::Idle | Status::AwaitingPlanApproval | Status::Parked => self.set_active(false).await,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pitcrew_model::{Block, Message, Role, ToolContent, Usage};
+use serde_json::json;
 
 use super::Conversation;
 
@@ -12,13 +13,22 @@ use super::Conversation;
 const UNANSWERED_CHARS: usize = 20_000;
 
 /// Characters that make up a token, about.
-const TOKEN_CHARS: usize = 4;
+pub(crate) const TOKEN_CHARS: usize = 4;
 
 /// What a picture counts for, in characters: about as much as it takes of a context.
 const PICTURE_CHARS: usize = 6_000;
 
 /// What stands where older messages were, when not even the summary can be made of all of them.
 const LEFT_OUT: &str = "[What follows this in the conversation is too long to be shown. It goes on later:]";
+
+/// What ends a text that was shortened because its conversation did not fit its model.
+const SHORTENED: &str = "\n[The rest is left out here: the conversation was longer than you can read.]";
+
+/// What stands in place of a picture that is not shown.
+const NO_PICTURE: &str = "[A picture is left out here.]";
+
+/// The fewest characters of a conversation that are worth a summary, or of a text that are worth reading.
+pub(crate) const LEAST_CHARS: usize = 1_000;
 
 /// How much of its model's context a conversation fills, as far as the model has told.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -68,37 +78,83 @@ impl Conversation {
         size_of(&self.messages)
     }
 
-    /// The size that the messages would have after a compaction.
+    /// How many tokens the conversation fills, about: as the model told, or else by its characters.
     #[must_use]
-    pub fn size_compacted(&self, briefing: &str, summary: &str) -> usize {
-        size_of(&[self.compacted(briefing, summary)])
+    pub fn filled_about(&self) -> u64 {
+        if self.fill.tokens == 0 { tokens_of(self.size()) } else { self.filled() }
     }
 
-    /// The conversation as it is put before a model to be summarised, without `left_out` messages after the first.
+    /// The size of what the model has not answered yet, in characters.
     #[must_use]
-    pub fn to_summarise(&self, left_out: usize) -> Vec<Message> {
-        let Some((first, rest)) = self.messages.split_first().filter(|_| left_out > 0) else {
-            return self.messages.to_vec();
-        };
-        let mut shown = vec![first.clone()];
-        if let Some(first) = shown.first_mut() {
+    pub fn unanswered_size(&self) -> usize {
+        self.unanswered().map_or(0, |last| size_of(std::slice::from_ref(last)))
+    }
+
+    fn unanswered(&self) -> Option<&Message> {
+        self.messages.last().filter(|last| last.role == Role::User)
+    }
+
+    /// To how many characters the next [`super::Step::Shortened`] cuts: half of the longest text or result that the model has
+    /// not answered yet; `None` when all are short.
+    #[must_use]
+    pub fn next_shortened(&self) -> Option<usize> {
+        let blocks = self.unanswered().into_iter().flat_map(|last| &last.blocks);
+        let longest = blocks.filter(|block| shortened_block(block, 0).is_some()).map(size_of_block).max()?;
+        // What is short already ends with the note on what is left out.
+        (longest > LEAST_CHARS + SHORTENED.len()).then_some((longest / 2).max(LEAST_CHARS))
+    }
+
+    pub(super) fn shorten(&mut self, most: usize) {
+        let Some(last) = Arc::make_mut(&mut self.messages).last_mut().filter(|last| last.role == Role::User) else { return };
+        for block in &mut last.blocks {
+            if let Some(short) = shortened_block(block, most) {
+                *block = short;
+            }
+        }
+    }
+
+    /// The size that the messages would have after a compaction.
+    #[must_use]
+    pub fn size_compacted(&self, briefing: &str, summary: &str, kept_chars: Option<usize>) -> usize {
+        size_of(&[self.compacted(briefing, summary, kept_chars)])
+    }
+
+    /// The conversation as it is put before a model to be summarised, in at most so many characters: all of it, or the first
+    /// message and the newest ones, with the longest of them shortened.
+    #[must_use]
+    pub fn to_summarise(&self, most: Option<usize>) -> Vec<Message> {
+        let Some(((first, rest), most)) = self.messages.split_first().zip(most) else { return self.messages.to_vec() };
+        // The first message holds the prompt, or an earlier summary, which nothing else tells.
+        let first = shortened_message(first, if rest.is_empty() { most } else { most / 4 * 3 });
+        let mut room = most.saturating_sub(size_of(std::slice::from_ref(&first)));
+        let newest = rest.iter().rev().map(|message| shortened_message(message, most / 4)).take_while(|message| {
+            let size = size_of(std::slice::from_ref(message));
+            let fits = size <= room;
+            room = room.saturating_sub(size);
+            fits
+        });
+        let mut newest: Vec<Message> = newest.collect();
+        // A call and its results stay together, and speakers take turns.
+        while newest.last().is_some_and(|message| message.role == Role::User) {
+            newest.pop();
+        }
+        let mut shown = vec![first];
+        if let Some(first) = shown.first_mut().filter(|_| newest.len() < rest.len()) {
             first.blocks.push(Block::text(LEFT_OUT));
         }
-        // A call and its results stay together, and speakers take turns.
-        let rest = rest.iter().skip(left_out).skip_while(|message| message.role == Role::User);
-        shown.extend(rest.cloned());
+        shown.extend(newest.into_iter().rev());
         shown
     }
 
-    /// How many messages the next try to summarise leaves out: half of those that were shown; `None` when few are left.
+    /// How many characters the next try to summarise shows: half of those that were shown; `None` when few are left.
     #[must_use]
-    pub fn next_left_out(&self, left_out: usize) -> Option<usize> {
-        let shown = self.messages.len().saturating_sub(1).saturating_sub(left_out);
-        (shown > 2).then_some(left_out + shown.div_ceil(2))
+    pub fn next_shown(&self, shown: Option<usize>) -> Option<usize> {
+        let next = shown.unwrap_or_else(|| self.size()).min(self.size()) / 2;
+        (next >= LEAST_CHARS).then_some(next)
     }
 
-    pub(super) fn compact(&mut self, briefing: &str, summary: &str) {
-        self.messages = Arc::new(vec![self.compacted(briefing, summary)]);
+    pub(super) fn compact(&mut self, briefing: &str, summary: &str, kept_chars: Option<usize>) {
+        self.messages = Arc::new(vec![self.compacted(briefing, summary, kept_chars)]);
         self.turns = self.turns.saturating_add(1);
         self.fill = Fill { tokens: 0, floor: Some(0), has_answer: false };
     }
@@ -108,12 +164,61 @@ impl Conversation {
         self.fill = Fill { floor: Some(self.filled()), has_answer: false, ..self.fill };
     }
 
-    /// The one message that a compacted conversation begins with. What the model has not answered yet follows the summary.
-    fn compacted(&self, briefing: &str, summary: &str) -> Message {
-        let last = self.messages.last().filter(|last| last.role == Role::User);
-        let unanswered = last.into_iter().flat_map(|last| &last.blocks).filter_map(Block::as_text);
-        let unanswered = unanswered.map(|text| Block::text(shortened(text, UNANSWERED_CHARS)));
-        Message::user([briefing, summary].into_iter().map(Block::text).chain(unanswered).collect())
+    /// The one message that a compacted conversation begins with. What the model has not answered yet follows the summary:
+    /// whole, when all of it has at most `kept_chars` characters.
+    fn compacted(&self, briefing: &str, summary: &str, kept_chars: Option<usize>) -> Message {
+        let unanswered = self.unanswered().into_iter().flat_map(|last| &last.blocks);
+        let texts: Vec<&str> = unanswered.filter_map(Block::as_text).collect();
+        let all: usize = texts.iter().map(|text| text.chars().count()).sum();
+        let each = match kept_chars {
+            Some(kept) if all <= kept => all,
+            Some(kept) => kept / texts.len().max(1),
+            None => UNANSWERED_CHARS,
+        };
+        let texts = texts.into_iter().map(|text| Block::text(shortened(text, each)));
+        Message::user([briefing, summary].into_iter().map(Block::text).chain(texts).collect())
+    }
+}
+
+/// A message within a bound.
+fn shortened_message(message: &Message, most: usize) -> Message {
+    if size_of(std::slice::from_ref(message)) <= most {
+        return message.clone();
+    }
+    let each = most / message.blocks.len().max(1);
+    let shown = message.blocks.iter().filter_map(|block| match block {
+        // A thought is whole or not there, as its signature is of all of it.
+        Block::Thinking { .. } | Block::RedactedThinking { .. } => None,
+        Block::ToolUse { id, name, .. } if size_of_block(block) > each => {
+            Some(Block::tool_use(id.clone(), name.clone(), json!({"left_out": LEFT_OUT})))
+        }
+        Block::Image { .. } => Some(Block::text(NO_PICTURE)),
+        block => Some(shortened_block(block, each).unwrap_or_else(|| block.clone())),
+    });
+    Message { blocks: shown.collect(), ..message.clone() }
+}
+
+/// A text or the result of a tool within a bound; `None` when it is neither, or is not longer.
+fn shortened_block(block: &Block, most: usize) -> Option<Block> {
+    if size_of_block(block) <= most {
+        return None;
+    }
+    let cut = |text: &str| text.chars().take(most).collect::<String>() + SHORTENED;
+    match block {
+        Block::Text { text, .. } => Some(Block::text(cut(text))),
+        Block::ToolResult { content: Some(result), .. } => {
+            let mut short = block.clone();
+            if let Block::ToolResult { content, .. } = &mut short {
+                *content = Some(ToolContent::Text(cut(&result.text())));
+            }
+            Some(short)
+        }
+        Block::ToolResult { content: None, .. }
+        | Block::Thinking { .. }
+        | Block::RedactedThinking { .. }
+        | Block::ToolUse { .. }
+        | Block::Image { .. }
+        | Block::Other(_) => None,
     }
 }
 
@@ -171,7 +276,7 @@ mod tests {
 
     fn compacted() -> Step {
         let (briefing, summary) = ("who you are".to_owned(), "what was".to_owned());
-        Step::Compacted { briefing, summary, usage: Usage::default(), cost_usd: None }
+        Step::Compacted { briefing, summary, kept_chars: None, usage: Usage::default(), cost_usd: None }
     }
 
     fn folded(steps: &[Step]) -> Conversation {
@@ -275,30 +380,66 @@ mod tests {
     }
 
     #[test]
+    fn unanswered_mail_outlives_a_compaction_whole_as_long_as_it_fits() {
+        let mut conversation = folded(&eventful());
+        conversation.apply(&Step::Mail { ids: vec![id("m2")], text: "y".repeat(2 * UNANSWERED_CHARS) });
+        let compacted = |kept| Step::Compacted {
+            briefing: "who you are".to_owned(),
+            summary: "what was".to_owned(),
+            kept_chars: Some(kept),
+            usage: Usage::default(),
+            cost_usd: None,
+        };
+        let mut cut = conversation.clone();
+        conversation.apply(&compacted(3 * UNANSWERED_CHARS));
+        assert_eq!(texts(&conversation)[2..], ["a question", &"y".repeat(2 * UNANSWERED_CHARS)]);
+        cut.apply(&compacted(1_000));
+        assert!(texts(&cut)[3].ends_with("more characters are left out here.]"));
+        assert!(cut.size() < 2_000, "{}", cut.size());
+    }
+
+    #[test]
+    fn what_is_not_answered_is_shortened_by_halves_until_little_is_left() {
+        let mut conversation = folded(&eventful());
+        conversation.apply(&Step::Told { text: "y".repeat(10_000) });
+        let mut sizes = Vec::new();
+        while let Some(most) = conversation.next_shortened() {
+            conversation.apply(&Step::Shortened { most });
+            sizes.push(most);
+            assert!(sizes.len() < 20, "{sizes:?}");
+        }
+        assert_eq!((sizes[0], sizes.last()), (5_000, Some(&LEAST_CHARS)));
+        assert!(conversation.size() < 3_000, "{}", conversation.size());
+        assert!(texts(&conversation).contains(&"a question"));
+    }
+
+    #[test]
     fn what_is_left_out_of_a_summary_leaves_calls_with_their_results() {
         let mut steps = vec![Step::Told { text: "go".to_owned() }];
         for call in ["a", "b", "c", "d"] {
             steps.push(says(1, vec![Block::tool_use(call, "Read", json!({}))]));
             steps.push(Step::Result {
                 call: call.to_owned(),
-                text: call.to_owned(),
+                text: "x".repeat(2_000),
                 is_error: false,
                 context: Vec::new(),
                 seen: Vec::new(),
             });
         }
         let conversation = folded(&steps);
-        let mut left_out = 0;
-        let mut shown = vec![conversation.to_summarise(0).len()];
-        while let Some(next) = conversation.next_left_out(left_out) {
-            left_out = next;
-            let messages = conversation.to_summarise(left_out);
+        let mut most = None;
+        let mut shown = vec![conversation.to_summarise(most).len()];
+        while let Some(next) = conversation.next_shown(most) {
+            most = Some(next);
+            let messages = conversation.to_summarise(most);
             for pair in messages.windows(2) {
                 assert_ne!(pair[0].role, pair[1].role);
             }
+            let fits = size_of(&messages) <= next + LEFT_OUT.len() + 8 * SHORTENED.len();
+            assert!(fits, "{} of {next}", size_of(&messages));
             assert_eq!(messages[0].blocks.len(), 2, "it says that something is missing");
             shown.push(messages.len());
         }
-        assert_eq!(shown, [9, 5, 3]);
+        assert_eq!(shown, [9, 7, 7, 7]);
     }
 }

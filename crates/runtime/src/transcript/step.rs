@@ -117,12 +117,22 @@ pub enum Step {
         /// How many results stay whole.
         keep: usize,
     },
+    /// The conversation became too long for its model, and could not be summed up: the texts and results that the model has
+    /// not answered yet were shortened.
+    Shortened {
+        /// How many characters of each stay.
+        most: usize,
+    },
     /// The conversation came near the end of what its model can read, and a summary took its place.
     Compacted {
         /// What the team is, who the agent is, its task and what waits for an answer: from the team's files, unabridged.
         briefing: String,
         /// What happened, in the model's own words.
         summary: String,
+        /// How many characters of what the model had not answered stay whole behind the summary; absent in older
+        /// transcripts, where each text kept its first 20,000.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        kept_chars: Option<usize>,
         /// What the call for the summary used.
         usage: Usage,
         /// What it cost, where that is known.

@@ -33,6 +33,9 @@ pub struct FileBackend {
     files: Arc<Files>,
 }
 
+/// A config as it was read last; with a stamp, when a file of that stamp still holds it.
+type SeenConfig = (Option<Stamp>, Arc<TeamConfig>);
+
 /// What one store knows of its files. All of its methods block.
 #[derive(Debug)]
 pub(crate) struct Files {
@@ -41,7 +44,7 @@ pub(crate) struct Files {
     pub(crate) logs: WrittenLogs,
     pub(crate) puts_back: PutsBack,
     pub(crate) readers: Mutex<HashMap<TeamDir, (Stamp, Arc<Readers>)>>,
-    pub(crate) configs: Mutex<HashMap<TeamDir, (Option<Stamp>, Arc<TeamConfig>)>>,
+    pub(crate) configs: Mutex<HashMap<TeamDir, SeenConfig>>,
     pub(crate) tables: Tables,
     pub(crate) folders: Mutex<Folders>,
     pub(crate) watchers: Watchers,

@@ -6,12 +6,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
+use super::lock::{Lock, LockWait};
 use super::plain::{self, Unopened};
 use super::{rename, unfinished};
 use crate::StoreError;
@@ -31,6 +33,8 @@ pub enum Durability {
 pub struct FileOptions {
     /// How sure a write must be.
     pub durability: Durability,
+    /// Is told when a lock is waited for that may be held for seconds.
+    pub on_wait: Option<OnWait>,
     /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
     ///
     /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
@@ -42,12 +46,23 @@ pub struct FileOptions {
     pub crash_at: Option<u64>,
 }
 
+/// Who is told of waiting for a lock.
+#[derive(Clone)]
+pub struct OnWait(pub Arc<dyn Fn(&LockWait) + Send + Sync>);
+
+impl std::fmt::Debug for OnWait {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnWait")
+    }
+}
+
 impl FileOptions {
     /// Options with that durability and nothing else.
     #[must_use]
     pub fn new(durability: Durability) -> Self {
         Self {
             durability,
+            on_wait: None,
             #[cfg(feature = "crash-points")]
             crash_at: None,
         }
@@ -164,6 +179,18 @@ impl Disk {
     #[cfg(feature = "crash-points")]
     pub(crate) fn passed(&self) -> u64 {
         self.passed.load(Ordering::SeqCst)
+    }
+
+    /// Takes the lock of `file`; waiting for it is told to whom it concerns.
+    ///
+    /// # Errors
+    /// As [`Lock::take`].
+    pub(crate) fn lock(&self, file: &Path) -> Result<Lock, StoreError> {
+        Lock::take(file, |wait| {
+            if let Some(OnWait(tell)) = &self.options.on_wait {
+                tell(wait);
+            }
+        })
     }
 
     /// Forces a file's bytes to disk.

@@ -233,7 +233,7 @@ impl Files {
         let file = open.map_err(|error| error.at("open", &path))?;
         match file.lock() {
             Ok(()) => Ok(Alone::ByTheSystem(file)),
-            Err(error) if has_no_locks(&error) => Ok(Alone::ByAFolder(Lock::take(&path)?)),
+            Err(error) if has_no_locks(&error) => Ok(Alone::ByAFolder(self.disk.lock(&path)?)),
             Err(error) => Err(failed("lock", &path)(error)),
         }
     }

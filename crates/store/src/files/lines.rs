@@ -233,7 +233,8 @@ pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
         Ok(bytes)
     };
     let bytes = read().map_err(failed("read", path))?;
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    // Only a tail that begins within a character is copied.
+    Ok(String::from_utf8(bytes).unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
 }
 
 /// Where the last whole line ends.

@@ -2,16 +2,19 @@
 //!
 //! Source: wire format, "Locks". We make folders only, put nothing inside, and break stale locks of either kind. There is
 //! no kernel wake-up for a folder that another program removes, so waiting is a short sleep with jitter that leaves gaps.
+//!
+//! A lock of ours is marked as such by its mode, and its holder has the system's own lock (flock) on the folder, which ends
+//! with the process: a marked lock that anybody could flock was left by a process that died, and is not waited for.
 
-use std::fs;
+use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use rustix::fs::{CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
+use rustix::fs::{CWD, FlockOperation, Timespec, Timestamps, UTIME_OMIT, flock, utimensat};
 
 use super::disk::failed;
 use super::look::is_free;
@@ -27,6 +30,18 @@ const REFRESH_AFTER: Duration = Duration::from_secs(5);
 /// How long we wait for a lock in all; three times what a dead holder costs.
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 
+/// The mode of a lock of ours: the sticky bit, which no other client sets, and which keeps nobody from removing the folder.
+const OUR_MODE: u32 = 0o1777;
+
+/// The bit by which a lock of ours is known.
+const OUR_MARK: u32 = 0o1000;
+
+/// How long a lock of ours must have been seen without a living holder: one that has just made it is about to flock it.
+const DEAD_AFTER: Duration = Duration::from_millis(300);
+
+/// How long a lock is waited for before that is told.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+
 /// The bounds of one sleep between two tries.
 const BACK_OFF_MS: std::ops::Range<u64> = 1..20;
 
@@ -39,6 +54,17 @@ pub(crate) struct Lock {
     path: PathBuf,
     ours: Sign,
     refreshed: Instant,
+    /// Ends with the process, and so tells others that it lives. None where the file system knows no such locks.
+    _alive: Option<File>,
+}
+
+/// A lock that is waited for.
+#[derive(Clone, Debug)]
+pub struct LockWait {
+    /// The lock.
+    pub lock: PathBuf,
+    /// How much longer it is waited for at most, unless its holder gives a sign.
+    pub left: Duration,
 }
 
 /// What tells one lock at a path from the next.
@@ -51,7 +77,18 @@ struct Sign {
 impl Sign {
     fn at(path: &Path) -> io::Result<Self> {
         let meta = fs::symlink_metadata(path)?;
-        Ok(Self { ino: meta.ino(), mtime_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()) })
+        Ok(Self::of(&meta))
+    }
+
+    fn of(meta: &fs::Metadata) -> Self {
+        Self { ino: meta.ino(), mtime_ns: i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec()) }
+    }
+
+    /// How old the lock is by the clock.
+    fn age(&self) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let age_ns = i128::try_from(now.as_nanos()).unwrap_or(0) - self.mtime_ns;
+        Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0))
     }
 
     /// Whether the lock is old by the clock. One from the future is not: other clients probe with times up to 1 s ahead.
@@ -74,15 +111,17 @@ impl Lock {
     ///
     /// # Errors
     /// [`StoreError::Locked`] after 30 s, [`StoreError::Io`] when the folder cannot be made.
-    pub(crate) fn take(file: &Path) -> Result<Self, StoreError> {
+    pub(crate) fn take(file: &Path, tell: impl Fn(&LockWait)) -> Result<Self, StoreError> {
         let path = lock_path(file);
         let started = Instant::now();
+        let mut is_told = false;
         let mut seen: Option<(Sign, Instant)> = None;
         loop {
-            match fs::create_dir(&path) {
+            match DirBuilder::new().mode(OUR_MODE).create(&path) {
                 Ok(()) => {
+                    let alive = flocked(&path);
                     let ours = Sign::at(&path).map_err(failed("look at", &path))?;
-                    return Ok(Self { path, ours, refreshed: Instant::now() });
+                    return Ok(Self { path, ours, refreshed: Instant::now(), _alive: alive });
                 }
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(failed("lock", file)(error)),
@@ -93,13 +132,20 @@ impl Lock {
                 Some(_) | None => Instant::now(),
             };
             seen = Some((sign, since));
-            if sign.is_old() || since.elapsed() > STALE_AFTER {
+            let is_dead = since.elapsed() > DEAD_AFTER && was_left_by_the_dead(&path);
+            if is_dead || sign.is_old() || since.elapsed() > STALE_AFTER {
                 break_stale(&path, sign)?;
                 continue;
             }
             if started.elapsed() > WAIT_AT_MOST {
                 let waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 return Err(StoreError::Locked { path: file.to_owned(), waited_ms });
+            }
+            if !is_told && started.elapsed() > TELL_AFTER {
+                is_told = true;
+                let left = STALE_AFTER.saturating_sub(since.elapsed().max(sign.age()));
+                tracing::info!(lock = %path.display(), ?left, "waiting for a lock");
+                tell(&LockWait { lock: path.clone(), left });
             }
             thread::sleep(back_off());
         }
@@ -150,6 +196,19 @@ impl Drop for Lock {
             tracing::warn!(lock = %self.path.display(), %error, "cannot give the lock back");
         }
     }
+}
+
+/// The folder with the system's lock on it, which nobody else has.
+fn flocked(path: &Path) -> Option<File> {
+    let folder = File::open(path).ok()?;
+    flock(&folder, FlockOperation::NonBlockingLockExclusive).ok()?;
+    Some(folder)
+}
+
+/// Whether the lock is one of ours whose holder is dead. Of a lock of another client nobody can tell.
+fn was_left_by_the_dead(path: &Path) -> bool {
+    let is_ours = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.mode() & OUR_MARK != 0);
+    is_ours && flocked(path).is_some()
 }
 
 /// A sleep within the bounds; the standard hasher's keys are jitter enough.
@@ -212,7 +271,7 @@ mod tests {
     fn a_lock_is_a_folder_that_is_gone_when_it_is_given_back() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.json");
-        let mut lock = Lock::take(&file).unwrap();
+        let mut lock = Lock::take(&file, |_| ()).unwrap();
         assert!(dir.path().join("a.json.lock").is_dir());
         assert!(lock.is_held());
         drop(lock);
@@ -226,7 +285,7 @@ mod tests {
             let file = dir.path().join("a.json");
             make(&lock_path(&file));
             age(&lock_path(&file), 11);
-            let lock = Lock::take(&file).unwrap();
+            let lock = Lock::take(&file, |_| ()).unwrap();
             assert!(lock_path(&file).is_dir());
             drop(lock);
             assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -237,7 +296,7 @@ mod tests {
     fn a_lock_taken_by_somebody_else_is_lost() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.json");
-        let mut lock = Lock::take(&file).unwrap();
+        let mut lock = Lock::take(&file, |_| ()).unwrap();
         age(&lock_path(&file), 3);
         assert!(!lock.is_held());
         drop(lock);
@@ -248,7 +307,7 @@ mod tests {
     fn a_stale_lock_that_turns_out_to_be_fresh_is_put_back() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.json");
-        let mut lock = Lock::take(&file).unwrap();
+        let mut lock = Lock::take(&file, |_| ()).unwrap();
         break_stale(&lock_path(&file), Sign { ino: 0, mtime_ns: 0 }).unwrap();
         assert!(lock.is_held());
     }
@@ -257,10 +316,39 @@ mod tests {
     fn a_long_hold_gives_signs() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.json");
-        let mut lock = Lock::take(&file).unwrap();
+        let mut lock = Lock::take(&file, |_| ()).unwrap();
         let first = lock.ours;
         lock.refreshed = Instant::now() - REFRESH_AFTER;
         assert!(lock.is_held());
         assert!(lock.ours.mtime_ns > first.mtime_ns);
+    }
+
+    #[test]
+    fn the_lock_of_a_dead_process_of_ours_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.json");
+        // As a process that was killed leaves it: with our mark, and no lock of the system on it.
+        DirBuilder::new().mode(OUR_MODE).create(lock_path(&file)).unwrap();
+        let told = std::cell::Cell::new(false);
+        let lock = Lock::take(&file, |_| told.set(true)).unwrap();
+        assert!(!told.get(), "it was waited for");
+        assert!(!was_left_by_the_dead(&lock.path), "its holder lives");
+        fs::remove_dir(&lock.path).unwrap();
+        fs::create_dir(&lock.path).unwrap();
+        assert!(!was_left_by_the_dead(&lock.path), "another client's may be held");
+    }
+
+    #[test]
+    fn waiting_for_a_lock_of_another_client_is_told_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.json");
+        fs::create_dir(lock_path(&file)).unwrap();
+        age(&lock_path(&file), 7);
+        let told = std::cell::RefCell::new(Vec::new());
+        let _lock = Lock::take(&file, |wait| told.borrow_mut().push(wait.clone())).unwrap();
+        let told = told.into_inner();
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].lock, lock_path(&file));
+        assert!(told[0].left <= Duration::from_secs(3), "{told:?}");
     }
 }

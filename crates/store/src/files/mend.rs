@@ -119,7 +119,7 @@ impl Files {
             for path in list(&dir)? {
                 if meaning(place, name_of(&path)) == Means::Lock && is_stale(&path) && is_free(&path)? {
                     // Taking a lock breaks it, if it still is stale; giving it back leaves nothing.
-                    drop(Lock::take(&path.with_extension(""))?);
+                    drop(Lock::take(&path.with_extension(""), |_| ())?);
                     broken += 1;
                 }
             }
@@ -131,7 +131,7 @@ impl Files {
         let is_task = path.starts_with(self.paths.all_tasks());
         let is_document = path.extension().is_some_and(|ending| ending == "json");
         let lock_of = if is_task { path.with_file_name(".lock") } else { path.to_owned() };
-        let _lock = if is_task || is_document { Some(Lock::take(&lock_of)?) } else { None };
+        let _lock = if is_task || is_document { Some(self.disk.lock(&lock_of)?) } else { None };
         let is_high_water = name_of(path) == HIGH_WATER;
         if is_task && !is_high_water {
             self.keep_id_taken(path)?;

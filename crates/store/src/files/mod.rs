@@ -33,8 +33,9 @@ mod written;
 mod written_log;
 
 pub use backend::FileBackend;
-pub use disk::{Durability, FileOptions};
+pub use disk::{Durability, FileOptions, OnWait};
 pub use keep::Keep;
+pub use lock::LockWait;
 pub use look::{BadLine, Leaving, Looked};
 pub use mend::Mend;
 pub use written::WrittenFile;

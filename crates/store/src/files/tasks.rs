@@ -115,7 +115,7 @@ impl Files {
         make_dir(&self.paths.tasks(team))?;
         for tries in 0..TRIES {
             self.verify_tasks(team)?;
-            let lock = if tries >= LOCKED_FROM { Some(Lock::take(&list)?) } else { None };
+            let lock = if tries >= LOCKED_FROM { Some(self.disk.lock(&list)?) } else { None };
             let reading = self.read_tasks(team, lock.as_ref())?;
             // What was written since may be an older reading, with a task free again that somebody has claimed.
             if !self.is_verified(team, &reading) {
@@ -128,7 +128,7 @@ impl Files {
             let Some(changes) = self.prepare(team, &before, &edited)? else { return Ok(()) };
             let mut lock = match lock {
                 Some(lock) => lock,
-                None => Lock::take(&list)?,
+                None => self.disk.lock(&list)?,
             };
             self.disk.crash_point("list locked");
             if !self.read_tasks(team, Some(&lock))?.is(&reading) || !lock.is_held() {

@@ -81,7 +81,7 @@ pub(crate) fn update<T>(
     let mut torn = 0;
     let mut tries = 0;
     while tries < TRIES {
-        let mut lock = if tries >= LOCKED_FROM { Some(Lock::take(lock_of)?) } else { None };
+        let mut lock = if tries >= LOCKED_FROM { Some(disk.lock(lock_of)?) } else { None };
         let before = Snapshot::read(path)?;
         let planned = match plan(before.as_ref()) {
             Ok(planned) => planned,
@@ -108,7 +108,7 @@ pub(crate) fn update<T>(
         };
         let mut held = match lock.take() {
             Some(held) => held,
-            None => Lock::take(lock_of)?,
+            None => disk.lock(lock_of)?,
         };
         disk.crash_point("locked");
         if !Snapshot::still_holds(before.as_ref(), path)? || !held.is_held() {
@@ -180,7 +180,7 @@ pub(crate) fn read_locked<T>(
 
 /// The lock, or none where we may only read.
 fn take_if_writable(lock_of: &Path) -> Result<Option<Lock>, StoreError> {
-    match Lock::take(lock_of) {
+    match Lock::take(lock_of, |_| ()) {
         Ok(lock) => Ok(Some(lock)),
         Err(StoreError::Io { source, .. })
             if matches!(

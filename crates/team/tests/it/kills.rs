@@ -46,7 +46,7 @@ enum Work {
 
 fn backend(root: &Path, crash_at: Option<u64>) -> FileBackend {
     // A kill takes nothing from the system's hands, so nothing need be forced to disk.
-    FileBackend::open(root, FileOptions { durability: Durability::Process, crash_at })
+    FileBackend::open(root, FileOptions { crash_at, ..FileOptions::new(Durability::Process) })
 }
 
 fn teams(backend: FileBackend, now_ms: i64) -> Teams {

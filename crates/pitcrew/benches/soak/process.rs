@@ -1,0 +1,69 @@
+//! What the kernel says of a process: memory, processor time by thread, and what it wrote.
+
+use std::collections::BTreeMap;
+use std::fs::read_to_string;
+use std::path::PathBuf;
+
+/// The unit of processor time in `/proc`, the same on all machines.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// A reading of `/proc`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ProcessReading {
+    /// Resident memory, in bytes.
+    pub(crate) resident: u64,
+    /// Processor time since the start, in seconds: of threads that ended too.
+    pub(crate) cpu_seconds: f64,
+    /// The same of each living thread, in ticks: its id, and its name.
+    pub(crate) by_thread: BTreeMap<u32, (String, u64)>,
+    /// Bytes given to the file system.
+    pub(crate) written: u64,
+}
+
+impl ProcessReading {
+    pub(crate) fn of(pid: u32) -> Self {
+        let folder = PathBuf::from(format!("/proc/{pid}"));
+        let read = |name: &str| {
+            read_to_string(folder.join(name)).unwrap_or_else(|error| panic!("process {pid} has ended: {error}"))
+        };
+        let tasks = std::fs::read_dir(folder.join("task")).expect("the process lives");
+        let thread = |id: u32| {
+            // A thread may end between the listing and the reading.
+            let stat = read_to_string(folder.join(format!("task/{id}/stat"))).ok()?;
+            let name = stat.split_once('(')?.1.rsplit_once(')')?.0.to_owned();
+            Some((id, (name, ticks(&stat)?)))
+        };
+        let ids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse::<u32>().ok());
+        let by_thread: BTreeMap<_, _> = ids.filter_map(thread).collect();
+        Self {
+            resident: field(&read("status"), "VmRSS:") * 1024,
+            cpu_seconds: ticks(&read("stat")).expect("the kernel's form") as f64 / TICKS_PER_SECOND,
+            by_thread,
+            written: field(&read("io"), "wchar:"),
+        }
+    }
+
+    /// Processor seconds since an earlier reading, of the threads of each name; most first.
+    pub(crate) fn cpu_since(&self, earlier: &Self) -> Vec<(String, f64)> {
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (id, (name, now)) in &self.by_thread {
+            let before = earlier.by_thread.get(id).map_or(0, |(_, before)| *before);
+            *sums.entry(name).or_default() += now.saturating_sub(before);
+        }
+        let seconds = |(name, ticks): (&str, u64)| (name.to_owned(), ticks as f64 / TICKS_PER_SECOND);
+        let mut sums: Vec<_> = sums.into_iter().map(seconds).collect();
+        sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+        sums
+    }
+}
+
+/// User and system time of a `stat` line.
+fn ticks(stat: &str) -> Option<u64> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+}
+
+fn field(text: &str, name: &str) -> u64 {
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse().ok());
+    value.unwrap_or_else(|| panic!("the kernel says no {name}"))
+}

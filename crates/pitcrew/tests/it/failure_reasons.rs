@@ -1,0 +1,62 @@
+//! Why a teammate failed, as its user reads it: whole, wherever it is shown.
+
+use std::fs;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::patience::until;
+use crate::room::Room;
+
+/// A lead that waits for the end of cat, whose log cannot be written any more.
+const SCRIPT: &str = "
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: cat, description: read, prompt: Read.}}]
+    - wait_for: {contains: failed, from: message}
+    - text: Cat is no more.
+  cat:
+    - tools: [{name: Bash, input: {command: 'until [ -e go ]; do sleep 0.05; done'}}]
+    - text: Done.
+";
+
+/// Runs the team until cat has failed; gives the screen, stdout, and the reason as it is to be.
+fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
+    let room = Room::new();
+    fs::write(room.work().join("s.yaml"), SCRIPT).unwrap();
+    let log = room.temporary().join("log");
+    let mut run = room.command(&["run", "go", "--model", "script:s.yaml", "--yes"]);
+    run.args(args).stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped()).stdin(Stdio::null());
+    let run = run.spawn().unwrap();
+    let team = room.root().join("teams/work/pitcrew");
+    let output = team.join("output/cat.log");
+    let noted = || fs::read_to_string(team.join("transcripts/cat.ndjson")).unwrap_or_default();
+    until("cat works", || noted().contains(r#""kind":"began""#).then_some(()), noted);
+    // What cannot be written, whoever runs the test: a folder in the place of the file.
+    let _not_there_yet = fs::remove_file(&output);
+    fs::create_dir_all(&output).unwrap();
+    fs::write(room.work().join("go"), "").unwrap();
+    let ended = run.wait_with_output().unwrap();
+    let why = "is not readable: a link, a folder or a device stands where a plain file should";
+    let reason = format!("the log of cat cannot be used: {} {why}", output.display());
+    (fs::read_to_string(&log).unwrap(), String::from_utf8(ended.stdout).unwrap(), reason)
+}
+
+#[test]
+fn the_lines_and_the_report_tell_the_whole_reason() {
+    let (screen, stdout, reason) = run_of_a_failing_teammate(&[]);
+    assert!(screen.contains(&format!("cat is failed: {reason}\n")), "{reason}\n{screen}");
+    assert!(screen.contains(&format!("\ncat failed: {reason}\n")), "{reason}\n{screen}");
+    assert_eq!(stdout, "Cat is no more.\n");
+}
+
+#[test]
+fn json_tells_the_whole_reason() {
+    let (_, stdout, reason) = run_of_a_failing_teammate(&["--json"]);
+    let result: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!((&result["agents"][1]["name"], &result["agents"][1]["state"]), (&"cat".into(), &"failed".into()));
+    assert_eq!(result["agents"][1]["reason"], reason, "{result:#}");
+    let (_, stdout, reason) = run_of_a_failing_teammate(&["--output-format", "stream-json", "--include-team-events"]);
+    let mut lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    assert!(lines.any(|line| line.to_string().contains(&reason)), "{reason}\n{stdout}");
+}

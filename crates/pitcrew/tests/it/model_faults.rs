@@ -1,0 +1,344 @@
+//! `pitcrew run` on bad days of its models: rate limits, long waits, and what does not fit a model's window.
+
+use std::convert::Infallible;
+use std::fs;
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::Response;
+use futures_util::stream;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tokio::runtime::Runtime;
+
+use crate::models_over_http::{Heard, Say, approval, as_messages, heard};
+use crate::patience::until;
+use crate::room::{Ran, Room};
+
+/// What the service does with a request.
+enum Reply {
+    /// The model answers.
+    Say(Vec<Say>),
+    /// The service refuses, with a status and a header.
+    Refuse(u16, Option<(&'static str, &'static str)>, Value),
+}
+
+type Behaviour = Box<dyn Fn(&Heard, &Value) -> Reply + Send + Sync>;
+
+struct Shared {
+    behaviour: Mutex<Behaviour>,
+    seen: Mutex<Vec<Value>>,
+}
+
+/// A service with a model, and the requests it saw.
+struct Service {
+    url: String,
+    shared: Arc<Shared>,
+    _runtime: Runtime,
+}
+
+impl Service {
+    fn start(behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let shared = Arc::new(Shared { behaviour: Mutex::new(Box::new(behaviour)), seen: Mutex::default() });
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
+        runtime.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, shared, _runtime: runtime }
+    }
+
+    fn behave(&self, behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) {
+        *self.shared.behaviour.lock().unwrap() = Box::new(behaviour);
+    }
+
+    fn seen(&self) -> Vec<Value> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    fn command(&self, room: &Room, args: &[&str]) -> std::process::Command {
+        let mut command = room.command(args);
+        command.args(["--model", "anthropic/claude-opus-5-5"]);
+        command.env("ANTHROPIC_BASE_URL", &self.url).env("ANTHROPIC_API_KEY", "sk-test");
+        command
+    }
+
+    fn run(&self, room: &Room, args: &[&str]) -> Ran {
+        Ran::of(self.command(room, args).output().unwrap())
+    }
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body> {
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let nth = {
+        let mut seen = shared.seen.lock().unwrap();
+        seen.push(body.clone());
+        seen.len()
+    };
+    let reply = shared.behaviour.lock().unwrap()(&heard(&body), &body);
+    match reply {
+        Reply::Say(says) => {
+            let pieces = stream::iter(as_messages(&says, nth).into_iter().map(Ok::<_, Infallible>));
+            Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
+        }
+        Reply::Refuse(status, header, body) => {
+            let mut response = Response::builder().status(status).header("content-type", "application/json");
+            if let Some((name, value)) = header {
+                response = response.header(name, value);
+            }
+            response.body(Body::from(body.to_string())).unwrap()
+        }
+    }
+}
+
+fn limited(retry_after: &'static str) -> Reply {
+    let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
+    Reply::Refuse(429, Some(("retry-after", retry_after)), body)
+}
+
+fn say(text: &'static str) -> Reply {
+    Reply::Say(vec![Say::Text(text)])
+}
+
+fn call(name: &'static str, input: Value) -> Reply {
+    Reply::Say(vec![Say::Call(name, input)])
+}
+
+fn settings(room: &Room, ours: &Value) {
+    fs::write(room.root().join("settings.json"), json!({"pitcrew": ours}).to_string()).unwrap();
+}
+
+#[test]
+fn a_service_that_asks_for_no_wait_is_asked_by_our_own_pauses_until_the_patience_is_over() {
+    let service = Service::start(|_, _| limited("0"));
+    let room = Room::new();
+    settings(&room, &json!({"modelPatience": 2}));
+    let ran = service.run(&room, &["run", "do it"]);
+    assert_eq!(ran.code, 75, "{ran:?}");
+    let requests = service.seen().len();
+    assert!((2..=7).contains(&requests), "{requests} requests in two seconds");
+    assert!(ran.stderr.contains("team-lead waits 1 s for the model: anthropic limits the rate of requests: slow down"));
+    assert!(ran.stderr.contains("the run is parked: the model was unavailable for 2 s"), "{}", ran.stderr);
+    assert!(
+        ran.stderr.contains("resume it when the model is available again: pitcrew run --resume work"),
+        "{}",
+        ran.stderr
+    );
+}
+
+#[test]
+fn a_wait_beyond_the_patience_parks_the_run_at_once_and_it_can_be_resumed() {
+    let service = Service::start(|_, _| limited("3600"));
+    let room = Room::new();
+    let ran = service.run(&room, &["run", "do it"]);
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert_eq!(service.seen().len(), 1);
+    let said = "the model asks to wait 3600 s, longer than the patience of 600 s allows";
+    assert!(ran.stderr.contains(&format!("error: the run is parked: {said}")), "{}", ran.stderr);
+    assert!(ran.stderr.contains("hint: resume it after 20"), "{}", ran.stderr);
+    let result = Ran::of(service.command(&room, &["run", "--resume", "work", "--json"]).output().unwrap());
+    assert_eq!(result.code, 75, "{result:?}");
+    let result = serde_json::Deserializer::from_str(&result.stdout).into_iter::<Value>().next().unwrap().unwrap();
+    assert_eq!(result["subtype"], "error_model_unavailable");
+    assert_eq!(result["agents"][0]["state"], "parked");
+    assert!(result["agents"][0]["reason"].as_str().unwrap().contains(said), "{result:#}");
+    service.behave(|_, _| say("It is done."));
+    let ran = service.run(&room, &["run", "--resume", "work"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is done.\n"), "{ran:?}");
+    let last = service.seen().pop().unwrap();
+    assert_eq!(last["messages"].as_array().unwrap().len(), 1, "{last:#}");
+}
+
+/// A lead that has bob do something, and then says what bob's fate was.
+fn lead_of_bob(heard: &Heard) -> Reply {
+    let spawn =
+        json!({"name": "bob", "subagent_type": "general-purpose", "description": "work", "prompt": "ROLE:bob work"});
+    match heard.answers {
+        0 => call("Task", spawn),
+        _ if heard.told.contains("longer than the patience") => say("Bob's model is unavailable."),
+        _ => say("I wait for bob."),
+    }
+}
+
+#[test]
+fn the_lead_learns_that_the_model_of_a_teammate_is_unavailable() {
+    let service = Service::start(|heard, _| match heard.first.contains("ROLE:bob") {
+        true => limited("3600"),
+        false => lead_of_bob(heard),
+    });
+    let room = Room::new();
+    let ran = service.run(&room, &["run", "have bob work"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob's model is unavailable.\n"), "{ran:?}");
+    let said = "bob is idle: the model asks to wait 3600 s, longer than the patience of 600 s allows: \
+                anthropic limits the rate of requests: slow down. It is still on the team";
+    assert!(ran.stderr.contains(said), "{}", ran.stderr);
+}
+
+/// Starts a run, waits until its screen says so, and interrupts it.
+fn interrupted_when(mut run: std::process::Command, room: &Room, said: &str) -> Ran {
+    let (log, out) = (room.temporary().join("log"), room.temporary().join("out"));
+    run.stderr(fs::File::create(&log).unwrap()).stdout(fs::File::create(&out).unwrap()).stdin(Stdio::null());
+    let mut run: Child = run.spawn().unwrap();
+    let read = || fs::read_to_string(&log).unwrap();
+    until(said, || read().contains(said).then_some(()), read);
+    kill_process(Pid::from_child(&run), Signal::INT).unwrap();
+    let code = run.wait().unwrap().code().unwrap();
+    Ran { code, stdout: fs::read_to_string(&out).unwrap(), stderr: read() }
+}
+
+#[test]
+fn ctrl_c_cuts_the_wait_of_a_lead_and_of_a_teammate_off_at_once() {
+    let service = Service::start(|_, _| limited("300"));
+    let room = Room::new();
+    let run = service.command(&room, &["run", "do it"]);
+    let ran = interrupted_when(run, &room, "team-lead waits 300 s for the model");
+    assert_eq!(ran.code, 130, "{ran:?}");
+    service.behave(|heard, _| match heard.first.contains("ROLE:bob") {
+        true => limited("300"),
+        false => lead_of_bob(heard),
+    });
+    let room = Room::new();
+    let run = service.command(&room, &["run", "have bob work"]);
+    let ran = interrupted_when(run, &room, "bob waits 300 s for the model");
+    assert_eq!(ran.code, 130, "{ran:?}");
+    assert!(!ran.stderr.contains("did not shut down in time"), "{}", ran.stderr);
+    service.behave(|heard, _| match heard.told.contains("bob is here") {
+        _ if heard.first.contains("ROLE:bob") && heard.answers == 0 => call(
+            "SendMessage",
+            json!({"type": "message", "recipient": "team-lead", "content": "bob is here", "summary": "here"}),
+        ),
+        _ if heard.first.contains("ROLE:bob") => approval(heard).map_or(say("I have told it."), Reply::Say),
+        true => say("Bob is here."),
+        false => say("I wait for bob."),
+    });
+    let ran = service.run(&room, &["run", "--resume", "work"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob is here.\n"), "{ran:?}");
+}
+
+/// The window of the models that read only so much, in tokens of four characters.
+const WINDOW: usize = 20_000;
+
+/// Answers as `behaviour` does, but refuses what is longer than the window, as the Messages API does.
+fn narrow(behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync) -> impl Fn(&Heard, &Value) -> Reply + Send + Sync {
+    move |heard, body| {
+        let tokens = body.to_string().len() / 4;
+        if tokens > WINDOW {
+            let message = format!("prompt is too long: {tokens} tokens > {WINDOW} maximum");
+            let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": message}});
+            return Reply::Refuse(400, None, error);
+        }
+        behaviour(heard, body)
+    }
+}
+
+/// Whether the model is asked for a summary: then it has no tools.
+fn is_for_a_summary(body: &Value) -> bool {
+    body.get("tools").is_none_or(|tools| tools.as_array().is_some_and(Vec::is_empty))
+}
+
+/// How often each message that is numbered `[n]` is in what was asked of bob, but for summaries, and each once in a request.
+fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
+    let asked =
+        service.seen().into_iter().filter(|body| heard(body).first.contains("ROLE:bob") && !is_for_a_summary(body));
+    let asked: Vec<String> = asked.map(|body| body["messages"].to_string()).collect();
+    let in_request = |n: &usize| {
+        let number = format!("[number {n}]");
+        asked.iter().map(|body| body.matches(&number).count()).max().unwrap_or(0)
+    };
+    (0..count).map(|n| in_request(&n)).collect()
+}
+
+/// Lets the lead make bob, fill bob's inbox while bob waits for the file `go`, and go on to the end.
+fn backlog(service: &Service, room: &Room, mail: &Value) -> Ran {
+    let log = room.temporary().join("log");
+    let mut run = service.command(room, &["run", "have bob read", "--yes"]);
+    run.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped()).stdin(Stdio::null());
+    let run = run.spawn().unwrap();
+    let read = || fs::read_to_string(&log).unwrap();
+    until("bob works", || read().contains("bob Bash(until").then_some(()), read);
+    let staged = room.root().join("staged.json");
+    fs::write(&staged, mail.to_string()).unwrap();
+    fs::rename(&staged, room.root().join("teams/work/inboxes/bob.json")).unwrap();
+    fs::write(room.work().join("go"), "").unwrap();
+    let output = run.wait_with_output().unwrap();
+    Ran { code: output.status.code().unwrap(), stdout: String::from_utf8(output.stdout).unwrap(), stderr: read() }
+}
+
+/// Bob waits for the file `go`, reads what comes, and says so when the message `last` was there.
+fn bob_reads(heard: &Heard, last: usize) -> Reply {
+    let report = json!({"type": "message", "recipient": "team-lead", "content": "read to the end", "summary": "read"});
+    let was_told_all = heard.told.contains(&format!("[number {last}]"));
+    match approval(heard) {
+        Some(approval) => Reply::Say(approval),
+        None if heard.answers == 0 && !heard.told.contains("[number") => {
+            call("Bash", json!({"command": "until [ -e go ]; do sleep 0.05; done"}))
+        }
+        None if was_told_all && !heard.called.contains("read to the end") => call("SendMessage", report),
+        None => say("I have read that."),
+    }
+}
+
+/// A lead that has bob read.
+fn lead_of_a_reader(heard: &Heard) -> Reply {
+    let spawn =
+        json!({"name": "bob", "subagent_type": "general-purpose", "description": "read", "prompt": "ROLE:bob read"});
+    match heard.answers {
+        0 => call("Task", spawn),
+        _ if heard.told.contains("read to the end") => say("Bob has read it all."),
+        _ => say("I wait for bob."),
+    }
+}
+
+#[test]
+fn a_backlog_larger_than_the_window_is_read_in_portions_each_message_once() {
+    const COUNT: usize = 100;
+    let service = Service::start(narrow(|heard, body| match heard.first.contains("ROLE:bob") {
+        _ if is_for_a_summary(body) => say("I was told to read what comes, and read some of it."),
+        true => bob_reads(heard, COUNT - 1),
+        false => lead_of_a_reader(heard),
+    }));
+    let room = Room::new();
+    settings(&room, &json!({"contextWindow": WINDOW}));
+    let text = "some words ".repeat(900);
+    let letter = |n: usize| json!({"from": "ann", "text": format!("[number {n}] {text}"), "timestamp": "2026-11-20T10:00:00.000Z", "read": false});
+    let ran = backlog(&service, &room, &(0..COUNT).map(letter).collect());
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob has read it all.\n"), "{ran:?}");
+    assert_eq!(seen_numbers(&service, COUNT), vec![1; COUNT]);
+}
+
+#[test]
+fn a_goal_and_a_result_larger_than_the_window_are_shortened_and_the_run_goes_on() {
+    let service = Service::start(narrow(|heard, body| match heard.told.contains("xxxx") {
+        _ if is_for_a_summary(body) => say("I read a long file: xxxx."),
+        false => call("Bash", json!({"command": "head -c 29000 /dev/zero | tr '\\0' 'x'"})),
+        true => say("I got through."),
+    }));
+    let room = Room::new();
+    // The settings believe in a window that is four times as large as the model's.
+    settings(&room, &json!({"contextWindow": 4 * WINDOW}));
+    let goal = "a long goal ".repeat(10_000);
+    let ran = service.run(&room, &["run", &goal, "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "I got through.\n"), "{ran:?}");
+    let was_shortened = |body: &Value| body.to_string().contains("the conversation was longer than you can read");
+    assert!(service.seen().iter().any(was_shortened));
+}
+
+#[test]
+fn a_conversation_beyond_the_window_of_a_new_model_goes_on_when_it_is_resumed() {
+    let service = Service::start(|heard, _| match heard.answers {
+        0..=5 => call("Bash", json!({"command": "head -c 29000 /dev/zero | tr '\\0' 'y'"})),
+        _ => limited("3600"),
+    });
+    let room = Room::new();
+    assert_eq!(service.run(&room, &["run", "read much", "--yes"]).code, 75);
+    service.behave(narrow(|_, body| match is_for_a_summary(body) {
+        true => say("I read much."),
+        false => say("I got through."),
+    }));
+    settings(&room, &json!({"contextWindow": WINDOW}));
+    let ran = service.run(&room, &["run", "--resume", "work"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "I got through.\n"), "{ran:?}");
+}
