@@ -301,9 +301,12 @@ impl Driver<'_> {
     /// Whether a fault of the plan explains that the lead has failed.
     fn is_excused(&mut self, status: ExitStatus) -> bool {
         match self.plan.fault {
-            // A limit is an error with its cause; a death by a signal is none.
+            // A limit is an error with its cause, before the run (70) or as the end of its lead (1); a signal is neither.
             Some(Fault::FileSize { life, .. } | Fault::Descriptors { life, .. }) => {
-                life == self.life && status.code() == Some(70)
+                let report = self.end.as_ref().map(|end| end.report.to_string()).unwrap_or_default();
+                let names_cause = |text: &str| text.contains("os error 24") || text.contains("os error 27");
+                let is_told = names_cause(&report) || names_cause(&self.last_words());
+                life == self.life && (status.code() == Some(70) || (status.code() == Some(1) && is_told))
             }
             Some(Fault::FullDisk { after_ms, for_ms }) => {
                 let now = self.started.elapsed();

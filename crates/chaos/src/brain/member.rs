@@ -78,6 +78,10 @@ fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
     if got.iter().any(|text| text.contains("completed")) {
         return Ok(());
     }
+    // A namesake may have completed it since; then there is nothing to claim.
+    if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(_, why) if why.contains("(completed)")) {
+        return Ok(());
+    }
     let claim = json!({"taskId": id, "owner": name, "status": "in_progress"});
     all(heard, [Wanted::new(format!("c-{id}"), "TaskUpdate", claim)])?;
     let command = json!({"command": "echo '{token}' >> commands.log", "description": "Write a line"});
