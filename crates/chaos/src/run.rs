@@ -279,7 +279,9 @@ impl Driver<'_> {
         let Some(status) = status else { return Ok(None) };
         self.lead = None;
         let report = fs::read(self.stage.temporary().join(format!("lead-{}.json", self.life))).unwrap_or_default();
-        let report = serde_json::from_slice(&report).unwrap_or_default();
+        // A run that failed prints the error's envelope behind its report.
+        let report = serde_json::Deserializer::from_slice(&report).into_iter().next().and_then(Result::ok);
+        let report = report.unwrap_or_default();
         self.note(format!("lead {} ends with {status}", self.life));
         self.end = Some(End { code: status.code(), report });
         if status.code() == Some(0) {
