@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::lock::{Lock, LockWait};
 use super::plain::{self, Unopened};
-use super::rename;
+use super::{rename, unfinished};
 use crate::StoreError;
 
 /// How sure a write must be before it counts.
@@ -116,6 +116,8 @@ pub(crate) struct Temp {
     path: PathBuf,
     stamp: Stamp,
     renamed: bool,
+    /// Locked until the file is renamed or removed, as a sign that its writer lives.
+    _guard: File,
 }
 
 impl Stamp {
@@ -227,11 +229,9 @@ impl Disk {
             return Err(failed("write", target)(io::Error::new(io::ErrorKind::FileTooLarge, message)));
         }
         let dir = target.parent().unwrap_or(target);
-        let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).open(&path).map_err(failed("create a file in", dir))?;
-        let mut temp =
-            Temp { path, stamp: Stamp { dev: 0, ino: 0, size: 0, mtime_ns: 0, born_ns: None }, renamed: false };
+        let (path, mut file, guard) = make_temp(dir).map_err(failed("create a file in", dir))?;
+        let stamp = Stamp { dev: 0, ino: 0, size: 0, mtime_ns: 0, born_ns: None };
+        let mut temp = Temp { path, stamp, renamed: false, _guard: guard };
         let written = file.write_all(bytes).and_then(|()| {
             let meta = file.metadata()?;
             temp.stamp = Stamp::of(&meta);
@@ -251,6 +251,24 @@ impl Disk {
     pub(crate) fn create(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         self.write_temp(path, bytes, None)?.rename(path)?;
         Ok(())
+    }
+}
+
+/// Makes a temporary file and locks it.
+fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
+    loop {
+        let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
+        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        // Between being made and being locked it looks like a dead writer's, and may be swept.
+        match unfinished::guard(&path) {
+            Ok(Some(guard)) => return Ok((path, file, guard)),
+            Ok(None) => {}
+            Err(error) => {
+                // Out of descriptors, mostly; the first failure is the one to tell.
+                let _stays = fs::remove_file(&path);
+                return Err(error);
+            }
+        }
     }
 }
 

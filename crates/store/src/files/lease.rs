@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,9 @@ use pitcrew_protocol::TeamDir;
 
 use super::backend::Files;
 use super::disk::{failed, is_absent};
+use super::ours::Place;
 use super::plain::{self, Unopened};
+use super::unfinished::sweep;
 use crate::{Lease, LeaseHolder, LeaseName, StoreError};
 
 /// Somebody who only looks for the holder holds the file for a moment; so often and so long we wait for that to end. On a
@@ -34,6 +36,14 @@ struct HeldLease {
     lease: LeaseName,
     holder: LeaseHolder,
     locked: Mutex<File>,
+    /// The folders that a run's lease keeps clear of the temporary files of dead writers.
+    folders: Vec<(PathBuf, Place)>,
+}
+
+impl Drop for HeldLease {
+    fn drop(&mut self) {
+        sweep(&self.folders);
+    }
 }
 
 impl Files {
@@ -53,12 +63,28 @@ impl Files {
             Ok(file) => file,
             Err(other) => return Ok(Err(other)),
         };
+        let folders = self.swept_by(team, lease);
+        sweep(&folders);
         let (team, lease, holder) = (team.clone(), lease.clone(), holder.clone());
-        let held = Arc::new(HeldLease { team, lease, holder, locked: Mutex::new(file) });
+        let held = Arc::new(HeldLease { team, lease, holder, locked: Mutex::new(file), folders });
         let mut all = self.leases.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|held| held.strong_count() > 0);
         all.push(Arc::downgrade(&held));
         Ok(Ok(Lease(Box::new(held))))
+    }
+
+    /// The folders that are cleared when a run begins and ends; none for the lease of a member.
+    fn swept_by(&self, team: &TeamDir, lease: &LeaseName) -> Vec<(PathBuf, Place)> {
+        match lease {
+            LeaseName::Run => vec![
+                (self.paths.team(team), Place::Team),
+                (self.paths.inboxes(team), Place::Inboxes),
+                (self.paths.ours(team), Place::Ours),
+                (self.paths.write_logs(team), Place::Writes),
+                (self.paths.tasks(team), Place::Tasks),
+            ],
+            LeaseName::Member(_) => Vec::new(),
+        }
     }
 
     /// Locks the file of a lease and writes its holder into it.

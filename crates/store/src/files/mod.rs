@@ -25,6 +25,7 @@ mod rename;
 mod tasks;
 mod teams;
 mod turn;
+mod unfinished;
 mod update;
 mod watch;
 mod watched;

@@ -1,0 +1,158 @@
+//! A request of the Messages API, read as the brain and the oracle need it: who asks, what was said to it, what it called.
+
+use serde_json::Value;
+
+/// A call of a tool, with what came of it.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The id that the fake server gave it.
+    pub id: String,
+    /// The tool.
+    pub tool: String,
+    /// Its input.
+    pub input: Value,
+    /// The text of the result, and whether it is an error; `None` while there is none.
+    pub result: Option<(String, bool)>,
+}
+
+/// What an agent has in its conversation.
+#[derive(Clone, Debug, Default)]
+pub struct Heard {
+    /// The agent; empty when the request does not tell.
+    pub agent: String,
+    /// All texts of the user's side that are no results of tools.
+    pub told: String,
+    /// All calls, in order.
+    pub calls: Vec<Call>,
+    /// The tools that the agent may call.
+    pub tools: usize,
+}
+
+/// What came of a step so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It was not tried.
+    Nothing,
+    /// It was tried so often, the last time with this error.
+    Failed(usize, String),
+    /// It was done, with this result.
+    Done(String),
+}
+
+impl Heard {
+    /// Reads a request.
+    #[must_use]
+    pub fn of(body: &Value) -> Self {
+        let tools = body["tools"].as_array().map_or(0, Vec::len);
+        let mut heard = Self { agent: agent(&texts(&body["system"])), tools, ..Self::default() };
+        for message in list(&body["messages"]) {
+            let is_user = message["role"] == "user";
+            if let (true, Some(text)) = (is_user, message["content"].as_str()) {
+                heard.tell(text);
+            }
+            for block in list(&message["content"]) {
+                heard.add(block, is_user);
+            }
+        }
+        heard
+    }
+
+    fn add(&mut self, block: &Value, is_user: bool) {
+        match block["type"].as_str() {
+            Some("text") if is_user => self.tell(block["text"].as_str().unwrap_or_default()),
+            Some("tool_use") => self.calls.push(Call {
+                id: owned(&block["id"]),
+                tool: owned(&block["name"]),
+                input: block["input"].clone(),
+                result: None,
+            }),
+            Some("tool_result") => {
+                let result = (texts(&block["content"]), block["is_error"] == true);
+                let id = block["tool_use_id"].as_str().unwrap_or_default();
+                if let Some(call) = self.calls.iter_mut().rev().find(|call| call.id == id) {
+                    call.result = Some(result);
+                }
+            }
+            Some(_) | None => {}
+        }
+    }
+
+    fn tell(&mut self, text: &str) {
+        self.told.push_str(text);
+        self.told.push('\n');
+    }
+
+    /// What came of a step of the agent.
+    #[must_use]
+    pub fn came_of(&self, step: &str) -> Came {
+        let tries: Vec<&Call> = self.calls.iter().filter(|call| step_of(&call.id) == Some(step)).collect();
+        let done = tries.iter().find_map(|call| match &call.result {
+            Some((text, false)) => Some(text.clone()),
+            Some((_, true)) | None => None,
+        });
+        match (done, tries.last()) {
+            (Some(text), _) => Came::Done(text),
+            (None, None) => Came::Nothing,
+            (None, Some(last)) => {
+                let text = last.result.as_ref().map(|(text, _)| text.clone()).unwrap_or_default();
+                Came::Failed(tries.len(), text)
+            }
+        }
+    }
+
+    /// Every word of what was told that begins so and ends at a quote, a space or a bracket, each once, in order.
+    #[must_use]
+    pub fn words_with(&self, start: &str) -> Vec<String> {
+        let mut found: Vec<String> = Vec::new();
+        for (at, _) in self.told.match_indices(start) {
+            let rest = self.told.get(at..).unwrap_or_default();
+            let end = rest.find(|sign: char| !(sign.is_ascii_alphanumeric() || "-_@.".contains(sign)));
+            let word = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default().to_owned();
+            if !found.contains(&word) {
+                found.push(word);
+            }
+        }
+        found
+    }
+}
+
+/// The id of a call: who makes it, for which step, and a number that no other call has.
+#[must_use]
+pub fn call_id(agent: &str, step: &str, number: u64) -> String {
+    format!("toolu_{agent}_{step}_{number}")
+}
+
+/// The step in the id of a call.
+#[must_use]
+pub fn step_of(id: &str) -> Option<&str> {
+    id.strip_prefix("toolu_")?.split('_').nth(1)
+}
+
+/// The agent that a system prompt speaks to.
+fn agent(system: &str) -> String {
+    let named = system.split_once("# You are \"").and_then(|(_, rest)| rest.split_once('"'));
+    match named {
+        Some((name, _)) => name.to_owned(),
+        None if system.contains("You lead the team") => "team-lead".to_owned(),
+        None => String::new(),
+    }
+}
+
+/// All texts in a value, a line each.
+#[must_use]
+pub fn texts(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(texts).collect::<Vec<_>>().join("\n"),
+        Value::Object(fields) => fields.get("text").map(texts).unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => String::new(),
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn owned(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,144 @@
+//! The lead: it makes tasks, spawns workers and their successors, approves plans, answers notes, and ends the team.
+
+use serde_json::json;
+
+use super::{Heard, LAST_WORDS, Say, Wanted, World, all, number_in, tokens_in};
+use crate::plan::{Place, Worker};
+
+/// What the lead reads of a member that ended.
+const ENDS: [&str; 4] = ["has failed", "was stopped", "has shut down", "was not started"];
+
+pub(super) fn decide(heard: &Heard, world: World<'_>) -> Say {
+    match next(heard, world) {
+        Ok(()) => Say::Text(LAST_WORDS.to_owned()),
+        Err(say) => say,
+    }
+}
+
+fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
+    let workers = &world.plan.workers;
+    let tasks = all(heard, workers.iter().flat_map(tasks_of))?;
+    let mut ids = tasks.iter().map(|text| number_in(text).unwrap_or_default());
+    let parts: Vec<(&Worker, Vec<String>)> =
+        workers.iter().map(|worker| (worker, ids.by_ref().take(worker.tasks).collect())).collect();
+    all(heard, parts.iter().map(|(worker, ids)| spawn(worker, ids, 1, world)))?;
+    all(heard, workers.iter().map(|worker| Wanted::note(format!("go-{}", worker.role), &worker.role, "go")))?;
+    all(heard, successors(heard, &parts, world))?;
+    all(heard, approvals(heard))?;
+    all(heard, replies(heard))?;
+    let reported = |worker: &Worker| heard.told.contains(&format!("report of {}", worker.role));
+    if !(world.may_end && workers.iter().all(reported)) {
+        return Err(Say::Text("I wait.".to_owned()));
+    }
+    let current: Vec<String> = workers.iter().map(|worker| last_name(heard, worker)).collect();
+    let staying = current.iter().filter(|name| !has_ended(heard, name));
+    all(heard, staying.clone().map(|name| shutdown(heard, name)))?;
+    if staying.count() > 0 {
+        return Err(Say::Text("I wait until all have left.".to_owned()));
+    }
+    if world.plan.deletes_team {
+        all(heard, [Wanted::new("delete", "TeamDelete", json!({}))])?;
+    }
+    Ok(())
+}
+
+fn tasks_of(worker: &Worker) -> impl Iterator<Item = Wanted> {
+    (0..worker.tasks).map(|index| {
+        let step = format!("t-{}-{index}", worker.role);
+        let subject = format!("part {index} of {}", worker.role);
+        Wanted::new(step, "TaskCreate", json!({"subject": subject, "description": "Do it."}))
+    })
+}
+
+/// The name of the nth member with a role.
+fn name_of(worker: &Worker, nth: usize) -> String {
+    if nth == 1 { worker.role.clone() } else { format!("{}-{nth}", worker.role) }
+}
+
+fn spawn(worker: &Worker, ids: &[String], nth: usize, world: World<'_>) -> Wanted {
+    let name = name_of(worker, nth);
+    let word = if nth == 1 { "Wait for the word go." } else { "go" };
+    let prompt = format!("ROLE:{} TASKS:{} {word}", worker.role, ids.join(","));
+    let mut input = json!({
+        "name": name, "subagent_type": "general-purpose", "description": "do a part of it", "prompt": prompt,
+    });
+    let mut set = |field: &str, value: &str| {
+        if let Some(fields) = input.as_object_mut() {
+            fields.insert(field.to_owned(), json!(value));
+        }
+    };
+    if world.plan.place == Place::Mixed && !worker.in_pane {
+        set("backend", "in-process");
+    }
+    if worker.plans {
+        set("mode", "plan");
+    }
+    if worker.has_worktree {
+        set("isolation", "worktree");
+    }
+    Wanted::new(format!("s-{name}"), "Task", input)
+}
+
+/// Whether the lead knows that a member has ended.
+fn has_ended(heard: &Heard, name: &str) -> bool {
+    ENDS.iter().any(|end| heard.told.contains(&format!("{name} {end}")))
+}
+
+/// The last member with a role that the lead spawned.
+fn last_name(heard: &Heard, worker: &Worker) -> String {
+    let mut nth = 1;
+    while heard.calls.iter().any(|call| call.input["name"] == name_of(worker, nth + 1)) {
+        nth += 1;
+    }
+    name_of(worker, nth)
+}
+
+/// The spawns of successors: for every member that ended before its role had reported.
+fn successors(heard: &Heard, parts: &[(&Worker, Vec<String>)], world: World<'_>) -> Vec<Wanted> {
+    let mut wanted = Vec::new();
+    for (worker, ids) in parts {
+        let (mut nth, report) = (1, format!("report of {}", worker.role));
+        let reported_at = heard.told.find(&report).unwrap_or(usize::MAX);
+        loop {
+            let name = name_of(worker, nth);
+            let ended = ENDS.iter().filter_map(|end| heard.told.find(&format!("{name} {end}"))).min();
+            if ended.is_none_or(|at| at > reported_at) {
+                break;
+            }
+            nth += 1;
+            wanted.push(spawn(worker, ids, nth, world));
+        }
+    }
+    wanted
+}
+
+fn approvals(heard: &Heard) -> Vec<Wanted> {
+    let requests = heard.words_with("plan_approval-").into_iter();
+    let approve = |(index, id): (usize, String)| {
+        let from = id.split('@').nth(1).unwrap_or_default().to_owned();
+        let input = json!({
+            "type": "plan_approval_response", "request_id": id, "recipient": from, "approve": true,
+        });
+        Wanted::new(format!("p-{index}"), "SendMessage", input)
+    };
+    requests.enumerate().map(approve).collect()
+}
+
+/// Answers to a part of the notes.
+fn replies(heard: &Heard) -> Vec<Wanted> {
+    let notes = tokens_in(&heard.told).into_iter().filter(|token| token.contains(">team-lead:n-"));
+    let reply = |token: &str| {
+        let (from, rest) = token.trim_start_matches('[').split_once('>')?;
+        let number: u64 = rest.trim_end_matches(']').rsplit(':').next()?.parse().ok()?;
+        number.is_multiple_of(3).then(|| Wanted::note(format!("r-{number}"), from, "heard"))
+    };
+    notes.filter_map(reply).collect()
+}
+
+/// The request to shut down, a new one after each refusal.
+fn shutdown(heard: &Heard, name: &str) -> Wanted {
+    let refused = heard.words_with("shutdown-").into_iter().filter(|id| id.contains(&format!("@{name}")));
+    let nth = heard.told.matches("shutdown_rejected").count().min(refused.count());
+    let input = json!({"type": "shutdown_request", "recipient": name, "content": "All is done."});
+    Wanted::new(format!("e-{name}-{nth}"), "SendMessage", input)
+}

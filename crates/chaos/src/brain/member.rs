@@ -1,0 +1,114 @@
+//! A worker: it plans, claims its tasks, runs commands, writes notes, completes, reports, and leaves.
+
+use serde_json::json;
+
+use super::{Came, Heard, Say, Wanted, World, all, number_in};
+use crate::chance::Chance;
+
+/// The most notes that one member writes.
+const NOTES_MOST: usize = 300;
+
+/// After so many notes a member makes a task of its own and does it.
+const OWN_TASK_EVERY: usize = 4;
+
+/// The fewest notes that one member writes.
+const NOTES_LEAST: usize = 4;
+
+pub(super) fn decide(heard: &Heard, name: &str, world: World<'_>) -> Say {
+    match next(heard, name, world) {
+        Ok(()) => Say::Text("I rest.".to_owned()),
+        Err(say) => say,
+    }
+}
+
+fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
+    let role = name.split('-').next().unwrap_or_default();
+    let Some(worker) = world.plan.workers.iter().find(|worker| worker.role == role) else {
+        return Err(Say::GivesUp(format!("{name} has no role")));
+    };
+    all(heard, answers(heard, name, worker.refuses))?;
+    if worker.plans {
+        all(heard, [Wanted::new("plan", "ExitPlanMode", json!({"plan": "1. Do it.\n2. Say so."}))])?;
+        if !heard.told.contains("plan_approval_response") && !heard.told.contains("approved") {
+            return Err(Say::Text("I wait for the approval.".to_owned()));
+        }
+    }
+    if !(heard.told.contains(" go\n") || heard.told.contains("\ngo [[") || heard.told.contains(" go [[")) {
+        return Err(Say::Text("I wait for the word.".to_owned()));
+    }
+    let tasks = tasks(heard);
+    for id in &tasks {
+        task(heard, name, id)?;
+    }
+    let mut sent = 0;
+    while sent < NOTES_LEAST || (sent < NOTES_MOST && !world.may_end) {
+        if sent % OWN_TASK_EVERY == OWN_TASK_EVERY - 1 {
+            own_task(heard, name, sent)?;
+        }
+        all(heard, [note(name, sent, world)])?;
+        sent += 1;
+    }
+    // The notes of before the end count too, so that the report is the last of them.
+    let report = Wanted::note("report", "team-lead", &format!("report of {role}"));
+    if world.may_end || heard.came_of("report") != Came::Nothing {
+        all(heard, [report])?;
+    }
+    Ok(())
+}
+
+/// The tasks that the prompt gives.
+fn tasks(heard: &Heard) -> Vec<String> {
+    let (_, rest) = heard.told.split_once("TASKS:").unwrap_or_default();
+    let ids = rest.split_whitespace().next().unwrap_or_default();
+    ids.split(',').filter(|id| !id.is_empty()).map(str::to_owned).collect()
+}
+
+/// Makes a task and does it.
+fn own_task(heard: &Heard, name: &str, nth: usize) -> Result<(), Say> {
+    let subject = format!("part {nth} that {name} found");
+    let input = json!({"subject": subject, "description": "Do it."});
+    let made = all(heard, [Wanted::new(format!("o-{nth}"), "TaskCreate", input)])?;
+    let id = made.first().and_then(|text| number_in(text)).unwrap_or_default();
+    task(heard, name, &id)
+}
+
+/// Does one task, unless a predecessor has completed it.
+fn task(heard: &Heard, name: &str, id: &str) -> Result<(), Say> {
+    let got = all(heard, [Wanted::new(format!("g-{id}"), "TaskGet", json!({"taskId": id}))])?;
+    if got.iter().any(|text| text.contains("completed")) {
+        return Ok(());
+    }
+    // A namesake may have completed it since; then there is nothing to claim.
+    if matches!(heard.came_of(&format!("c-{id}")), Came::Failed(_, why) if why.contains("(completed)")) {
+        return Ok(());
+    }
+    let claim = json!({"taskId": id, "owner": name, "status": "in_progress"});
+    all(heard, [Wanted::new(format!("c-{id}"), "TaskUpdate", claim)])?;
+    let command = json!({"command": "echo '{token}' >> commands.log", "description": "Write a line"});
+    all(heard, [Wanted::new(format!("b-{id}"), "Bash", command)])?;
+    let done = json!({"taskId": id, "status": "completed"});
+    all(heard, [Wanted::new(format!("d-{id}"), "TaskUpdate", done)])?;
+    Ok(())
+}
+
+/// The nth note, to another worker or to the lead.
+fn note(name: &str, nth: usize, world: World<'_>) -> Wanted {
+    let mut chance = Chance::of(world.plan.seed, &format!("{name} {nth}"));
+    let role = name.split('-').next().unwrap_or_default();
+    let peers: Vec<&str> =
+        world.plan.workers.iter().map(|worker| worker.role.as_str()).filter(|peer| *peer != role).collect();
+    let to = if chance.percent(35) { "team-lead" } else { chance.pick(&peers).copied().unwrap_or("team-lead") };
+    Wanted::note(format!("n-{nth}"), to, "a note")
+}
+
+/// The answers to requests to shut down; a worker that refuses does so once.
+fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
+    let requests = heard.words_with("shutdown-").into_iter().filter(|id| id.contains('@'));
+    let answer = |(index, id): (usize, String)| {
+        let approve = !(refuses && index == 0 && !name.contains('-'));
+        let content = if approve { "I am done." } else { "One moment." };
+        let input = json!({"type": "shutdown_response", "request_id": id, "approve": approve, "content": content});
+        Wanted::new(format!("a-{index}"), "SendMessage", input)
+    };
+    requests.enumerate().map(answer).collect()
+}

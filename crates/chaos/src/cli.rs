@@ -1,0 +1,260 @@
+//! The command line: which runs are made, how many at once, and what is printed of them.
+
+use std::io::Write as _;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use clap::{Parser, ValueEnum};
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::error::{Error, chain};
+use crate::plan::{CUTS_A_RUN, Place, Plan};
+use crate::run::{Options, Outcome, run};
+
+/// The seeds that failed once, which are run first.
+const KEPT: &str = include_str!("../seeds.txt");
+
+/// Set by Ctrl-C.
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Crash teams of pitcrew, and check what is left of them
+///
+/// Each run is determined by its seed. A run with a finding prints its plan, its log and the findings.
+#[derive(Debug, Parser)]
+#[command(name = "pitcrew-chaos", version)]
+pub struct Chaos {
+    /// How many runs to make, from seed 0 up
+    #[arg(long, default_value_t = 150, conflicts_with = "seeds")]
+    runs: u64,
+    /// The seeds, such as 40..150 or 7
+    #[arg(long, value_parser = seeds, value_name = "A..B")]
+    seeds: Option<Range<u64>>,
+    /// Where all members live [default: as the seed says]
+    #[arg(long)]
+    only: Option<Only>,
+    /// Make runs whose crashes are power cuts, so many cuts together
+    #[arg(long, value_name = "CUTS", conflicts_with_all = ["runs", "seeds", "only"])]
+    power_cuts: Option<u64>,
+    /// The first seed of runs with power cuts
+    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "power_cuts")]
+    from: u64,
+    /// Runs at one time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// The binary [default: pitcrew beside this program]
+    #[arg(long, value_name = "PATH")]
+    binary: Option<PathBuf>,
+    /// Leave out the seeds that failed once
+    #[arg(long)]
+    without_kept: bool,
+    /// Keep the folders of runs with findings
+    #[arg(long)]
+    keep: bool,
+    /// Print one JSON line a run
+    #[arg(long)]
+    json: bool,
+    /// Print the plans and make no run
+    #[arg(long)]
+    plan: bool,
+    /// Print the log of every run
+    #[arg(long, short)]
+    verbose: bool,
+}
+
+/// Where all members live.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Only {
+    /// In the lead's process
+    InProcess,
+    /// In panes
+    Panes,
+    /// Both
+    Mixed,
+}
+
+impl Chaos {
+    /// Makes the runs.
+    #[must_use]
+    pub fn run(self) -> ExitCode {
+        let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                say(&format!("pitcrew-chaos: cannot start: {error}"));
+                return ExitCode::from(70);
+            }
+        };
+        match runtime.block_on(self.all()) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::from(1),
+            Err(error) => {
+                say(&format!("pitcrew-chaos: {}", chain(&error)));
+                ExitCode::from(if matches!(error, Error::Stopped) { 130 } else { 70 })
+            }
+        }
+    }
+
+    /// Makes the runs; true when nothing was found.
+    async fn all(&self) -> Result<bool, Error> {
+        let only = self.only.map(|only| match only {
+            Only::InProcess => Place::InProcess,
+            Only::Panes => Place::Panes,
+            Only::Mixed => Place::Mixed,
+        });
+        let plans: Vec<Plan> = match self.power_cuts {
+            Some(cuts) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect(),
+            None => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
+        };
+        if self.plan {
+            plans.iter().for_each(|plan| say(&plan.to_string()));
+            return Ok(true);
+        }
+        let options = Options { binary: self.binary()?, keeps: self.keep };
+        let at_once = Arc::new(Semaphore::new(self.jobs.max(1)));
+        let (count, started, mut runs) = (plans.len(), Instant::now(), JoinSet::new());
+        for plan in plans {
+            let (at_once, options) = (Arc::clone(&at_once), options.clone());
+            runs.spawn(async move {
+                let (seed, _turn) = (plan.seed, at_once.acquire_owned().await);
+                let stopped = STOP.load(Ordering::SeqCst);
+                (seed, if stopped { Err(Error::Stopped) } else { run(plan, options, &STOP).await })
+            });
+        }
+        let stop = tokio::spawn(async {
+            let Ok(mut term) = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) else {
+                return;
+            };
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => {}
+                _ = term.recv() => {}
+            }
+            STOP.store(true, Ordering::SeqCst);
+        });
+        let mut tally = Tally::default();
+        while let Some(joined) = runs.join_next().await {
+            let action = "join a run".to_owned();
+            let (seed, outcome) = joined.map_err(|error| Error::Io { action, source: error.into() })?;
+            match outcome {
+                Ok(outcome) => {
+                    tally.add(&outcome);
+                    self.tell(&outcome, tally.runs, count);
+                }
+                Err(Error::Stopped) => return Err(Error::Stopped),
+                // The other seeds have their runs all the same.
+                Err(error) => {
+                    say(&format!("seed {seed}: the harness failed: {}", chain(&error)));
+                    tally.failed.push(seed);
+                }
+            }
+        }
+        stop.abort();
+        let Tally { runs, crashes, failed, skipped } = &tally;
+        let took = started.elapsed().as_secs();
+        let summary = json!({"runs": runs, "crashes": crashes, "failed": failed, "skipped": skipped, "seconds": took});
+        say(&if self.json {
+            summary.to_string()
+        } else {
+            let failed = if failed.is_empty() { String::new() } else { format!(", failed seeds: {failed:?}") };
+            format!("{runs} runs with {crashes} crashes in {took} s, {} skipped in part{failed}", skipped.len())
+        });
+        Ok(tally.failed.is_empty())
+    }
+
+    fn seeds(&self) -> Vec<u64> {
+        let range = self.seeds.clone().unwrap_or(0..self.runs);
+        let kept = if self.without_kept || self.seeds.is_some() { Vec::new() } else { kept() };
+        let rest = range.filter(|seed| !kept.contains(seed)).collect::<Vec<_>>();
+        kept.iter().copied().chain(rest).collect()
+    }
+
+    fn binary(&self) -> Result<PathBuf, Error> {
+        let own = || {
+            let own = std::env::current_exe().map_err(Error::io("find", Path::new("this program")))?;
+            Ok(own.with_file_name("pitcrew"))
+        };
+        let binary = self.binary.clone().map_or_else(own, Ok)?;
+        binary.canonicalize().map_err(Error::io("find", &binary))
+    }
+
+    fn tell(&self, outcome: &Outcome, nth: usize, count: usize) {
+        let Outcome { plan, crashes, findings, log, folder, took, skipped } = outcome;
+        if self.json {
+            say(&json_line(outcome).to_string());
+            return;
+        }
+        let verdict = if findings.is_empty() { "ok" } else { "FAILED" };
+        let place = plan.place.as_str();
+        let took = took.as_secs_f64();
+        say(&format!("[{nth}/{count}] seed {}: {place}, {crashes} crashes, {took:.1} s: {verdict}", plan.seed));
+        for what in skipped {
+            say(&format!("  skipped: {what}"));
+        }
+        if !findings.is_empty() || self.verbose {
+            say(plan.to_string().trim_end());
+            log.iter().for_each(|line| say(&format!("  {line}")));
+        }
+        for finding in findings {
+            say(&format!("  FOUND {}: {}", finding.kind, finding.text));
+        }
+        if let Some(folder) = folder {
+            say(&format!("  kept: {}", folder.display()));
+        }
+    }
+}
+
+/// The sums of all runs.
+#[derive(Debug, Default)]
+struct Tally {
+    runs: usize,
+    crashes: usize,
+    failed: Vec<u64>,
+    skipped: Vec<u64>,
+}
+
+impl Tally {
+    fn add(&mut self, outcome: &Outcome) {
+        self.runs += 1;
+        self.crashes += outcome.crashes;
+        if !outcome.findings.is_empty() {
+            self.failed.push(outcome.plan.seed);
+        }
+        if !outcome.skipped.is_empty() {
+            self.skipped.push(outcome.plan.seed);
+        }
+    }
+}
+
+fn json_line(outcome: &Outcome) -> Value {
+    let findings: Vec<Value> =
+        outcome.findings.iter().map(|finding| json!({"kind": finding.kind, "text": finding.text})).collect();
+    json!({
+        "seed": outcome.plan.seed, "place": outcome.plan.place.as_str(), "crashes": outcome.crashes,
+        "seconds": outcome.took.as_secs_f64(), "findings": findings, "skipped": outcome.skipped,
+    })
+}
+
+/// The seeds that failed once.
+#[must_use]
+pub fn kept() -> Vec<u64> {
+    let seed = |line: &str| line.split_whitespace().next()?.parse().ok();
+    KEPT.lines().filter(|line| !line.starts_with('#')).filter_map(seed).collect()
+}
+
+/// Reads a range of seeds, or one.
+fn seeds(text: &str) -> Result<Range<u64>, String> {
+    let number = |text: &str| text.parse::<u64>().map_err(|error| error.to_string());
+    match text.split_once("..") {
+        Some((from, to)) => Ok(number(from)?..number(to)?),
+        None => number(text).map(|seed| seed..seed.saturating_add(1)),
+    }
+}
+
+/// Prints a line; nobody may read it any more, which ends nothing.
+fn say(text: &str) {
+    let _gone = writeln!(std::io::stdout(), "{text}");
+}

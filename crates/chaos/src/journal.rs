@@ -1,0 +1,67 @@
+//! The team's journal as it grows.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _, SeekFrom};
+
+use serde_json::Value;
+
+use crate::stage::Stage;
+
+/// A reader that goes on where it stopped.
+#[derive(Debug, Default)]
+pub struct Tail {
+    offset: u64,
+    rest: Vec<u8>,
+    /// The newest entry so far, in milliseconds.
+    newest_ms: u64,
+    /// The file became shorter and is read again: nothing up to this time is new.
+    known_ms: u64,
+}
+
+impl Tail {
+    /// The entries since the last call.
+    pub fn more(&mut self, stage: &Stage) -> Vec<Value> {
+        let opened = File::open(stage.journal());
+        let length = opened.as_ref().ok().and_then(|file| file.metadata().ok()).map_or(0, |meta| meta.len());
+        // After a power cut the journal is shorter, at once or when its torn end is cut off.
+        if length < self.offset {
+            (self.offset, self.known_ms) = (0, self.newest_ms);
+            self.rest.clear();
+        }
+        let mut bytes = std::mem::take(&mut self.rest);
+        if let Ok(mut file) = opened
+            && file.seek(SeekFrom::Start(self.offset)).is_ok()
+        {
+            let read = file.read_to_end(&mut bytes).unwrap_or(0);
+            self.offset += read as u64;
+        }
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        self.rest = bytes.split_off(whole);
+        let lines = bytes.split(|byte| *byte == b'\n');
+        let entries = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        let at_ms = |entry: &Value| entry["at_ms"].as_u64().unwrap_or_default();
+        let entries: Vec<Value> = entries.filter(|entry| at_ms(entry) > self.known_ms).collect();
+        self.newest_ms = entries.iter().map(at_ms).fold(self.newest_ms, u64::max);
+        entries
+    }
+}
+
+/// All entries so far.
+#[must_use]
+pub fn entries(stage: &Stage) -> Vec<Value> {
+    Tail::default().more(stage)
+}
+
+/// Whether an entry is of a kind: `event`, or `event:state` with its state, change, outcome or frame.
+#[must_use]
+pub fn is_of(entry: &Value, kind: &str) -> bool {
+    let (event, detail) = kind.split_once(':').map_or((kind, None), |(event, detail)| (event, Some(detail)));
+    let details = ["state", "change", "outcome", "frame"];
+    entry["event"] == event && detail.is_none_or(|detail| details.iter().any(|field| entry[*field] == detail))
+}
+
+/// The member that an entry is about.
+#[must_use]
+pub fn member_of(entry: &Value) -> Option<&str> {
+    entry["member"].as_str().or_else(|| entry["to"].as_str()).filter(|name| *name != "team-lead")
+}

@@ -1,0 +1,101 @@
+//! Nothing is left of a run that has ended: no process, pane, lock, temporary file or worktree without work.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::{Finding, Scene};
+use crate::stage::{Stage, files};
+use crate::writers::members;
+
+/// How long what is being cleared away may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
+    let since = Instant::now();
+    loop {
+        let left = left(scene.stage);
+        if left.is_empty() {
+            return temporary(scene.stage).into_iter().chain(doctor(scene)).collect();
+        }
+        if since.elapsed() > PATIENCE {
+            return left.into_iter().map(|text| Finding::new("something is left over", text)).collect();
+        }
+        thread::park_timeout(Duration::from_millis(50));
+    }
+}
+
+fn left(stage: &Stage) -> Vec<String> {
+    let mut left: Vec<String> =
+        stage.processes().into_iter().map(|process| format!("process {}: {}", process.pid, process.line)).collect();
+    let panes = stage.panes().into_iter().filter(|pane| !pane.ends_with(" mine"));
+    left.extend(panes.map(|pane| format!("pane {pane}")));
+    let names = members(stage).into_iter().filter(|name| name != "team-lead");
+    left.extend(names.map(|name| format!("member {name}")));
+    let mut found = Vec::new();
+    walk(&stage.root(), &mut found);
+    let locks = found.into_iter().filter(|path| path.is_dir() && name(path).ends_with(".lock"));
+    left.extend(locks.map(|path| format!("lock {}", path.display())));
+    left.extend(idle_worktrees(stage).into_iter().map(|path| format!("worktree {path}")));
+    let started = fs::read(stage.team().join("pitcrew/started.json")).unwrap_or_default();
+    let started: Value = serde_json::from_slice(&started).unwrap_or_default();
+    // The first version of the file held the records alone.
+    let records = started.get("started").unwrap_or(&started).as_object().cloned().unwrap_or_default();
+    left.extend(records.iter().map(|(name, record)| format!("record of {name}: {record}")));
+    left
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in files(folder) {
+        if fs::symlink_metadata(&path).is_ok_and(|meta| meta.is_dir()) {
+            found.push(path.clone());
+            walk(&path, found);
+        } else {
+            found.push(path);
+        }
+    }
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// What a write makes before its rename begins with `.pitcrew-`. A young one may be at work still, but at the end nobody is.
+fn temporary(stage: &Stage) -> Vec<Finding> {
+    let mut found = Vec::new();
+    walk(&stage.root(), &mut found);
+    let left = found.iter().filter(|path| name(path).starts_with(".pitcrew-"));
+    left.map(|path| Finding::new("a temporary file is left over", path.display().to_string())).collect()
+}
+
+/// The worktrees that hold nothing that would be lost.
+fn idle_worktrees(stage: &Stage) -> Vec<String> {
+    let git = |at: &Path, args: &[&str]| {
+        let output = stage.tool("git").current_dir(at).args(args).output();
+        output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+    };
+    let listed = git(&stage.work(), &["worktree", "list", "--porcelain"]);
+    let paths = listed.lines().filter_map(|line| line.strip_prefix("worktree ")).skip(1);
+    let is_idle = |path: &&str| {
+        let path = Path::new(path);
+        !path.is_dir() || git(path, &["status", "--porcelain"]).is_empty()
+    };
+    paths.filter(is_idle).map(str::to_owned).collect()
+}
+
+/// `pitcrew doctor` agrees that all is well.
+fn doctor(scene: &Scene<'_>) -> Vec<Finding> {
+    let Ok(output) = scene.stage.pitcrew(&["doctor"]).output() else { return Vec::new() };
+    if output.status.success() {
+        return Vec::new();
+    }
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    // A worktree that holds work is kept and named.
+    let is_kept = scene.plan.workers.iter().any(|worker| worker.has_worktree) && text.contains("worktree");
+    // Another client may write to a member that has just left, which nobody reads.
+    let is_late = (scene.plan.writers.honouring || scene.plan.writers.ignoring) && text.contains("dead mail");
+    if is_kept || is_late { Vec::new() } else { vec![Finding::new("doctor finds something", text)] }
+}

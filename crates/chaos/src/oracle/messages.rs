@@ -1,0 +1,190 @@
+//! Every message is in its receiver's conversation exactly once, or dead with its sender told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+
+use serde_json::Value;
+
+use super::{Finding, Scene};
+use crate::brain::{IS_DEAD, tokens_in};
+use crate::journal::entries;
+use crate::stage::{Stage, files};
+use crate::writers::{Writer, Written};
+
+/// A message that its sender believes to be sent.
+struct Sent {
+    token: String,
+    from: String,
+    to: String,
+    id: Option<String>,
+    /// It may have been lost to a writer without a lock before anybody could see it.
+    may_vanish: bool,
+}
+
+pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
+    let post = Post::read(scene.stage);
+    let mut findings = doubles(&scene.seen.most, "in a request");
+    findings.extend(doubles(&post.transcripts, "in its transcript"));
+    for sent in sent(scene) {
+        if let Some(why) = fate(scene, &post, &sent) {
+            findings.push(Finding::new(
+                "a message is lost",
+                format!("{} {}: {why}", sent.token, sent.id.unwrap_or_default()),
+            ));
+        }
+    }
+    findings
+}
+
+/// The messages of `pitcrew send` that are in no inbox.
+pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
+    let post = Post::read(stage);
+    let sent = acknowledged.iter().filter(|written| written.writer == Writer::Cli);
+    let lost = sent.filter(|written| !post.known.contains(&written.token));
+    lost.map(|written| Finding::new("an acknowledged message is gone", format!("{written:?}"))).collect()
+}
+
+/// What stands twice where it must stand once.
+fn doubles(counts: &BTreeMap<(String, String), usize>, place: &str) -> Vec<Finding> {
+    let twice = counts.iter().filter(|(_, count)| **count > 1);
+    let text =
+        |((agent, token), count): (&(String, String), &usize)| format!("{agent} has {token} {count} times {place}");
+    twice.map(text).map(|text| Finding::new("a message is doubled", text)).collect()
+}
+
+fn sent(scene: &Scene<'_>) -> Vec<Sent> {
+    let tried = scene.seen.tried.iter().filter_map(|tried| {
+        let (text, is_error) = scene.seen.results.get(&tried.call)?.clone()?;
+        // A sender that was told that its message is dead is told; a call that failed has sent nothing for certain.
+        if is_error || text.contains(IS_DEAD) {
+            return None;
+        }
+        let (token, from, to) = (tried.token.clone(), tried.from.clone(), tried.to.clone()?);
+        Some(Sent { token, from, to, id: None, may_vanish: false })
+    });
+    let written = scene.written.iter().filter(|written| matches!(written.writer, Writer::Honouring | Writer::Cli)).map(
+        |written| Sent {
+            token: written.token.clone(),
+            from: "outside".to_owned(),
+            to: written.to.clone(),
+            id: written.id.clone(),
+            may_vanish: written.writer == Writer::Honouring && scene.plan.writers.ignoring,
+        },
+    );
+    tried.chain(written).collect()
+}
+
+/// Why a message has no true end; `None` when it has one.
+fn fate(scene: &Scene<'_>, post: &Post, sent: &Sent) -> Option<String> {
+    let key = (sent.to.clone(), sent.token.clone());
+    if scene.seen.most.contains_key(&key) {
+        return None;
+    }
+    // Who was killed has in its conversation what its transcript has; who left by itself must have seen it.
+    if post.transcripts.contains_key(&key) && !post.left.contains(&sent.to) {
+        return None;
+    }
+    let is_in_inbox = post.known.contains(&sent.token);
+    let Some(id) = sent.id.as_ref().or_else(|| post.ids.get(&sent.token)) else {
+        // Another client's message has no id in the file, so the journal tells only that mail of this receiver is dead.
+        let may_be_dead = is_in_inbox && post.dead_of.contains(&sent.to);
+        let may_be_unread = post.unread.contains(&sent.token) && sent.to == "team-lead";
+        let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread);
+        return is_lost.then(|| format!("not in a conversation; it is in the inbox: {is_in_inbox}"));
+    };
+    if let Some(reason) = post.dead.get(id) {
+        let is_told = sent.from == "outside"
+            || !scene.seen.latest.contains_key(&sent.from)
+            || scene.seen.latest.get(&sent.from).is_some_and(|heard| heard.told.contains(id.as_str()))
+            || post.texts.iter().any(|text| text.contains(id.as_str()) && text.contains("was not delivered"));
+        return (!is_told).then(|| format!("dead ({reason}), and {} is not told", sent.from));
+    }
+    // The lead has said its last words, and who resumes the team reads what came after them.
+    if sent.to == "team-lead" && post.unread.contains(&sent.token) {
+        return None;
+    }
+    if sent.may_vanish {
+        return None;
+    }
+    let steps: Vec<String> = post.steps.get(id).cloned().unwrap_or_default();
+    Some(format!("not in a conversation; the journal has {steps:?}, unread: {}", post.unread.contains(&sent.token)))
+}
+
+/// What the files tell of messages.
+#[derive(Default)]
+struct Post {
+    /// The ids of messages by their tokens.
+    ids: BTreeMap<String, String>,
+    /// The tokens of all messages in inboxes.
+    known: BTreeSet<String>,
+    /// How often a token is in the mail of an agent's transcript.
+    transcripts: BTreeMap<(String, String), usize>,
+    /// The members that left by themselves.
+    left: BTreeSet<String>,
+    /// The members of whom some mail is dead.
+    dead_of: BTreeSet<String>,
+    /// The tokens of unread messages.
+    unread: BTreeSet<String>,
+    /// All texts in inboxes.
+    texts: Vec<String>,
+    /// Why messages are dead, by their ids.
+    dead: BTreeMap<String, String>,
+    /// The events of the journal by the ids of messages.
+    steps: BTreeMap<String, Vec<String>>,
+}
+
+impl Post {
+    fn read(stage: &Stage) -> Self {
+        let mut post = Self::default();
+        let folder = stage.team_or_archive();
+        for path in files(&folder.join("pitcrew/transcripts")) {
+            let agent = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            post.add_transcript(&agent, &fs::read_to_string(&path).unwrap_or_default());
+        }
+        for path in files(&folder.join("inboxes")) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            let messages: Value = serde_json::from_str(&text).unwrap_or_default();
+            for message in messages.as_array().into_iter().flatten() {
+                post.add(message);
+            }
+        }
+        for entry in entries(stage) {
+            if entry["event"] == "member_changed" && entry["state"] == "completed" {
+                post.left.extend(entry["member"].as_str().map(str::to_owned));
+            }
+            let Some(id) = entry["id"].as_str() else { continue };
+            let event = entry["event"].as_str().unwrap_or_default().to_owned();
+            if event == "message_dead" {
+                let reason = entry["reason"].as_str().unwrap_or_default().to_owned();
+                post.dead.insert(id.to_owned(), reason);
+                post.dead_of.extend(entry["to"].as_str().map(str::to_owned));
+            }
+            post.steps.entry(id.to_owned()).or_default().push(event);
+        }
+        post
+    }
+
+    fn add_transcript(&mut self, agent: &str, text: &str) {
+        let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        for entry in entries.filter(|entry| entry["kind"] == "mail") {
+            for token in tokens_in(entry["text"].as_str().unwrap_or_default()) {
+                *self.transcripts.entry((agent.to_owned(), token.to_owned())).or_default() += 1;
+            }
+        }
+    }
+
+    fn add(&mut self, message: &Value) {
+        let text = message["text"].as_str().unwrap_or_default();
+        let id = message["metadata"]["pitcrew"]["id"].as_str();
+        for token in tokens_in(text) {
+            self.known.insert(token.to_owned());
+            if let Some(id) = id {
+                self.ids.insert(token.to_owned(), id.to_owned());
+            }
+            if message["read"] == false {
+                self.unread.insert(token.to_owned());
+            }
+        }
+        self.texts.push(text.to_owned());
+    }
+}

@@ -1,0 +1,338 @@
+//! The plan of a run, which its seed determines: the members, the crashes with their moments, the writers, the faults.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::chance::Chance;
+
+/// The names of the workers, in the order in which they are taken.
+const ROLES: [&str; 5] = ["ann", "bob", "cas", "dan", "eve"];
+
+/// Journal events at which somebody dies while the team works; those that come often twice.
+const WORK_EVENTS: [&str; 22] = [
+    "message_persisted",
+    "message_injected",
+    "message_acknowledged",
+    "turn_ended",
+    "message_persisted",
+    "message_injected",
+    "message_acknowledged",
+    "message_dead",
+    "task_changed:created",
+    "task_changed:claimed",
+    "task_changed:updated",
+    "task_changed:completed",
+    "member_changed:spawned",
+    "member_changed:running",
+    "member_changed:idle",
+    "member_changed:awaiting_plan_approval",
+    "started",
+    "permission:asked",
+    "permission:allowed",
+    "message_persisted:permission_response",
+    "message_persisted:plan_approval_response",
+    "turn_ended",
+];
+
+/// Journal events at which somebody dies while the team ends.
+const END_EVENTS: [&str; 11] = [
+    "message_persisted:shutdown_request",
+    "message_persisted:shutdown_approved",
+    "message_acknowledged",
+    "turn_ended",
+    "message_persisted:shutdown_rejected",
+    "member_changed:shutdown_requested",
+    "member_changed:completed",
+    "member_changed:removed",
+    "message_persisted:teammate_terminated",
+    "stopped",
+    "message_dead",
+];
+
+/// The power cuts of one run.
+pub const CUTS_A_RUN: u64 = 5;
+
+/// Where the members of a run live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the lead's process.
+    InProcess,
+    /// In panes of a private tmux server.
+    Panes,
+    /// Some here, some there.
+    Mixed,
+}
+
+impl Place {
+    /// All places.
+    pub const ALL: [Self; 3] = [Self::InProcess, Self::Panes, Self::Mixed];
+
+    /// The place as the command line names it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InProcess => "in-process",
+            Self::Panes => "panes",
+            Self::Mixed => "mixed",
+        }
+    }
+}
+
+/// A worker: the name of its first member, and its habits.
+#[derive(Clone, Debug)]
+pub struct Worker {
+    /// The name of the first member with this role; its successors have a number behind it.
+    pub role: String,
+    /// It lives in a pane.
+    pub in_pane: bool,
+    /// It begins in plan mode.
+    pub plans: bool,
+    /// It has a git worktree of its own.
+    pub has_worktree: bool,
+    /// It refuses its first shutdown request.
+    pub refuses: bool,
+    /// The tasks it is to do.
+    pub tasks: usize,
+}
+
+/// Who dies in a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Victim {
+    /// The lead's process.
+    Lead,
+    /// The member that the event is about, or any.
+    Member,
+    /// Both at once.
+    LeadAndMember,
+    /// Every process of the run.
+    Everyone,
+    /// Every process, and the disk below them: what was not durable is gone.
+    Power,
+}
+
+/// When a crash happens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// So long after the crash before it, or after the start.
+    After(Duration),
+    /// At the nth event of a kind from now on, and a little later.
+    At {
+        /// The event, with its state or frame after a colon.
+        event: &'static str,
+        /// Which of them, from 1 up.
+        nth: u64,
+        /// How much later.
+        then: Duration,
+    },
+}
+
+/// One crash.
+#[derive(Clone, Debug)]
+pub struct Crash {
+    /// Who dies.
+    pub victim: Victim,
+    /// When.
+    pub moment: Moment,
+    /// It waits until the team is shutting down.
+    pub at_end: bool,
+    /// Draws the member where any may die.
+    pub draw: u64,
+}
+
+/// What happens to the lead's disk or descriptors, in its nth life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The file system of the root is full for a while.
+    FullDisk {
+        /// When it becomes full, from the start of the run.
+        after_ms: u64,
+        /// For how long.
+        for_ms: u64,
+    },
+    /// No file grows beyond this many KiB in one life of the lead.
+    FileSize {
+        /// The life, from 0 up.
+        life: usize,
+        /// The limit.
+        kib: u64,
+    },
+    /// The root is on a file system that is cut off from its disk in every crash.
+    PowerCuts,
+    /// Few descriptors in one life of the lead.
+    Descriptors {
+        /// The life, from 0 up.
+        life: usize,
+        /// The limit.
+        count: u64,
+    },
+}
+
+/// Who else writes into the inboxes and tasks.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Writers {
+    /// A client that takes the lock.
+    pub honouring: bool,
+    /// A client that ignores it and writes stale readings back.
+    pub ignoring: bool,
+    /// `pitcrew send`.
+    pub cli: bool,
+    /// `pitcrew task create` and `pitcrew task claim`.
+    pub claims: bool,
+}
+
+/// A whole run.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// Where members live.
+    pub place: Place,
+    /// The workers.
+    pub workers: Vec<Worker>,
+    /// The crashes, in order.
+    pub crashes: Vec<Crash>,
+    /// The other writers.
+    pub writers: Writers,
+    /// The fault, where there is one.
+    pub fault: Option<Fault>,
+    /// The lead deletes the team at its end.
+    pub deletes_team: bool,
+    /// The most that a turn of a model takes.
+    pub turn_ms: u64,
+}
+
+impl Plan {
+    /// Makes the plan of a seed; with `only` in that place.
+    #[must_use]
+    pub fn of(seed: u64, only: Option<Place>) -> Self {
+        let mut chance = Chance::new(seed);
+        let drawn = chance.pick(&Place::ALL).copied().unwrap_or(Place::InProcess);
+        let place = only.unwrap_or(drawn);
+        let count = usize::try_from(chance.between(2, 4)).unwrap_or(2);
+        let workers = ROLES.iter().take(count).enumerate();
+        let workers = workers.map(|(index, role)| worker(&mut chance, role, index, place)).collect();
+        let crashes = crashes(&mut chance, place);
+        let drawn = Writers {
+            honouring: chance.percent(50),
+            ignoring: chance.percent(30),
+            cli: chance.percent(60),
+            claims: false,
+        };
+        let fault = fault(&mut chance);
+        // Other clients write in place, and would tear an inbox on a full disk themselves.
+        let is_full = matches!(fault, Some(Fault::FullDisk { .. }));
+        let writers = if is_full { Writers { honouring: false, ignoring: false, ..drawn } } else { drawn };
+        Self {
+            seed,
+            place,
+            workers,
+            crashes,
+            writers,
+            fault,
+            deletes_team: chance.percent(40),
+            turn_ms: chance.between(20, 120),
+        }
+    }
+
+    /// Makes the plan of a seed in which every crash is a power cut.
+    #[must_use]
+    pub fn of_power_cuts(seed: u64) -> Self {
+        let mut plan = Self::of(seed, None);
+        let mut chance = Chance::of(seed, "power cuts");
+        let cut =
+            |at_end: bool, chance: &mut Chance| Crash { victim: Victim::Power, ..crash(chance, plan.place, at_end) };
+        plan.crashes = (1..=CUTS_A_RUN).map(|nth| cut(nth == CUTS_A_RUN, &mut chance)).collect();
+        plan.writers = Writers { cli: true, claims: true, ..Writers::default() };
+        plan.fault = Some(Fault::PowerCuts);
+        // Commands of workers write into their worktree without an fsync, which a power cut may take back.
+        plan.workers.iter_mut().for_each(|worker| worker.has_worktree = false);
+        plan.deletes_team = false;
+        plan
+    }
+
+    /// The same run with its first crashes only.
+    #[must_use]
+    pub fn shortened(mut self, crashes: usize) -> Self {
+        self.crashes.truncate(crashes);
+        self
+    }
+}
+
+fn worker(chance: &mut Chance, role: &str, index: usize, place: Place) -> Worker {
+    let in_pane = match place {
+        Place::InProcess => false,
+        Place::Panes => true,
+        Place::Mixed => index.is_multiple_of(2),
+    };
+    Worker {
+        role: role.to_owned(),
+        in_pane,
+        plans: chance.percent(25),
+        has_worktree: chance.percent(30),
+        refuses: chance.percent(25),
+        tasks: usize::try_from(chance.between(1, 2)).unwrap_or(1),
+    }
+}
+
+fn crashes(chance: &mut Chance, place: Place) -> Vec<Crash> {
+    let (at_work, at_end) = (chance.between(4, 7), chance.between(1, 3));
+    let mut crashes: Vec<Crash> = (0..at_work).map(|_| crash(chance, place, false)).collect();
+    crashes.extend((0..at_end).map(|_| crash(chance, place, true)));
+    crashes
+}
+
+fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
+    let victim = match (place, chance.below(10)) {
+        (Place::InProcess, _) | (_, 0..=3) => Victim::Lead,
+        (_, 4..=6) => Victim::Member,
+        (_, 7..=8) => Victim::LeadAndMember,
+        (_, _) => Victim::Everyone,
+    };
+    let events: &[&'static str] = if at_end { &END_EVENTS } else { &WORK_EVENTS };
+    // Of members in the lead's process there is no record of a start, and their permissions are no mail.
+    let is_rare = |event: &&str| matches!(*event, "started" | "stopped") || event.ends_with("permission_response");
+    let events: Vec<&'static str> =
+        events.iter().copied().filter(|event| place != Place::InProcess || !is_rare(event)).collect();
+    let moment = match (chance.below(10), chance.pick(&events)) {
+        (0, _) | (_, None) => Moment::After(Duration::from_millis(chance.below(200))),
+        (1..=2, _) => Moment::After(Duration::from_millis(chance.between(200, 2_500))),
+        (_, Some(event)) => {
+            let most = if at_end { 2 } else { 12 };
+            let then = if chance.percent(50) { 0 } else { chance.below(40) };
+            Moment::At { event, nth: chance.between(1, most), then: Duration::from_millis(then) }
+        }
+    };
+    Crash { victim, moment, at_end, draw: chance.number() }
+}
+
+fn fault(chance: &mut Chance) -> Option<Fault> {
+    let life = usize::try_from(chance.between(0, 3)).unwrap_or(0);
+    match chance.below(10) {
+        0 | 1 => Some(Fault::FullDisk { after_ms: chance.between(500, 6_000), for_ms: chance.between(100, 1_500) }),
+        2 => Some(Fault::FileSize { life, kib: chance.between(2, 200) }),
+        3 => Some(Fault::Descriptors { life, count: chance.between(6, 40) }),
+        _ => None,
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { seed, place, workers, crashes, writers, fault, deletes_team, turn_ms } = self;
+        writeln!(f, "seed {seed}: {}, turns of up to {turn_ms} ms, deletes team: {deletes_team}", place.as_str())?;
+        for Worker { role, in_pane, plans, has_worktree, refuses, tasks } in workers {
+            let habits = [
+                (*in_pane, "in a pane"),
+                (*plans, "plans"),
+                (*has_worktree, "has a worktree"),
+                (*refuses, "refuses once"),
+            ];
+            let habits: Vec<&str> = habits.iter().filter(|(has, _)| *has).map(|(_, habit)| *habit).collect();
+            writeln!(f, "  {role}: {tasks} tasks; {}", habits.join(", "))?;
+        }
+        for (index, Crash { victim, moment, at_end, .. }) in crashes.iter().enumerate() {
+            let phase = if *at_end { "at the end" } else { "at work" };
+            writeln!(f, "  crash {}: {victim:?} {moment:?} {phase}", index + 1)?;
+        }
+        writeln!(f, "  {writers:?}, fault: {fault:?}")
+    }
+}

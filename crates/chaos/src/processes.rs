@@ -1,0 +1,78 @@
+//! The processes of a run among all of the machine, by `/proc`.
+
+use std::fs;
+use std::path::Path;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A process as it was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    /// Its id.
+    pub pid: u32,
+    /// Its parent.
+    pub parent: u32,
+    /// Its command line, in one text.
+    pub line: String,
+    /// The member that it runs, by its arguments.
+    pub member: Option<String>,
+}
+
+impl Process {
+    /// Kills it; one that is gone already is none of the harness's business.
+    pub fn kill(&self) {
+        kill(self.pid);
+    }
+}
+
+/// Sends SIGKILL to a process.
+pub fn kill(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
+        let _gone = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// All processes whose home is a folder.
+#[must_use]
+pub fn processes_at_home(home: &Path) -> Vec<Process> {
+    let home = format!("HOME={}", home.display());
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+        let is_here = environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes());
+        is_here.then(|| process(pid)).flatten()
+    })
+    .collect()
+}
+
+/// The processes that run members, without the helpers that they started.
+#[must_use]
+pub fn members(all: &[Process]) -> Vec<Process> {
+    let is_member = |process: &&Process| process.member.is_some();
+    let is_first = |process: &&Process| {
+        let parent = all.iter().find(|other| other.pid == process.parent);
+        parent.is_none_or(|parent| parent.member != process.member)
+    };
+    all.iter().filter(is_member).filter(is_first).cloned().collect()
+}
+
+fn process(pid: u32) -> Option<Process> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let line = String::from_utf8_lossy(&line).into_owned();
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    if field("State:").is_some_and(|state| state.starts_with('Z')) {
+        return None;
+    }
+    let words: Vec<&str> = line.trim_end_matches('\0').split('\0').collect();
+    // A tmux client that is told to make a pane has the member's arguments too.
+    let is_pitcrew = words.first().is_some_and(|program| !program.ends_with("tmux"));
+    let name = words.iter().position(|word| *word == "--agent-name").and_then(|at| words.get(at + 1));
+    Some(Process {
+        pid,
+        parent: field("PPid:")?.parse().ok()?,
+        member: name.filter(|_| is_pitcrew).map(|name| (*name).to_owned()),
+        line: words.join(" "),
+    })
+}

@@ -1,0 +1,430 @@
+//! One run: a team is started, crashed by its plan, resumed, and looked at when it has ended.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::journal::{Tail, is_of, member_of};
+use crate::oracle::{self, Finding, Scene};
+use crate::plan::{Crash, Fault, Moment, Plan, Victim};
+use crate::processes::members;
+use crate::server::Server;
+use crate::stage::{Disk, Stage};
+use crate::writers::{Desk, Writer};
+
+/// How long a run may go without a request, a journal entry or an end before it counts as waiting for ever.
+const STALLED: Duration = Duration::from_secs(75);
+
+/// How long a run may take at most.
+const LONGEST: Duration = Duration::from_secs(300);
+
+/// How long an event is waited for before its crash happens without it.
+const EVENT_WAIT: Duration = Duration::from_secs(4);
+
+/// How long the others go on writing after the last crash.
+const WRITERS_STAY: Duration = Duration::from_secs(5);
+
+/// The pause between two looks.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its plan.
+    pub plan: Plan,
+    /// How many processes were killed on purpose.
+    pub crashes: usize,
+    /// What is not as it should be.
+    pub findings: Vec<Finding>,
+    /// What happened, a line each.
+    pub log: Vec<String>,
+    /// Its folder, where that was kept.
+    pub folder: Option<PathBuf>,
+    /// How long it took.
+    pub took: Duration,
+    /// What could not be done here.
+    pub skipped: Vec<String>,
+}
+
+/// How runs are made.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The binary.
+    pub binary: PathBuf,
+    /// Keep the folders of runs with findings.
+    pub keeps: bool,
+}
+
+/// Makes a run by its plan.
+///
+/// # Errors
+/// When the harness cannot do its own work, or is stopped.
+pub async fn run(plan: Plan, options: Options, stop: &'static AtomicBool) -> Result<Outcome, Error> {
+    let server = Server::start(plan.clone()).await?;
+    let made = tokio::task::spawn_blocking(move || made(plan, &options, server, stop)).await;
+    made.map_err(|error| Error::Io { action: "finish a run".to_owned(), source: error.into() })?
+}
+
+fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Result<Outcome, Error> {
+    let started = Instant::now();
+    let mut stage = Stage::new(&plan, &options.binary, &server.url())?;
+    let desk = Desk::default();
+    let mut driver = Driver {
+        stage: &stage,
+        server: &server,
+        desk: &desk,
+        plan: &plan,
+        stop,
+        started,
+        lead: None,
+        life: 0,
+        tail: Tail::default(),
+        entries: Vec::new(),
+        progress: Progress { at: started, asked: 0, entries: 0 },
+        crashes: 0,
+        end: None,
+        findings: Vec::new(),
+        log: Vec::new(),
+    };
+    let ended = thread::scope(|scope| {
+        let writers = [
+            (plan.writers.cli, Writer::Cli),
+            (plan.writers.honouring, Writer::Honouring),
+            (plan.writers.ignoring, Writer::Ignoring),
+            (plan.writers.claims, Writer::Claims),
+        ];
+        for (_, writer) in writers.into_iter().filter(|(is_there, _)| *is_there) {
+            let (desk, stage, seed) = (&desk, &stage, plan.seed);
+            scope.spawn(move || desk.write(stage, writer, seed));
+        }
+        if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) = (plan.fault, stage.disk()) {
+            let root = stage.root();
+            scope.spawn(move || fill(&root, after_ms, for_ms));
+        }
+        let ended = driver.drive();
+        desk.stop();
+        ended
+    });
+    ended?;
+    let Driver { crashes, end, mut findings, mut log, life, .. } = driver;
+    let scene = Scene { stage: &stage, plan: &plan, seen: server.seen(), written: desk.written(), end, life };
+    if findings.is_empty() {
+        findings.extend(oracle::judge(&scene));
+    }
+    log.push(format!("{} requests", server.asked()));
+    let mut skipped = Vec::new();
+    if stage.disk() == Disk::Plain {
+        match plan.fault {
+            Some(Fault::FullDisk { .. }) => skipped.push("a full disk: mounting takes root".to_owned()),
+            Some(Fault::PowerCuts) => skipped.push("power cuts: loop devices take root".to_owned()),
+            Some(Fault::FileSize { .. } | Fault::Descriptors { .. }) | None => {}
+        }
+    }
+    let folder = (options.keeps && !findings.is_empty()).then(|| stage.keep());
+    Ok(Outcome { plan, crashes, findings, log, folder, took: started.elapsed(), skipped })
+}
+
+/// Fills the file system of a folder for a while.
+fn fill(root: &Path, after_ms: u64, for_ms: u64) {
+    thread::sleep(Duration::from_millis(after_ms));
+    let path = root.join("filler");
+    if let Ok(mut file) = File::create(&path) {
+        let block = [0_u8; 4096];
+        while file.write_all(&block).is_ok() {}
+    }
+    thread::sleep(Duration::from_millis(for_ms));
+    // The folder goes as a whole when this fails.
+    let _gone = fs::remove_file(&path);
+}
+
+/// When there was progress last, and how much.
+struct Progress {
+    at: Instant,
+    asked: u64,
+    entries: usize,
+}
+
+/// How a lead's last process ended by itself.
+#[derive(Clone, Debug)]
+pub struct End {
+    /// Its exit code; `None` when a signal ended it.
+    pub code: Option<i32>,
+    /// What it printed.
+    pub report: Value,
+}
+
+struct Driver<'a> {
+    stage: &'a Stage,
+    server: &'a Server,
+    desk: &'a Desk,
+    plan: &'a Plan,
+    stop: &'a AtomicBool,
+    started: Instant,
+    lead: Option<Child>,
+    life: usize,
+    tail: Tail,
+    entries: Vec<Value>,
+    progress: Progress,
+    crashes: usize,
+    end: Option<End>,
+    findings: Vec<Finding>,
+    log: Vec<String>,
+}
+
+/// What a wait ended with.
+enum Waited {
+    /// The moment is there, with the event that it is about.
+    Now(Option<Value>),
+    /// The run is over.
+    Over,
+}
+
+impl Driver<'_> {
+    fn drive(&mut self) -> Result<(), Error> {
+        self.start(false)?;
+        let crashes = self.plan.crashes.clone();
+        for crash in &crashes {
+            if crash.at_end {
+                self.server.let_end();
+            }
+            match self.wait(Some(&crash.moment))? {
+                Waited::Now(entry) => self.strike(crash, entry.as_ref())?,
+                Waited::Over => return Ok(()),
+            }
+        }
+        self.server.let_end();
+        // The others write a little into the end, and then no more: a team that waits for ever must be seen to.
+        if let Waited::Now(_) = self.wait(Some(&Moment::After(WRITERS_STAY)))? {
+            self.desk.stop();
+            while let Waited::Now(_) = self.wait(None)? {}
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, text: String) {
+        self.log.push(format!("{:7.3} {text}", self.started.elapsed().as_secs_f64()));
+    }
+
+    fn start(&mut self, resumes: bool) -> Result<(), Error> {
+        let lead = self.stage.lead(self.life, self.plan, resumes)?;
+        self.note(format!("lead {} starts as {}{}", self.life, lead.id(), if resumes { ", resuming" } else { "" }));
+        self.lead = Some(lead);
+        Ok(())
+    }
+
+    /// Starts the next process of the lead, unless the team is deleted already.
+    fn start_again(&mut self) -> Result<bool, Error> {
+        self.life += 1;
+        let is_there = self.stage.team().join("config.json").exists();
+        let is_archived = self.stage.archived().is_some();
+        if !is_there && is_archived {
+            self.note("the team was deleted before the crash".to_owned());
+            return Ok(false);
+        }
+        self.start(is_there)?;
+        Ok(true)
+    }
+
+    /// Waits for a moment; without one for the end.
+    fn wait(&mut self, moment: Option<&Moment>) -> Result<Waited, Error> {
+        let since = Instant::now();
+        let mut left = match moment {
+            Some(Moment::At { nth, .. }) => *nth,
+            Some(Moment::After(_)) | None => 0,
+        };
+        loop {
+            if self.stop.load(Ordering::SeqCst) {
+                return Err(Error::Stopped);
+            }
+            let more = self.tail.more(self.stage);
+            self.entries.extend(more.iter().cloned());
+            match moment {
+                Some(Moment::After(time)) if since.elapsed() >= *time => return Ok(Waited::Now(None)),
+                Some(Moment::At { event, then, .. }) => {
+                    for entry in more.iter().filter(|entry| is_of(entry, event)) {
+                        left = left.saturating_sub(1);
+                        if left == 0 {
+                            thread::park_timeout(*then);
+                            return Ok(Waited::Now(Some(entry.clone())));
+                        }
+                    }
+                    if since.elapsed() > EVENT_WAIT {
+                        self.note(format!("{event} did not come"));
+                        return Ok(Waited::Now(None));
+                    }
+                }
+                Some(Moment::After(_)) | None => {}
+            }
+            if let Some(over) = self.look_at_lead()? {
+                return Ok(over);
+            }
+            if self.is_stalled() {
+                return Ok(Waited::Over);
+            }
+            thread::park_timeout(PAUSE);
+        }
+    }
+
+    /// Looks whether the lead has ended by itself, and starts it again where that was due to a fault.
+    fn look_at_lead(&mut self) -> Result<Option<Waited>, Error> {
+        let Some(lead) = self.lead.as_mut() else { return Ok(Some(Waited::Over)) };
+        let status = lead.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;
+        let Some(status) = status else { return Ok(None) };
+        self.lead = None;
+        let report = fs::read(self.stage.temporary().join(format!("lead-{}.json", self.life))).unwrap_or_default();
+        // A run that failed prints the error's envelope behind its report.
+        let report = serde_json::Deserializer::from_slice(&report).into_iter().next().and_then(Result::ok);
+        let report = report.unwrap_or_default();
+        self.note(format!("lead {} ends with {status}", self.life));
+        self.end = Some(End { code: status.code(), report });
+        if status.code() == Some(0) {
+            return Ok(Some(Waited::Over));
+        }
+        if !self.is_excused(status) {
+            let words = self.last_words();
+            self.findings.push(Finding::new("a lead ended by itself", format!("with {status}: {words}")));
+            return Ok(Some(Waited::Over));
+        }
+        if self.life > self.plan.crashes.len() + 20 {
+            self.findings.push(Finding::new("a lead cannot be resumed", self.last_words()));
+            return Ok(Some(Waited::Over));
+        }
+        thread::park_timeout(Duration::from_millis(100));
+        Ok(if self.start_again()? { None } else { Some(Waited::Over) })
+    }
+
+    /// Whether a fault of the plan explains that the lead has failed.
+    fn is_excused(&mut self, status: ExitStatus) -> bool {
+        match self.plan.fault {
+            // A limit is an error with its cause, before the run (70) or as the end of its lead (1); a signal is neither.
+            Some(Fault::FileSize { life, .. } | Fault::Descriptors { life, .. }) => {
+                let report = self.end.as_ref().map(|end| end.report.to_string()).unwrap_or_default();
+                let names_cause = |text: &str| text.contains("os error 24") || text.contains("os error 27");
+                let is_told = names_cause(&report) || names_cause(&self.last_words());
+                life == self.life && (status.code() == Some(70) || (status.code() == Some(1) && is_told))
+            }
+            Some(Fault::FullDisk { after_ms, for_ms }) => {
+                let now = self.started.elapsed();
+                self.stage.disk() == Disk::Small
+                    && now >= Duration::from_millis(after_ms)
+                    && now <= Duration::from_millis(after_ms + for_ms + 15_000)
+            }
+            Some(Fault::PowerCuts) | None => false,
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let log = fs::read_to_string(self.stage.temporary().join(format!("lead-{}.log", self.life)));
+        let log = log.unwrap_or_default();
+        let lines: Vec<&str> = log.lines().collect();
+        lines.get(lines.len().saturating_sub(6)..).unwrap_or_default().join(" | ")
+    }
+
+    fn is_stalled(&mut self) -> bool {
+        let (asked, entries) = (self.server.asked(), self.entries.len());
+        if asked != self.progress.asked || entries != self.progress.entries {
+            self.progress = Progress { at: Instant::now(), asked, entries };
+        }
+        let kind = if self.progress.at.elapsed() > STALLED {
+            "waits for ever"
+        } else if self.started.elapsed() > LONGEST {
+            "takes too long"
+        } else {
+            return false;
+        };
+        let text = format!("{}; {}", self.states(), self.last_words());
+        self.findings.push(Finding::new(kind, text));
+        true
+    }
+
+    /// The last state of each member by the journal, and which processes there are.
+    fn states(&self) -> String {
+        let mut states = std::collections::BTreeMap::new();
+        for entry in self.entries.iter().filter(|entry| entry["event"] == "member_changed") {
+            if let (Some(member), Some(state)) = (entry["member"].as_str(), entry["state"].as_str()) {
+                states.insert(member, state);
+            }
+        }
+        let processes = self.stage.processes();
+        let there: Vec<String> =
+            processes.iter().map(|process| format!("{} {:?}", process.pid, process.member)).collect();
+        format!("states {states:?}, processes {there:?}")
+    }
+
+    fn strike(&mut self, crash: &Crash, entry: Option<&Value>) -> Result<(), Error> {
+        if crash.victim == Victim::Power {
+            return self.cut_power(entry);
+        }
+        let there = members(&self.stage.processes());
+        let named = entry.and_then(member_of);
+        let named = there.iter().find(|process| process.member.as_deref() == named && named.is_some());
+        let index = usize::try_from(crash.draw % (there.len().max(1) as u64)).unwrap_or(0);
+        let member = named.or_else(|| there.get(index));
+        let kills_lead = crash.victim != Victim::Member || member.is_none();
+        if kills_lead && let Some(lead) = self.lead.as_mut() {
+            let error = Error::io("kill", Path::new("the lead"));
+            if lead.try_wait().map_err(error)?.is_some() {
+                // It has ended by itself, which the next wait looks at.
+                return Ok(());
+            }
+            let error = Error::io("kill", Path::new("the lead"));
+            lead.kill().and_then(|()| lead.wait()).map_err(error)?;
+            self.lead = None;
+            self.crashes += 1;
+            self.note(format!("lead {} is killed {}", self.life, why(entry)));
+        }
+        let mates: Vec<_> = match crash.victim {
+            Victim::Lead | Victim::Power => Vec::new(),
+            Victim::Member | Victim::LeadAndMember => member.into_iter().collect(),
+            Victim::Everyone => there.iter().collect(),
+        };
+        for mate in mates {
+            mate.kill();
+            self.crashes += 1;
+            self.note(format!(
+                "{} is killed ({}) {}",
+                mate.member.as_deref().unwrap_or_default(),
+                mate.pid,
+                why(entry)
+            ));
+        }
+        if kills_lead {
+            thread::park_timeout(Duration::from_millis(crash.draw % 60));
+            self.start_again()?;
+        }
+        Ok(())
+    }
+}
+
+impl Driver<'_> {
+    /// Cuts the power off, and looks at once whether what was acknowledged before is there.
+    fn cut_power(&mut self, entry: Option<&Value>) -> Result<(), Error> {
+        if self.stage.disk() != Disk::Image {
+            return Ok(());
+        }
+        let acknowledged = self.desk.written();
+        self.stage.cut_power()?;
+        if let Some(mut lead) = self.lead.take() {
+            lead.wait().map_err(Error::io("wait for", Path::new("the lead")))?;
+        }
+        self.crashes += 1;
+        self.note(format!("the power is cut {}", why(entry)));
+        let lost = oracle::missing(self.stage, &acknowledged);
+        self.findings.extend(lost);
+        if self.findings.is_empty() {
+            self.start_again()?;
+        }
+        Ok(())
+    }
+}
+
+fn why(entry: Option<&Value>) -> String {
+    entry.map(|entry| format!("at {entry}")).unwrap_or_default()
+}

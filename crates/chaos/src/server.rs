@@ -1,0 +1,241 @@
+//! The fake model server: the Messages API, streaming, with the brain behind it. It keeps what it was asked.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::Response;
+use futures_util::stream;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::brain::{Heard, Say, Wanted, World, call_id, decide, tokens_in};
+use crate::chance::Chance;
+use crate::error::Error;
+use crate::plan::Plan;
+
+/// A text with a token that an agent tried to send or to write.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// The token.
+    pub token: String,
+    /// The agent.
+    pub from: String,
+    /// The receiver; `None` for a command.
+    pub to: Option<String>,
+    /// The call.
+    pub call: String,
+}
+
+/// What the server saw.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    /// The newest request of each agent.
+    pub latest: BTreeMap<String, Heard>,
+    /// For each agent and token, in how many places of one request it stood at most.
+    pub most: BTreeMap<(String, String), usize>,
+    /// Every call by its id, with the last result that a request showed of it.
+    pub results: BTreeMap<String, Option<(String, bool)>>,
+    /// What agents tried to send.
+    pub tried: Vec<Tried>,
+    /// Steps that were tried too often.
+    pub given_up: Vec<String>,
+    /// How many requests there were of each agent.
+    pub counts: BTreeMap<String, u64>,
+}
+
+/// A server that runs.
+#[derive(Debug)]
+pub struct Server {
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    plan: Plan,
+    may_end: AtomicBool,
+    numbers: AtomicU64,
+    asked: AtomicU64,
+    seen: Mutex<Seen>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    /// Starts a server for a run, on a port of its own.
+    ///
+    /// # Errors
+    /// When no port can be had.
+    pub async fn start(plan: Plan) -> Result<Self, Error> {
+        let action = |source| Error::Io { action: "listen on a loopback port".to_owned(), source };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.map_err(action)?;
+        let address = listener.local_addr().map_err(action)?;
+        let shared = Arc::new(Shared {
+            plan,
+            may_end: AtomicBool::new(false),
+            numbers: AtomicU64::new(1),
+            asked: AtomicU64::new(0),
+            seen: Mutex::default(),
+        });
+        let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
+        let task = tokio::spawn(async move {
+            // It ends with the run, by being aborted.
+            let _ended = axum::serve(listener, router).await;
+        });
+        Ok(Self { shared, address, task })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Lets the agents end the team.
+    pub fn let_end(&self) {
+        self.shared.may_end.store(true, Ordering::SeqCst);
+    }
+
+    /// How many requests came so far.
+    #[must_use]
+    pub fn asked(&self) -> u64 {
+        self.shared.asked.load(Ordering::SeqCst)
+    }
+
+    /// What it saw so far.
+    #[must_use]
+    pub fn seen(&self) -> Seen {
+        self.shared.seen().clone()
+    }
+}
+
+impl Shared {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a request in, decides, and takes note of what is going to be sent.
+    fn turn(&self, body: &Value) -> (Vec<Value>, Duration) {
+        let heard = Heard::of(body);
+        let may_end = self.may_end.load(Ordering::SeqCst);
+        let say = decide(&heard, World { plan: &self.plan, may_end });
+        let agent = heard.agent.clone();
+        let mut seen = self.seen();
+        seen.take(heard);
+        let number = self.numbers.fetch_add(1, Ordering::SeqCst);
+        let blocks = match say {
+            Say::Text(text) => vec![json!({"type": "text", "text": text})],
+            Say::GivesUp(why) => {
+                if !seen.given_up.contains(&why) {
+                    seen.given_up.push(why.clone());
+                }
+                vec![json!({"type": "text", "text": why})]
+            }
+            Say::Calls(calls) => calls.into_iter().map(|call| self.block(&mut seen, &agent, call)).collect(),
+        };
+        let mut chance = Chance::of(self.plan.seed, &format!("{agent} {number}"));
+        (blocks, Duration::from_millis(chance.between(5, self.plan.turn_ms)))
+    }
+
+    fn block(&self, seen: &mut Seen, agent: &str, Wanted { step, tool, mut input }: Wanted) -> Value {
+        let number = self.numbers.fetch_add(1, Ordering::SeqCst);
+        let id = call_id(agent, &step, number);
+        let to = input["recipient"].as_str().map(str::to_owned);
+        let token = format!("[[{agent}>{}:{step}:{number}]]", to.as_deref().unwrap_or("shell"));
+        for field in ["content", "command"] {
+            if let Some(Value::String(text)) = input.get_mut(field)
+                && text.contains("{token}")
+            {
+                *text = text.replace("{token}", &token);
+                seen.tried.push(Tried {
+                    token: token.clone(),
+                    from: agent.to_owned(),
+                    to: to.clone(),
+                    call: id.clone(),
+                });
+            }
+        }
+        seen.results.insert(id.clone(), None);
+        json!({"type": "tool_use", "id": id, "name": tool, "input": input})
+    }
+}
+
+impl Seen {
+    fn take(&mut self, heard: Heard) {
+        *self.counts.entry(heard.agent.clone()).or_default() += 1;
+        let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+        for token in tokens_in(&heard.told) {
+            *places.entry(token).or_default() += 1;
+        }
+        for (token, count) in places {
+            let most = self.most.entry((heard.agent.clone(), token.to_owned())).or_default();
+            *most = count.max(*most);
+        }
+        for call in &heard.calls {
+            if call.result.is_some() {
+                self.results.insert(call.id.clone(), call.result.clone());
+            }
+        }
+        self.latest.insert(heard.agent.clone(), heard);
+    }
+}
+
+async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body> {
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    shared.asked.fetch_add(1, Ordering::SeqCst);
+    let (blocks, delay) = shared.turn(&body);
+    let tokens = body.to_string().len() / 4;
+    let mut pieces = events(&blocks, tokens, shared.numbers.fetch_add(1, Ordering::SeqCst));
+    let last = pieces.split_off(1);
+    // The answer begins at once and goes on after the delay, so that a crash can cut it off.
+    let rest = async move {
+        tokio::time::sleep(delay).await;
+        Ok::<_, Infallible>(last.concat())
+    };
+    let first = stream::iter([Ok(pieces.concat())]);
+    let body = Body::from_stream(futures_util::StreamExt::chain(first, stream::once(rest)));
+    let mut response = Response::new(body);
+    response.headers_mut().insert("content-type", axum::http::HeaderValue::from_static("text/event-stream"));
+    response
+}
+
+/// The answer as the Messages API streams it.
+fn events(blocks: &[Value], tokens: usize, number: u64) -> Vec<String> {
+    let usage = json!({"input_tokens": tokens, "output_tokens": 1});
+    let message = json!({
+        "id": format!("msg_{number}"), "type": "message", "role": "assistant", "model": "claude-opus-5-5",
+        "content": [], "usage": usage,
+    });
+    let mut events = vec![json!({"type": "message_start", "message": message})];
+    let mut reason = "end_turn";
+    for (index, block) in blocks.iter().enumerate() {
+        let (start, delta) = match block["text"].as_str() {
+            Some(text) => (json!({"type": "text", "text": ""}), json!({"type": "text_delta", "text": text})),
+            None => {
+                reason = "tool_use";
+                let start = json!({"type": "tool_use", "id": block["id"], "name": block["name"], "input": {}});
+                let json = block["input"].to_string();
+                (start, json!({"type": "input_json_delta", "partial_json": json}))
+            }
+        };
+        events.push(json!({"type": "content_block_start", "index": index, "content_block": start}));
+        events.push(json!({"type": "content_block_delta", "index": index, "delta": delta}));
+        events.push(json!({"type": "content_block_stop", "index": index}));
+    }
+    events.push(json!({"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 50}}));
+    events.push(json!({"type": "message_stop"}));
+    let line = |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default());
+    events.iter().map(line).collect()
+}

@@ -1,0 +1,211 @@
+//! Those who write into the team's files from outside while it runs: a client that takes the lock, one that ignores it,
+//! and `pitcrew send`.
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::chance::Chance;
+use crate::stage::{Stage, TEAM, files};
+
+/// Who wrote a message from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writer {
+    /// A client that takes the lock.
+    Honouring,
+    /// A client that ignores it.
+    Ignoring,
+    /// `pitcrew send`.
+    Cli,
+    /// `pitcrew task create` and `pitcrew task claim`.
+    Claims,
+}
+
+/// A message from outside that its writer believes to be written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// Who wrote it.
+    pub writer: Writer,
+    /// Its token.
+    pub token: String,
+    /// Its receiver.
+    pub to: String,
+    /// Its id, where pitcrew told one.
+    pub id: Option<String>,
+    /// A task that the lead has claimed.
+    pub is_claimed: bool,
+}
+
+/// What the writers of a run wrote, and when they stop.
+#[derive(Debug, Default)]
+pub struct Desk {
+    stop: AtomicBool,
+    numbers: AtomicU64,
+    written: Mutex<Vec<Written>>,
+}
+
+impl Desk {
+    /// Has all writers stop.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    /// Everything that was written.
+    #[must_use]
+    pub fn written(&self) -> Vec<Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes with one writer until it is stopped.
+    pub fn write(&self, stage: &Stage, writer: Writer, seed: u64) {
+        let mut chance = Chance::of(seed, &format!("{writer:?}"));
+        while !self.stop.load(Ordering::SeqCst) {
+            thread::park_timeout(Duration::from_millis(chance.between(100, 500)));
+            let names = members(stage);
+            let Some(to) = chance.pick(&names).cloned() else { continue };
+            let number = self.numbers.fetch_add(1, Ordering::SeqCst);
+            let token = format!("[[{writer:?}>{to}:w:{number}]]");
+            let id = match writer {
+                Writer::Cli => send(stage, &to, &token),
+                Writer::Claims => {
+                    self.make_and_claim(stage, &token);
+                    continue;
+                }
+                Writer::Honouring => append(stage, &to, &token).map(|()| None),
+                Writer::Ignoring => {
+                    let pause = Duration::from_millis(chance.between(5, 60));
+                    if chance.percent(30) {
+                        write_a_task_back(stage, &mut chance, pause);
+                        continue;
+                    }
+                    write_back(stage, &to, &token, pause).map(|()| None)
+                }
+            };
+            if let Some(id) = id {
+                self.add(Written { writer, token, to, id, is_claimed: false });
+            }
+        }
+    }
+
+    fn add(&self, written: Written) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
+    }
+
+    /// Makes a task and has the lead claim it, which nobody else does.
+    fn make_and_claim(&self, stage: &Stage, token: &str) {
+        let run = |args: &[&str]| {
+            let output = stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;
+            output.status.success().then(|| serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
+        };
+        let Some(id) = run(&["task", "create", token]).as_ref().and_then(find_id) else { return };
+        let written = |is_claimed| Written {
+            writer: Writer::Claims,
+            token: token.to_owned(),
+            to: "team-lead".to_owned(),
+            id: Some(id.clone()),
+            is_claimed,
+        };
+        self.add(written(false));
+        if run(&["task", "claim", &id, "--as", "team-lead"]).is_some() {
+            self.add(written(true));
+        }
+    }
+}
+
+/// The members of the team by its config.
+#[must_use]
+pub fn members(stage: &Stage) -> Vec<String> {
+    let config: Value = read(&stage.team().join("config.json")).unwrap_or_default();
+    let members = config["members"].as_array().cloned().unwrap_or_default();
+    members.iter().filter_map(|member| member["name"].as_str().map(str::to_owned)).collect()
+}
+
+/// Sends with the binary; the id of the message, when it says that it is sent.
+fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
+    let text = format!("from outside {token}");
+    let output = stage.pitcrew(&["send", "--team", TEAM, to, &text, "--json"]).output().ok()?;
+    if !output.status.success() {
+        return None;
+    }
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    Some(find_id(&answer))
+}
+
+/// The first field that looks like the id of a message.
+fn find_id(answer: &Value) -> Option<String> {
+    match answer {
+        Value::Object(fields) => {
+            let own = ["message_id", "id"].iter().find_map(|name| fields.get(*name)?.as_str().map(str::to_owned));
+            own.or_else(|| fields.values().find_map(find_id))
+        }
+        Value::Array(items) => items.iter().find_map(find_id),
+        Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
+}
+
+/// Adds a message under the lock, in place, as other clients do.
+fn append(stage: &Stage, to: &str, token: &str) -> Option<()> {
+    let inbox = stage.team().join(format!("inboxes/{to}.json"));
+    let lock = stage.team().join(format!("inboxes/{to}.json.lock"));
+    if !inbox.exists() {
+        return None;
+    }
+    let tries = (0..200).find(|_| {
+        let is_mine = fs::create_dir(&lock).is_ok();
+        if !is_mine {
+            thread::park_timeout(Duration::from_millis(5));
+        }
+        is_mine
+    });
+    tries?;
+    let written = read(&inbox).and_then(|messages| write_with(&inbox, messages, "visitor", token));
+    // A lock that is gone was taken over, which nobody does within a moment.
+    let _gone = fs::remove_dir(&lock);
+    written
+}
+
+/// Writes an older reading of an inbox back, with a message of its own, without a lock.
+fn write_back(stage: &Stage, to: &str, token: &str, pause: Duration) -> Option<()> {
+    let inbox = stage.team().join(format!("inboxes/{to}.json"));
+    let messages = read(&inbox)?;
+    thread::park_timeout(pause);
+    if !inbox.exists() {
+        return None;
+    }
+    write_with(&inbox, messages, "stranger", token)
+}
+
+fn write_with(inbox: &Path, mut messages: Value, from: &str, token: &str) -> Option<()> {
+    let text = format!("from outside {token}");
+    let message = json!({"from": from, "text": text, "timestamp": now(), "read": false});
+    messages.as_array_mut()?.push(message);
+    fs::write(inbox, serde_json::to_string_pretty(&messages).ok()?).ok()
+}
+
+/// Writes an older reading of a task back, as it was, without a lock.
+fn write_a_task_back(stage: &Stage, chance: &mut Chance, pause: Duration) {
+    let tasks = files(&stage.root().join("tasks").join(TEAM));
+    let tasks: Vec<_> = tasks.into_iter().filter(|path| path.extension().is_some_and(|end| end == "json")).collect();
+    let Some(path) = chance.pick(&tasks) else { return };
+    let Ok(text) = fs::read_to_string(path) else { return };
+    thread::park_timeout(pause);
+    if path.exists() && serde_json::from_str::<Value>(&text).is_ok() {
+        // A write that fails changes nothing that the oracle looks at.
+        let _either = fs::write(path, text);
+    }
+}
+
+fn read(path: &Path) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(path).ok()?).ok()
+}
+
+fn now() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let at = jiff::Timestamp::from_millisecond(i64::try_from(since.as_millis()).unwrap_or_default());
+    at.map(|at| format!("{at:.3}")).unwrap_or_default()
+}

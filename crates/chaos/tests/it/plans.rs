@@ -1,0 +1,46 @@
+//! Seeds and their plans.
+
+use pitcrew_chaos::chance::Chance;
+use pitcrew_chaos::cli::kept;
+use pitcrew_chaos::plan::{Place, Plan, Victim};
+
+#[test]
+fn a_seed_has_one_plan() {
+    for seed in 0..50 {
+        assert_eq!(Plan::of(seed, None).to_string(), Plan::of(seed, None).to_string());
+    }
+    assert_ne!(Plan::of(1, None).to_string(), Plan::of(2, None).to_string());
+}
+
+#[test]
+fn neighbouring_seeds_do_not_share_their_numbers() {
+    let numbers = |seed| {
+        let mut chance = Chance::new(seed);
+        (0..20).map(|_| chance.number()).collect::<Vec<_>>()
+    };
+    for seed in 0..50 {
+        let (one, next) = (numbers(seed), numbers(seed + 1));
+        assert!(one.iter().all(|number| !next.contains(number)), "seed {seed}");
+    }
+}
+
+#[test]
+fn the_long_run_has_a_thousand_crashes_in_all_places() {
+    let plans: Vec<Plan> = (0..150).map(|seed| Plan::of(seed, None)).collect();
+    let crashes: usize = plans.iter().map(|plan| plan.crashes.len()).sum();
+    assert!(crashes >= 1_000, "{crashes}");
+    for place in Place::ALL {
+        assert!(plans.iter().filter(|plan| plan.place == place).count() > 30, "{place:?}");
+    }
+    let in_process = plans.iter().filter(|plan| plan.place == Place::InProcess);
+    assert!(in_process.flat_map(|plan| &plan.crashes).all(|crash| crash.victim == Victim::Lead));
+}
+
+#[test]
+fn seeds_that_failed_once_are_read() {
+    let kept = kept();
+    let mut single = kept.clone();
+    single.sort_unstable();
+    single.dedup();
+    assert_eq!(single.len(), kept.len(), "a seed is named twice");
+}

@@ -1,0 +1,83 @@
+//! Runs that crash, in each of the places, and one whose power is cut.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use pitcrew_chaos::plan::{Place, Plan};
+use pitcrew_chaos::run::{Options, run};
+
+/// The crashes of a run; `./test --long` makes all of the plan's.
+const CRASHES: usize = 3;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// The binary beside the tests, which is built when somebody runs the tests of this crate alone.
+fn binary() -> PathBuf {
+    let own = env::current_exe().unwrap();
+    let folder = own.parent().and_then(|deps| deps.parent()).unwrap();
+    let binary = folder.join("pitcrew");
+    if !binary.exists() {
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "-p", "pitcrew", "--locked", "--quiet"]);
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success(), "the binary cannot be built");
+    }
+    binary
+}
+
+/// Makes runs of some seeds, two at a time, and expects nothing to be found.
+async fn check(plans: Vec<Plan>) {
+    let options = Options { binary: binary(), keeps: env::var_os("PITCREW_KEEP").is_some() };
+    let mut found = Vec::new();
+    for pair in plans.chunks(2) {
+        let runs = pair.iter().map(|plan| tokio::spawn(run(plan.clone(), options.clone(), &STOP)));
+        for outcome in runs.collect::<Vec<_>>() {
+            let outcome = outcome.await.unwrap().unwrap();
+            outcome.skipped.iter().for_each(|what| eprintln!("skipped: {what}"));
+            if !outcome.findings.is_empty() {
+                found.push(format!("{}{:#?}\n{:#?}", outcome.plan, outcome.log, outcome.findings));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+fn short(seeds: std::ops::Range<u64>, place: Place) -> Vec<Plan> {
+    seeds.map(|seed| Plan::of(seed, Some(place)).shortened(CRASHES)).collect()
+}
+
+fn has_tmux() -> bool {
+    let is_there = Command::new("tmux").arg("-V").output().is_ok();
+    if !is_there {
+        eprintln!("skipped: tmux is not installed");
+    }
+    is_there
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn teams_in_one_process_survive_their_crashes() {
+    check(short(0..4, Place::InProcess)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn teams_in_panes_survive_their_crashes() {
+    if has_tmux() {
+        check(short(4..8, Place::Panes)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn teams_here_and_there_survive_their_crashes() {
+    if has_tmux() {
+        check(short(8..11, Place::Mixed)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_acknowledged_survives_power_cuts() {
+    check(vec![Plan::of_power_cuts(0).shortened(CRASHES)]).await;
+}
