@@ -105,7 +105,9 @@ impl Conversation {
     }
 
     pub(super) fn shorten(&mut self, most: usize) {
-        let Some(last) = Arc::make_mut(&mut self.messages).last_mut().filter(|last| last.role == Role::User) else { return };
+        let Some(last) = Arc::make_mut(&mut self.messages).last_mut().filter(|last| last.role == Role::User) else {
+            return;
+        };
         for block in &mut last.blocks {
             if let Some(short) = shortened_block(block, most) {
                 *block = short;
