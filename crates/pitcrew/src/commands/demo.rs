@@ -181,13 +181,19 @@ fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>, hosting: Hos
         cwd: showcase.repository(),
         model: Some(format!("script:{}", showcase.script().display())),
         teammate_model: None,
-        settings: Map::new(),
+        settings: settings(),
         mode: None,
         asks: Asks::Person(asks),
         limits: RunLimits::default(),
         append_system_prompt: None,
         hosting,
     }
+}
+
+/// What cargo built in a teammate's worktree goes with the worktree.
+fn settings() -> Map<String, Value> {
+    let own = serde_json::json!({"removeIgnoredFiles": true});
+    Map::from_iter([("pitcrew".to_owned(), own)])
 }
 
 /// Answers in the user's place: formatting may be checked, nothing else that is asked for may be done.

@@ -74,6 +74,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       6    too many or too soon; try later
       7    a run ended at its --max-turns or --max-cost-usd
       70   the disk, the system or pitcrew itself failed; nothing was changed
+      75   a run's model was unavailable for too long; the run can be resumed later
       130  stopped by Ctrl-C
       143  stopped by SIGTERM
     "#);

@@ -14,7 +14,9 @@ fn check(room: &Room, setting: &str, args: &str) -> Ran {
     let told = ran.stderr.contains("error: ") || ran.stdout.contains("\"success\": false");
     // The loader of the system ends with 127 before there is anything of ours.
     let is_ours = ran.code != 127;
-    assert!(!is_ours || ran.code == 0 || (ran.code == 70 && told), "{setting}: {args}: {ran:?}");
+    // The doctor reports each check that it could not make, and goes on with the next.
+    let is_reported = args == "doctor" && ran.code == 1 && ran.stdout.contains("unchecked");
+    assert!(!is_ours || ran.code == 0 || is_reported || (ran.code == 70 && told), "{setting}: {args}: {ran:?}");
     assert!(!ran.stderr.contains("panicked"), "{setting}: {args}: {ran:?}");
     ran
 }

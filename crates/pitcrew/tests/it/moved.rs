@@ -25,6 +25,11 @@ fn is_heard(room: &Room, text: &str) {
     until(&format!("bob reads {text:?}"), read, || room.json(&["inbox", "bob", "--team", "work"]).to_string());
 }
 
+/// Removes a folder that the run writes into meanwhile.
+fn remove(folder: &Path) {
+    until("it is empty for once", || fs::remove_dir_all(folder).ok(), || folder.display().to_string());
+}
+
 /// Does something to the files of a running team; messages of the time after are read, and a second run is refused.
 fn check(upset: impl Fn(&Path)) {
     let room = Room::new();
@@ -52,16 +57,12 @@ fn check(upset: impl Fn(&Path)) {
 
 #[test]
 fn a_run_hears_again_when_its_inboxes_were_removed() {
-    check(|root| fs::remove_dir_all(root.join("teams/work/inboxes")).unwrap());
+    check(|root| remove(&root.join("teams/work/inboxes")));
 }
 
 #[test]
 fn a_run_hears_again_when_its_own_folder_was_removed() {
-    // The run writes into it meanwhile.
-    check(|root| {
-        let folder = root.join("teams/work/pitcrew");
-        until("it is empty for once", || fs::remove_dir_all(&folder).ok(), || folder.display().to_string());
-    });
+    check(|root| remove(&root.join("teams/work/pitcrew")));
 }
 
 #[test]

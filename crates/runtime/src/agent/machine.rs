@@ -16,6 +16,9 @@ use super::{Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, P
 use crate::gate::PermissionMode;
 use crate::transcript::{Conversation, Step};
 
+/// How many superseded notices are marked read at once: each marking writes the whole inbox.
+const SUPERSEDED_AT_ONCE: usize = 32;
+
 /// An agent.
 #[derive(Debug)]
 pub struct Agent {
@@ -29,6 +32,9 @@ pub struct Agent {
     pub(super) pending: Vec<Mail>,
     /// The messages in `pending`: a busy agent reads its whole inbox again each time it is rung.
     waiting: HashSet<MessageId>,
+    /// Idle notices that newer ones took the place of, until they are marked read. They stay in `waiting`, since the inbox
+    /// may be read again before that.
+    superseded: Vec<MessageId>,
     /// What it is to know at the next boundary.
     told: Vec<Step>,
     referred: HashSet<MessageId>,
@@ -79,6 +85,7 @@ impl Agent {
             remarks: Vec::new(),
             pending: Vec::new(),
             waiting: HashSet::new(),
+            superseded: Vec::new(),
             told: Vec::new(),
             referred: HashSet::new(),
             has_early_answer: false,
@@ -271,7 +278,10 @@ impl Agent {
             match mail.kind(self.profile.role) {
                 // A call that a crash cut off is made again, and only then it is known which answer is its.
                 Kind::Plan { request, .. } if self.may_yet_send_plan(&request) => {}
-                Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. } => {
+                kind @ (Kind::Read | Kind::Fold | Kind::Plan { .. } | Kind::Shutdown { .. }) => {
+                    if kind == Kind::Fold {
+                        self.supersede(&mail.from, fx);
+                    }
                     self.waiting.insert(mail.id.clone());
                     self.pending.push(mail);
                 }
@@ -286,6 +296,23 @@ impl Agent {
                     }
                 }
             }
+        }
+    }
+
+    /// Drops the notices of a sender that a newer one makes pointless. A lead at rest is sent thousands of them before its
+    /// next turn, and each would be written again with every message that comes in.
+    fn supersede(&mut self, sender: &str, fx: &mut Effects) {
+        let role = self.profile.role;
+        let superseded = &mut self.superseded;
+        self.pending.retain(|mail| {
+            let is_pointless = mail.from == sender && mail.says_only_idle(role);
+            if is_pointless {
+                superseded.push(mail.id.clone());
+            }
+            !is_pointless
+        });
+        if superseded.len() >= SUPERSEDED_AT_ONCE {
+            fx.push(Effect::Acknowledge(std::mem::take(superseded)));
         }
     }
 
@@ -370,6 +397,7 @@ impl Agent {
         let fresh: Vec<MessageId> = pending.iter().map(|mail| mail.id.clone()).collect();
         self.waiting.retain(|id| !fresh.contains(id));
         ids.extend(fresh.iter().cloned());
+        ids.append(&mut self.superseded);
         for mail in &pending {
             match mail.kind(self.profile.role) {
                 Kind::Plan { request, mode } => {

@@ -53,6 +53,12 @@ pub(super) enum Kind {
 }
 
 impl Mail {
+    /// Whether a newer notice of the same sender says all that this one says: that its turn is over.
+    pub(super) fn says_only_idle(&self, role: Role) -> bool {
+        let Some(Frame::IdleNotification(idle)) = &self.frame else { return false };
+        self.kind(role) == Kind::Fold && idle.completed_task_id.is_none()
+    }
+
     /// Tells what an agent of that role does with the message.
     pub(super) fn kind(&self, role: Role) -> Kind {
         let Some(frame) = &self.frame else { return Kind::Read };

@@ -30,3 +30,5 @@ mod tests;
 mod tests_compact;
 #[cfg(test)]
 mod tests_crash;
+#[cfg(test)]
+mod tests_mail;
