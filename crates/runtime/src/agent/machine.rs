@@ -243,6 +243,8 @@ impl Agent {
     fn resume(&mut self, fx: &mut Effects) {
         if let Some((status, reason)) = self.conversation.ended().cloned() {
             self.end(status, reason, fx);
+        } else if self.profile.role == Role::Teammate && self.has_agreed_to_shut_down() {
+            self.finish(Status::Completed, None, fx);
         } else if self.conversation == Conversation::default() && !self.is_parked {
             self.boundary(Phase::Pending, fx);
         } else if self.conversation.rested() || self.conversation == Conversation::default() {

@@ -3,7 +3,7 @@
 //! After a crash the calls without a result come here again. How far each came stands in the transcript, so that nothing
 //! is run twice that may not be, and nothing is left without a result.
 
-use pitcrew_model::INTERRUPTED;
+use pitcrew_model::{Block, INTERRUPTED};
 use pitcrew_protocol::MessageId;
 use serde_json::Value;
 
@@ -148,6 +148,22 @@ impl Agent {
         let agrees =
             |open: &OpenCall| open.call.tool == "SendMessage" && shutdown_answer(&open.call.input) == Some(true);
         self.conversation.open_calls().iter().any(agrees)
+    }
+
+    /// Whether the last calls were made, and one of them agreed to shut down: a crash came before the end was written.
+    pub(super) fn has_agreed_to_shut_down(&self) -> bool {
+        let [.., turn, results] = self.conversation.messages() else { return false };
+        let has_succeeded = |call: &str| {
+            results.blocks.iter().any(
+                |block| matches!(block, Block::ToolResult { tool_use_id, is_error: false, .. } if tool_use_id == call),
+            )
+        };
+        turn.blocks.iter().any(|block| match block {
+            Block::ToolUse { id, name, input, .. } => {
+                name == "SendMessage" && shutdown_answer(input) == Some(true) && has_succeeded(id)
+            }
+            _ => false,
+        })
     }
 
     /// The call that waits for the answer to a request.

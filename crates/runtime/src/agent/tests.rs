@@ -28,14 +28,25 @@ impl Play {
 
     /// What the agent would be after a crash right here.
     pub(super) fn crashed(&self) -> Self {
+        let again = self.crashed_after(self.written.len());
+        assert_eq!(again.agent.conversation(), self.agent.conversation(), "the transcript tells all");
+        again
+    }
+
+    /// What the agent would be after a crash that came before its last step was on disk.
+    pub(super) fn crashed_before_the_last_step(&self) -> Self {
+        self.crashed_after(self.written.len() - 1)
+    }
+
+    fn crashed_after(&self, steps: usize) -> Self {
+        let written = self.written[..steps].to_vec();
         let mut conversation = Conversation::default();
-        for step in &self.written {
+        for step in &written {
             let line = serde_json::to_string(step).unwrap();
             conversation.apply(&serde_json::from_str(&line).unwrap());
         }
-        assert_eq!(&conversation, self.agent.conversation(), "the transcript tells all");
         let agent = Agent::new(self.agent.profile().clone(), self.agent.mode(), conversation);
-        Self { agent, written: self.written.clone() }
+        Self { agent, written }
     }
 
     #[track_caller]

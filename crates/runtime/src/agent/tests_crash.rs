@@ -98,6 +98,17 @@ fn mail_that_the_model_can_not_read_any_more_is_not_marked_read() {
 }
 
 #[test]
+fn one_that_had_agreed_to_shut_down_when_a_crash_came_ends_and_does_not_go_on() {
+    let mut play = agreeing();
+    play.then(allowed("a"), &[r#"run a {"type":"shutdown_response","request_id":"s-1","approve":true}"#]).then(
+        done("a"),
+        &["write result", "report a done", "write ended", "announce completed", "end completed (no reason): nothing"],
+    );
+    play.crashed_before_the_last_step()
+        .then(Event::Resumed, &["write ended", "announce completed", "end completed (no reason): nothing"]);
+}
+
+#[test]
 fn mail_that_waited_for_an_agreement_which_failed_is_read_after_it() {
     let denied = Event::Judged {
         call: "a".to_owned(),

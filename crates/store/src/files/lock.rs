@@ -106,6 +106,11 @@ pub(crate) fn lock_path(file: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
+/// Whether somebody holds the lock of `file`, or left it behind.
+pub(crate) fn is_taken(file: &Path) -> bool {
+    fs::symlink_metadata(lock_path(file)).is_ok()
+}
+
 impl Lock {
     /// Takes the lock of `file`, which need not be there itself.
     ///

@@ -16,6 +16,7 @@ use super::array::{self, Entries};
 use super::backend::{FileBackend, Files};
 use super::disk::{Snapshot, Stamp, failed, is_absent};
 use super::lines;
+use super::lock;
 use super::look::name_of;
 use super::mail::{ARCHIVE_TAIL, names, stored};
 use super::reapply::{self, FieldWrite, Outcome};
@@ -217,7 +218,8 @@ impl Files {
             Err(error) if is_absent(&error) => None,
             Err(error) => return Err(failed("look at", &path)(error)),
         };
-        if self.is_as_left(team, inbox, &path, now.as_ref())? {
+        // A reader waits for no lock: whoever holds it writes next, and the file is looked at again then.
+        if self.is_as_left(team, inbox, &path, now.as_ref())? || lock::is_taken(&path) {
             return Ok(None);
         }
         let updated = update::update(&self.disk, &path, &path, |before| {
@@ -290,6 +292,10 @@ impl Files {
         (lock_of, log): (&Path, &Path),
         told_as: String,
     ) -> Result<Option<Overwritten>, StoreError> {
+        // As for an inbox. A task list has no such reader: its reading counts as looked at from here on.
+        if lock_of == path && lock::is_taken(path) {
+            return Ok(None);
+        }
         let updated = update::update(&self.disk, path, lock_of, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
             let damage = self.damage(path, log, lock_of == path, snapshot)?;

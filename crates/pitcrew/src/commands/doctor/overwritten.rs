@@ -30,5 +30,11 @@ fn fault(team: &TeamDir, undone: &Overwritten) -> Fault {
 /// Puts back all that was undone in the team; the first remedy of several does what the others ask for.
 pub(super) fn put_back(rooms: &Rooms, team: &TeamDir) -> Result<Mended, Failure> {
     rooms.files.put_back(team).map_err(Failure::internal)?;
-    Ok(Mended::Done("put back".to_owned()))
+    // What somebody holds the lock of is left for the next look.
+    let left = rooms.files.overwritten(team).map_err(Failure::internal)?;
+    Ok(if left.is_empty() {
+        Mended::Done("put back".to_owned())
+    } else {
+        Mended::Left("its file is locked".to_owned())
+    })
 }
