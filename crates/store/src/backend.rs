@@ -95,7 +95,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError>;
 
     /// Appends to the journal, in order. Survives `kill -9` at once; a power cut may take the last seconds, since the
-    /// journal is evidence and not truth. Forced to disk when the team is archived.
+    /// journal is evidence and not truth. Entries with a dead message are on disk when it returns: nothing else tells of its
+    /// end. All of it is forced to disk when the team is archived.
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError>;
 
     /// The journal so far; a torn last line is passed over.

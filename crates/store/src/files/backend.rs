@@ -327,7 +327,9 @@ impl Files {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| super::disk::failed("write", &path)(e.into()))?;
-        self.append_lines(team, &path, &lines, Force::Later)
+        // A dead message is marked as read next, and then nothing else tells of it.
+        let is_last_word = entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
+        self.append_lines(team, &path, &lines, if is_last_word { Force::Now } else { Force::Later })
     }
 
     fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
