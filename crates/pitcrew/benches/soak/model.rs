@@ -292,9 +292,10 @@ fn mails_in(mut text: &[u8]) -> Vec<u64> {
 
 fn after<'a>(text: &'a [u8], mark: &str) -> Option<&'a [u8]> {
     let mark = mark.as_bytes();
+    let first = mark.first()?;
     let mut from = 0;
     // The first byte is looked for alone: that is fast without a search library.
-    while let Some(at) = text.get(from..)?.iter().position(|byte| byte == &mark[0]) {
+    while let Some(at) = text.get(from..)?.iter().position(|byte| byte == first) {
         let rest = text.get(from + at..)?;
         if let Some(rest) = rest.strip_prefix(mark) {
             return Some(rest);
@@ -305,8 +306,9 @@ fn after<'a>(text: &'a [u8], mark: &str) -> Option<&'a [u8]> {
 }
 
 fn rfind(text: &[u8], mark: &[u8]) -> Option<usize> {
+    let first = mark.first()?;
     let mut end = text.len();
-    while let Some(at) = text.get(..end)?.iter().rposition(|byte| byte == &mark[0]) {
+    while let Some(at) = text.get(..end)?.iter().rposition(|byte| byte == first) {
         if text.get(at..)?.starts_with(mark) {
             return Some(at);
         }

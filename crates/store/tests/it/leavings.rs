@@ -143,7 +143,7 @@ async fn nothing_behind_a_link_and_nothing_foreign_in_a_team_is_touched() {
         Leaving::NoConfig { path: scene.path("teams/plain") },
     ];
     assert_eq!(looked.found, expected);
-    assert_eq!(looked.teams, [scene.team.clone()]);
+    assert_eq!(looked.teams, std::slice::from_ref(&scene.team));
     scene.backend.break_stale_locks(&scene.team).await.unwrap();
     scene.mend(&looked.found[0]);
     assert_eq!((names_in(outside.path()), names_in(&scene.path("teams/plain"))), before);
@@ -204,7 +204,7 @@ async fn what_a_repair_took_away_is_removed_a_week_later_and_nothing_else_is() {
     let foreign = place.with_file_name(".repair-of-my-bike");
     fs::create_dir(&foreign).unwrap();
     fs::write(place.join("mine"), "mine").unwrap();
-    assert_eq!(scene.backend.old_keeps().unwrap(), [place.clone()]);
+    assert_eq!(scene.backend.old_keeps().unwrap(), std::slice::from_ref(&place));
     scene.backend.remove_keep(&place).unwrap();
     assert!(place.join("mine").is_file() && !place.join("teams").exists() && foreign.is_dir());
     fs::remove_file(place.join("mine")).unwrap();

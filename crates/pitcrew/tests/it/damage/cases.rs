@@ -9,8 +9,14 @@ use super::{Damage, Expect};
 
 const CREW: &str = "root/teams/crew";
 
+/// Makes the bytes of a torn file of what was there.
+type Torn = fn(&str) -> Vec<u8>;
+
+/// Puts something else at the path of a file.
+type Odd = fn(&Scene, &str);
+
 /// What a file can hold instead of what it should; how it is called, and how it is made of what was there.
-const TORN: [(&str, fn(&str) -> Vec<u8>); 6] = [
+const TORN: [(&str, Torn); 6] = [
     ("is empty", |_| Vec::new()),
     ("is cut", |was| was.as_bytes()[..was.len() / 2].to_vec()),
     ("holds zeros", |was| vec![0; was.len()]),
@@ -20,7 +26,7 @@ const TORN: [(&str, fn(&str) -> Vec<u8>); 6] = [
 ];
 
 /// What can stand where a file should.
-const ODD: [(&str, fn(&Scene, &str)); 5] = [
+const ODD: [(&str, Odd); 5] = [
     ("is an empty folder", |scene, path| {
         scene.remove(path);
         scene.folder(path);

@@ -30,11 +30,13 @@ pub(super) enum Expect {
     Untouched,
 }
 
+type Make = Box<dyn Fn(&Scene) -> Vec<PathBuf> + Send + Sync>;
+
 /// A kind of damage.
 pub(super) struct Damage {
     pub(super) name: String,
     /// Makes it, and says which files and folders a repair may change or take away.
-    pub(super) make: Box<dyn Fn(&Scene) -> Vec<PathBuf> + Send + Sync>,
+    pub(super) make: Make,
     pub(super) expect: Expect,
 }
 
