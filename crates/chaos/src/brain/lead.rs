@@ -36,10 +36,27 @@ fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
     if staying.count() > 0 {
         return Err(Say::Text("I wait until all have left.".to_owned()));
     }
-    if world.plan.deletes_team {
-        all(heard, [Wanted::new("delete", "TeamDelete", json!({}))])?;
+    if world.plan.deletes_team { delete(heard) } else { Ok(()) }
+}
+
+/// Deletes the team. One that failed and had a successor may have gone on after a resume; it is asked to leave too.
+fn delete(heard: &Heard) -> Result<(), Say> {
+    for nth in 0.. {
+        let answers = all(heard, [Wanted::new(format!("delete-{nth}"), "TeamDelete", json!({}))])?;
+        let Some(names) = answers.iter().find_map(|answer| names_of_active(answer)) else { break };
+        all(heard, names.iter().map(|name| shutdown(heard, name)))?;
+        if names.iter().any(|name| !heard.told.contains(&format!("{name} has shut down"))) {
+            return Err(Say::Text("I wait until all have left.".to_owned()));
+        }
     }
     Ok(())
+}
+
+/// The members for whom a team was not deleted.
+fn names_of_active(answer: &str) -> Option<Vec<String>> {
+    let (_, rest) = answer.split_once("active member(s): ")?;
+    let (names, _) = rest.split_once('.')?;
+    Some(names.split(", ").map(str::to_owned).collect())
 }
 
 fn tasks_of(worker: &Worker) -> impl Iterator<Item = Wanted> {
