@@ -110,5 +110,11 @@ fn answers(heard: &Heard, name: &str, refuses: bool) -> Vec<Wanted> {
         let input = json!({"type": "shutdown_response", "request_id": id, "approve": approve, "content": content});
         Wanted::new(format!("a-{index}"), "SendMessage", input)
     };
-    requests.enumerate().map(answer).collect()
+    // One that a run made on its way out is void in the next; the member learns so, or its answer is refused.
+    let is_void = |index: usize, id: &str| {
+        let is_refused =
+            matches!(heard.came_of(&format!("a-{index}")), Came::Failed(_, why) if why.contains("is void"));
+        is_refused || heard.told.contains(&format!("({id}) is void"))
+    };
+    requests.enumerate().filter(|(index, id)| !is_void(*index, id)).map(answer).collect()
 }

@@ -5,7 +5,7 @@ mod messages;
 mod tasks;
 
 use crate::brain::LAST_WORDS;
-use crate::plan::Plan;
+use crate::plan::{Fault, Plan};
 use crate::run::End;
 use crate::server::Seen;
 use crate::stage::Stage;
@@ -47,13 +47,28 @@ pub struct Scene<'a> {
 /// Everything that is not as it should be.
 #[must_use]
 pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut findings: Vec<Finding> =
-        scene.seen.given_up.iter().map(|why| Finding::new("a step cannot be done", why)).collect();
-    findings.extend(report(scene));
+    let mut findings = Vec::new();
+    if !has_met_its_limit(scene) {
+        findings.extend(scene.seen.given_up.iter().map(|why| Finding::new("a step cannot be done", why)));
+        findings.extend(report(scene));
+    }
     findings.extend(leftovers::judge(scene));
     findings.extend(messages::judge(scene));
     findings.extend(tasks::judge(scene));
     findings
+}
+
+/// Whether all that could not be done failed at the limit under which the last life of the lead ran, and said so.
+fn has_met_its_limit(scene: &Scene<'_>) -> bool {
+    let cause = match scene.plan.fault {
+        Some(Fault::Descriptors { life, .. }) if life == scene.life => "os error 24",
+        Some(Fault::FileSize { life, .. }) if life == scene.life => "os error 27",
+        Some(Fault::Descriptors { .. } | Fault::FileSize { .. } | Fault::FullDisk { .. } | Fault::PowerCuts) | None => {
+            return false;
+        }
+    };
+    let given_up = &scene.seen.given_up;
+    !given_up.is_empty() && given_up.iter().all(|why| why.contains(cause))
 }
 
 /// What was acknowledged to writers from outside and is not in the files.
