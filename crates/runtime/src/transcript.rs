@@ -195,6 +195,10 @@ impl Conversation {
                     self.tell(text);
                 }
             }
+            Step::Rejoined { members, text } => {
+                self.parted.retain(|name| !members.contains(name));
+                self.tell(text);
+            }
             Step::Assistant { blocks, usage, .. } => {
                 self.fill.answered(*usage);
                 self.answer(blocks);

@@ -94,6 +94,13 @@ pub enum Event {
         /// What it is to know.
         text: String,
     },
+    /// Teammates go on whose end the lead was told: their failure could not be put into the team's files.
+    Rejoined {
+        /// Those who go on.
+        members: Vec<AgentName>,
+        /// What the model is to read.
+        text: String,
+    },
     /// It is given more to do, by the user; an idle agent starts a turn.
     Instructed {
         /// What.
@@ -202,6 +209,7 @@ impl Event {
             | Self::ShutdownWithdrawn { .. }
             | Self::Told { .. }
             | Self::Parted { .. }
+            | Self::Rejoined { .. }
             | Self::Instructed { .. }
             | Self::Wake
             | Self::ModelFinished { .. }

@@ -173,6 +173,7 @@ impl Agent {
             }
             Event::Told { text } => self.learn([Step::Told { text }], &mut fx),
             Event::ShutdownWithdrawn { text } => self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx),
+            Event::Rejoined { members, text } => self.learn([Step::Rejoined { members, text }], &mut fx),
             Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
             Event::Instructed { text } => self.learn([Step::Instructed { text }], &mut fx),
             Event::Settled(ids) => ids.into_iter().for_each(|id| self.pass_over(id, &mut fx)),

@@ -139,3 +139,22 @@ fn a_lead_that_knows_of_an_end_is_not_woken_by_the_goodbye() {
         .then(Event::HookAnswered { keep_going: None }, &["write rested", "announce idle"])
         .then(gone(&["m1"]), &["write mail", "acknowledge m1"]);
 }
+
+#[test]
+fn the_end_of_one_that_went_on_after_all_is_told_anew() {
+    let bob = || vec![AgentName::new("bob").unwrap()];
+    let gone = || Event::Parted { members: bob(), ids: Vec::new(), text: "bob has failed".to_owned() };
+    let mut play = Play::of(Role::Lead);
+    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
+        .then(mail(&[]), &["call model"])
+        .then(gone(), &[])
+        .then(says("well"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["write parted", "call model"])
+        .then(Event::Rejoined { members: bob(), text: "bob goes on".to_owned() }, &[])
+        .then(says("good"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["write rejoined", "call model"])
+        .then(gone(), &[])
+        .then(says("well"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["write parted", "call model"]);
+    assert_eq!(play.crashed().last_blocks(), [Block::text("bob has failed")]);
+}

@@ -291,7 +291,7 @@ impl TeamLoop {
         if let Some(refused) = refused_mode {
             self.refuse_mode(&AgentName::lead(), &refused).await;
         }
-        let (mut news, mut departed, mut untold) = (Vec::new(), None, Vec::new());
+        let (mut news, mut departed, mut untold, mut rejoined) = (Vec::new(), None, Vec::new(), Vec::new());
         if is_resumed {
             self.tidy_later();
             let removed = self.finish_what_was_begun().await;
@@ -308,7 +308,10 @@ impl TeamLoop {
             // Who was being spawned is started by the call that the lead makes again: it knows what else was asked for.
             for member in config.teammates().filter(|member| !is_being_spawned(member)) {
                 match self.resume_teammate(member).await {
-                    Ok(more) => news.extend(more),
+                    Ok(more) => {
+                        rejoined.extend(lead.parted.get(&member.name).cloned());
+                        news.extend(more);
+                    }
                     Err(reason) => untold.push(self.not_resumed(&member.name, reason).await),
                 }
             }
@@ -320,6 +323,9 @@ impl TeamLoop {
         }
         if let Some((members, text)) = departed {
             self.tell_farewell(members, text, Vec::new());
+        }
+        if !rejoined.is_empty() {
+            link.tell(Event::Rejoined { text: goes_on_after_all(&rejoined), members: rejoined });
         }
         for text in untold {
             link.tell(Event::Told { text });
@@ -425,6 +431,14 @@ impl TeamLoop {
             team_deleted: self.adopted == Adopted::Deleted,
         }
     }
+}
+
+/// What the lead reads of teammates whose end it was told, and who are members still: a full disk, say, kept their end out of
+/// the team's files.
+fn goes_on_after_all(members: &[AgentName]) -> String {
+    let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let text = format!("You were told that these teammates had ended. They are still in the team and go on: {names}.");
+    format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
 }
 
 /// What is to be said of the team's own files of which something cannot be read.

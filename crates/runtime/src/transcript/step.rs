@@ -49,6 +49,13 @@ pub enum Step {
         /// What the model reads.
         text: String,
     },
+    /// The lead was told that teammates go on whose end it had been told.
+    Rejoined {
+        /// Those who go on.
+        members: Vec<AgentName>,
+        /// What the model reads.
+        text: String,
+    },
     /// The model answered.
     Assistant {
         /// Its blocks.
