@@ -316,11 +316,15 @@ impl Files {
             table.files.retain(|stem, _| there.contains(stem));
         }
         let (read, torn) = read_all(folder, &names, &table.files)?;
-        let is_same = read.is_empty() && torn.is_empty() && table.current.is_some();
+        // Where stamps cannot be trusted, a file is read again each time, and mostly is the same.
+        let mut is_same = torn.is_empty() && table.current.is_some();
         for (stem, entry) in read {
             match entry {
-                Some(entry) => _ = table.files.insert(stem, entry),
-                None => _ = table.files.remove(&stem),
+                Some(entry) => {
+                    is_same &= table.knows(&stem, &entry);
+                    table.files.insert(stem, entry);
+                }
+                None => is_same &= table.files.remove(&stem).is_none(),
             }
         }
         for stem in torn {
@@ -397,6 +401,19 @@ impl Entry {
 }
 
 impl Table {
+    /// Whether a file that was read again is as it was.
+    fn knows(&self, stem: &str, read: &Entry) -> bool {
+        let Some(known) = self.files.get(stem).filter(|known| known.stamp == read.stamp) else { return false };
+        match (&known.holds, &read.holds) {
+            (Holds::Task(known), Holds::Task(task)) => known == task,
+            (Holds::Listed, Holds::Task(task)) => {
+                self.current.as_ref().and_then(|current| find(&current.listed, stem)) == Some(task.as_ref())
+            }
+            (Holds::Other, Holds::Other) => true,
+            (Holds::Task(_) | Holds::Listed | Holds::Other, _) => false,
+        }
+    }
+
     /// The tasks of all files, dependencies joined. A task moves into the reading; its file's form is kept beside it only
     /// when joining changes it.
     fn reading(&mut self) -> Reading {

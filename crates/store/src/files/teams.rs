@@ -60,7 +60,9 @@ impl Files {
             let name = entry.map_err(failed("list", &dir))?.file_name();
             let Some(name) = name.to_str() else { continue };
             let team = TeamDir::of(name);
-            if team.as_str() == name && self.paths.config(&team).is_file() {
+            // A link is no team: what is behind it is somebody's. `doctor` tells of it.
+            let is_link = fs::symlink_metadata(dir.join(name)).is_ok_and(|meta| meta.is_symlink());
+            if team.as_str() == name && !is_link && self.paths.config(&team).is_file() {
                 teams.push(team);
             }
         }
@@ -76,7 +78,7 @@ impl Files {
             Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.must_have_config(team)?,
             done => done?,
         };
-        for dir in [self.paths.inboxes(team), self.paths.ours(team), self.paths.tasks(team)] {
+        for dir in [self.paths.team(team), self.paths.inboxes(team), self.paths.ours(team), self.paths.tasks(team)] {
             if fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_symlink()) {
                 let reason = "a link is in the place of a folder of the team, and is not followed".to_owned();
                 return Err(StoreError::Corrupt { path: dir, reason });

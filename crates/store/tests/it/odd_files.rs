@@ -204,3 +204,23 @@ async fn the_folder_of_all_teams_is_no_team() {
     }
     assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("probe")]);
 }
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_team_is_no_team_and_nothing_behind_it_is_touched() {
+    let (scene, other) = (Scene::new().await, Scene::new().await);
+    let theirs = other.root().join("teams/probe");
+    let linked = scene.root().join("teams/linked");
+    symlink(&theirs, &linked).unwrap();
+    let lock = theirs.join("config.json.lock");
+    fs::create_dir(&lock).unwrap();
+    crate::scene::age(&lock, 60);
+    let config = fs::read(theirs.join("config.json")).unwrap();
+    let team = TeamDir::of("linked");
+    let refused = scene.backend.append(&team, &worker(), message("m1")).await.unwrap_err();
+    assert!(refused.to_string().contains("not followed"), "{refused}");
+    assert!(scene.backend.team(&team).await.is_err());
+    assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("probe")]);
+    assert!(lock.exists());
+    assert_eq!(fs::read(theirs.join("config.json")).unwrap(), config);
+    assert!(!theirs.join("pitcrew/writes").exists());
+}
