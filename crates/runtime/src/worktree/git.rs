@@ -1,7 +1,7 @@
 //! The git command line, as far as worktrees need it.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -111,10 +111,22 @@ impl Git {
         Ok(answer.is_success.then(|| answer.text()))
     }
 
-    /// How many files of a worktree are changed or new; what git ignores does not count.
+    /// How many files of a worktree are changed or new; what git ignores does not count. Files that git was told not to look
+    /// at (`--skip-worktree`, `--assume-unchanged`) count when they are there, and settings that make it look less closely
+    /// do not hold.
     pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
-        let arguments = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
-        Ok(self.tell(worktree, arguments).await?.stdout_lines)
+        let closely = ["core.trustctime=true", "core.checkStat=default", "core.fsmonitor=false"];
+        let status = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
+        let arguments: Vec<&str> = closely.into_iter().flat_map(|setting| ["-c", setting]).chain(status).collect();
+        let changed = self.tell(worktree, arguments).await?.stdout_lines;
+        let listed = self.tell(worktree, ["ls-files", "-v", "-z"]).await?.stdout;
+        let is_unseen = |entry: &&[u8]| match entry.split_at_checked(2) {
+            Some(([flag, b' '], path)) if *flag == b'S' || flag.is_ascii_lowercase() => {
+                worktree.join(OsStr::from_bytes(path)).symlink_metadata().is_ok()
+            }
+            Some(_) | None => false,
+        };
+        Ok(changed + listed.split(|byte| *byte == 0).filter(is_unseen).count())
     }
 
     /// The files and folders of a worktree that git ignores; of a folder that is ignored as a whole only itself.

@@ -108,6 +108,19 @@ async fn files_that_git_ignores_keep_a_worktree_unless_the_user_says_otherwise()
 }
 
 #[tokio::test]
+async fn work_in_files_that_git_was_told_not_to_look_at_keeps_a_worktree() {
+    for flag in ["--skip-worktree", "--assume-unchanged"] {
+        let setting = Setting::new();
+        commit(&setting.repository, "known");
+        let worktree = setting.worker().await;
+        git(&worktree.path, &format!("update-index {flag} known"));
+        fs::write(worktree.path.join("known"), "work of a day").unwrap();
+        assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed", "{flag}");
+        assert_eq!(fs::read_to_string(worktree.path.join("known")).unwrap(), "work of a day");
+    }
+}
+
+#[tokio::test]
 async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays() {
     let setting = Setting::new();
     let library = setting.repository.with_file_name("library");
