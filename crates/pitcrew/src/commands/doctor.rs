@@ -28,10 +28,10 @@ use kept::Kept;
 use report::{Finding, Report};
 use rooms::Rooms;
 
-/// Look for what crashes left behind: stale locks, torn files, processes, panes, dead members, their mail and worktrees
+/// Look for what crashes left behind: stale locks, torn files, processes, panes, mail for nobody, worktrees
 ///
-/// Changes nothing without --repair. Ends with 1 while something is left to do. A team that was killed can be gone on
-/// with (`pitcrew run --resume TEAM`); do that first, for a repair lets its dead members go.
+/// Changes nothing without --repair. Ends with 1 while something is left to do. A team that was stopped or killed is no
+/// fault: it is named with the command that goes on with it, and a repair leaves its members alone.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew doctor --repair

@@ -64,17 +64,17 @@ fn what_crashes_left_behind_is_found_and_mended() {
 }
 
 #[test]
-fn dead_members_and_their_mail_are_found_and_let_go() {
+fn a_team_that_was_stopped_is_no_fault_and_a_repair_leaves_it_to_the_next_run() {
     let room = Room::new();
     room.killed_run();
     room.ok(&["send", "bob", "are you there?"]);
-    let found = room.json(&["doctor"]);
-    assert_eq!(found["findings"][0]["kind"], "dead_member", "{found:#}");
-    assert_eq!(room.run(&["doctor"]).code, 1);
-    let mended = room.json(&["doctor", "--repair"]);
-    assert_eq!(mended["left"], 0, "{mended:#}");
-    assert_eq!(room.ok(&["doctor"]).stdout, "all is well\n");
-    assert_eq!(room.json(&["member", "list"])["total"], 1);
+    for args in [&["doctor"][..], &["doctor", "--repair"]] {
+        let found = room.json(args);
+        assert_eq!((&found["total"], &found["notes"][0]["kind"]), (&0.into(), &"stopped".into()), "{found:#}");
+        assert!(found["notes"][0]["detail"].as_str().unwrap().contains("run --resume"), "{found:#}");
+    }
+    assert_eq!(room.json(&["member", "list"])["total"], 2);
+    assert_eq!(room.json(&["inbox", "bob", "--unread"])["total"], 1);
 }
 
 #[test]

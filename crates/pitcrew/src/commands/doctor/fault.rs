@@ -9,7 +9,7 @@ use pitcrew_team::{Started, Team};
 
 use super::report::Finding;
 use super::rooms::Rooms;
-use super::{files, mail, members, overwritten, processes, records, tasks, worktrees};
+use super::{files, mail, overwritten, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
 /// Something that is wrong.
@@ -32,8 +32,6 @@ pub(super) enum Remedy {
     StopLeft(ProcessIdentity),
     /// What cannot be read of a document is taken out of it.
     TakeOutEntries { team: Team, document: &'static str },
-    /// A member without a process is let go.
-    RemoveMember { team: Team, name: AgentName },
     /// The tasks of somebody who is no member are put back into the pool.
     FreeTasks { team: Team, owner: AgentName },
     /// Mail for nobody is noted as dead.
@@ -53,6 +51,12 @@ pub(super) enum Mended {
 impl Fault {
     /// A fault that only a person can mend.
     pub(super) fn left_to_a_person(finding: Finding) -> Self {
+        Self { finding, remedy: None }
+    }
+
+    /// What is to be known and is no fault.
+    pub(super) fn note(mut finding: Finding) -> Self {
+        finding.is_note = true;
         Self { finding, remedy: None }
     }
 
@@ -84,7 +88,6 @@ impl Remedy {
             Self::ClosePane(pane) => Ok(processes::close(&pane).await),
             Self::StopLeft(owner) => Ok(processes::stop_left(owner).await),
             Self::TakeOutEntries { team, document } => records::take_out(rooms, &team, document, keep).await,
-            Self::RemoveMember { team, name } => members::remove(&team, &name).await,
             Self::FreeTasks { team, owner } => tasks::free(&team, &owner).await,
             Self::GiveUpMail { team, name, ids } => mail::give_up(&team, &name, &ids).await,
             Self::FinishWorktree(worktree) => worktrees::finish(rooms, &worktree).await,

@@ -26,12 +26,18 @@ pub(super) struct Finding {
     /// Why nothing was done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) left_because: Option<String>,
+    /// Whether it is no fault.
+    #[serde(skip)]
+    pub(super) is_note: bool,
 }
 
 /// The answer of the command.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
     findings: Vec<Finding>,
+    /// What is to be known and is no fault.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    notes: Vec<Finding>,
     total: usize,
     pub(super) left: usize,
     #[serde(flatten)]
@@ -41,7 +47,16 @@ pub(super) struct Report {
 impl Finding {
     /// A finding of that kind.
     pub(super) fn new(kind: &'static str, detail: impl Into<String>) -> Self {
-        Self { kind, team: None, path: None, detail: detail.into(), repair: None, repaired: None, left_because: None }
+        Self {
+            kind,
+            team: None,
+            path: None,
+            detail: detail.into(),
+            repair: None,
+            repaired: None,
+            left_because: None,
+            is_note: false,
+        }
     }
 
     /// It is about that team.
@@ -74,6 +89,7 @@ impl Finding {
             (Some(done), _, _) => line += &format!(" -> {done}"),
             (None, Some(why), _) => line += &format!(" -> left: {why}"),
             (None, None, Some(repair)) => line += &format!(" (--repair: {repair})"),
+            (None, None, None) if self.is_note => {}
             (None, None, None) => line += " (left to you)",
         }
         printable(&line).into_owned()
@@ -82,12 +98,14 @@ impl Finding {
 
 impl Report {
     pub(super) fn of(findings: Vec<Finding>, kept: Kept) -> Self {
+        let (notes, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| finding.is_note);
         let left = findings.iter().filter(|finding| finding.repaired.is_none()).count();
-        Self { total: findings.len(), left, findings, kept }
+        Self { total: findings.len(), left, findings, notes, kept }
     }
 
     pub(super) fn text(&self) -> String {
         let mut lines: Vec<String> = self.findings.iter().map(Finding::line).collect();
+        lines.extend(self.notes.iter().map(Finding::line));
         lines.extend(self.kept.lines());
         lines.push(match self.findings.is_empty() {
             true => "all is well".to_owned(),
