@@ -1,7 +1,7 @@
 //! The course of a run, as a pure state machine: when the lead is called, when it is reminded, when the team is shut
 //! down and in which steps, and when all is over. It knows states and names only; the loop carries its orders out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use pitcrew_protocol::AgentName;
 
@@ -18,7 +18,7 @@ pub(super) enum Why {
     ShutDown,
     /// A limit was reached.
     Limit(String),
-    /// The lead's model is unavailable.
+    /// A model without which nothing goes on is unavailable: the lead's, or a teammate's for which all others wait.
     ModelUnavailable(String),
     /// The lead cannot go on.
     LeadFailed(String),
@@ -34,7 +34,7 @@ impl Why {
             Self::Interrupted => "the user stopped the run".to_owned(),
             Self::ShutDown => "the user shut the team down".to_owned(),
             Self::Limit(reason) => reason.clone(),
-            Self::ModelUnavailable(reason) => format!("the lead's model is unavailable: {reason}"),
+            Self::ModelUnavailable(reason) => format!("a model is unavailable: {reason}"),
             Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
             Self::Gone => "the team was deleted".to_owned(),
         }
@@ -56,6 +56,10 @@ pub(super) enum News {
     Joined(AgentName),
     /// An agent's state changed, or was told once more.
     Announced(AgentName, Status),
+    /// A teammate is idle since its model is unavailable, for this reason.
+    Unavailable(AgentName, String),
+    /// A teammate has used all its turns.
+    UsedUp(AgentName),
     /// A teammate is no more.
     Left(AgentName),
     /// The lead was told something, and starts a turn when it hears it.
@@ -117,6 +121,10 @@ pub(super) struct Course {
     lead: AgentName,
     lead_status: Status,
     mates: BTreeMap<AgentName, Status>,
+    /// The teammates whose model is unavailable, with the reason.
+    unavailable: BTreeMap<AgentName, String>,
+    /// The teammates that have used all their turns: it is not the model that keeps them.
+    used_up: BTreeSet<AgentName>,
     /// The lead was called since anything changed, and had nothing to do.
     lead_has_looked: bool,
     is_calling: bool,
@@ -133,6 +141,8 @@ impl Course {
             lead,
             lead_status: Status::Pending,
             mates: BTreeMap::new(),
+            unavailable: BTreeMap::new(),
+            used_up: BTreeSet::new(),
             lead_has_looked: false,
             is_calling: false,
             was_reminded: false,
@@ -161,8 +171,20 @@ impl Course {
                 Vec::new()
             }
             News::Announced(name, status) => self.announced(&name, status),
+            News::Unavailable(name, reason) => {
+                if !self.used_up.contains(&name) {
+                    self.unavailable.insert(name, reason);
+                }
+                Vec::new()
+            }
+            News::UsedUp(name) => {
+                self.unavailable.remove(&name);
+                self.used_up.insert(name);
+                Vec::new()
+            }
             News::Left(name) => {
                 self.mates.remove(&name);
+                self.unavailable.remove(&name);
                 self.lead_has_looked = false;
                 self.after_a_loss()
             }
@@ -191,6 +213,9 @@ impl Course {
         } else if let Some(known) = self.mates.get_mut(name) {
             *known = status;
             self.lead_has_looked = false;
+            if status == Status::Active {
+                self.unavailable.remove(name);
+            }
         }
         self.look_around()
     }
@@ -213,6 +238,10 @@ impl Course {
             self.is_calling = true;
             return vec![Order::WakeLead];
         }
+        if let Some((name, reason)) = self.unavailable.first_key_value() {
+            // It has work that it could not do, and nobody else has any.
+            return self.shut_down(Why::ModelUnavailable(format!("{name}: {reason}")));
+        }
         if self.mates.is_empty() || self.was_reminded {
             return self.shut_down(Why::Finished);
         }
@@ -227,7 +256,7 @@ impl Course {
 
     fn shut_down(&mut self, why: Why) -> Vec<Order> {
         if self.phase != Phase::Working {
-            return Vec::new();
+            return if why == Why::Interrupted { self.cut_short() } else { Vec::new() };
         }
         let holds = matches!(why, Why::Interrupted | Why::ShutDown) && !self.lead_status.is_over();
         let (phase, order) = match &why {
@@ -244,6 +273,21 @@ impl Course {
         holds.then_some(Order::HoldLead).into_iter().chain([order]).collect()
     }
 
+    /// The user stops a run that is about to end: nobody is waited for any more.
+    fn cut_short(&mut self) -> Vec<Order> {
+        match self.phase {
+            Phase::Asking => {
+                (self.why, self.phase) = (Some(Why::Interrupted), Phase::Stopping);
+                vec![Order::Suspend(self.names())]
+            }
+            Phase::EndingLead => {
+                self.why = Some(Why::Interrupted);
+                vec![Order::DropLead]
+            }
+            Phase::Working | Phase::Stopping | Phase::Over => Vec::new(),
+        }
+    }
+
     /// Goes on with a shutdown when the last teammate has left.
     fn after_a_loss(&mut self) -> Vec<Order> {
         match self.phase {
@@ -255,7 +299,7 @@ impl Course {
                 self.phase = Phase::EndingLead;
                 vec![match &self.why {
                     // Who stops a run does not wait for an answer of a model.
-                    Some(Why::Interrupted | Why::ShutDown) => Order::DropLead,
+                    Some(Why::Interrupted | Why::ShutDown | Why::ModelUnavailable(_)) => Order::DropLead,
                     why => Order::EndLead(why.as_ref().map(Why::in_words).unwrap_or_default()),
                 }]
             }
@@ -433,6 +477,28 @@ mod tests {
         let parked = News::LeadEnded(Status::Parked, Some("come later".to_owned()));
         play.then(parked, &[Order::Suspend(vec![name("bob")])]).then(News::Left(name("bob")), &[Order::Finish]);
         assert_eq!(play.0.why(), Some(&Why::ModelUnavailable("come later".to_owned())));
+        assert!(play.0.why().unwrap().is_resumable());
+    }
+
+    #[test]
+    fn a_run_in_which_all_wait_for_a_teammates_model_parks_and_keeps_its_team() {
+        let mut play = Play::new(&["bob"]);
+        play.then(told("bob", Status::Idle), &[])
+            .then(News::Unavailable(name("bob"), "come later".to_owned()), &[])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::WakeLead])
+            .then(told("team-lead", Status::Idle), &[Order::LookAround])
+            .then(News::AllQuiet, &[Order::Suspend(vec![name("bob")])])
+            .then(News::Left(name("bob")), &[Order::DropLead]);
+        assert_eq!(play.0.why(), Some(&Why::ModelUnavailable("bob: come later".to_owned())));
+    }
+
+    #[test]
+    fn a_run_that_is_stopped_while_it_asks_its_team_to_leave_waits_for_nobody() {
+        let mut play = Play::new(&["bob"]);
+        play.then(News::EndAsked(Why::ShutDown), &[Order::HoldLead, Order::AskToShutDown(vec![name("bob")])])
+            .then(News::EndAsked(Why::Interrupted), &[Order::Suspend(vec![name("bob")])])
+            .then(News::Left(name("bob")), &[Order::DropLead]);
         assert!(play.0.why().unwrap().is_resumable());
     }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, TeamConfig};
 use pitcrew_team::store::{About, Event as Noted, JournalEntry};
-use pitcrew_team::{KnownMode, SpawnRecord, Started, Team};
+use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Started, Team};
 use tokio::sync::oneshot;
 
 use super::body::Body;
@@ -413,7 +413,8 @@ impl TeamLoop {
             (_, Some(_)) => Answers::No,
         };
         self.set_answers(agent, answers);
-        vec![News::Announced(agent.clone(), status)]
+        let stuck = detail.filter(|_| answers == Answers::No).map(|reason| News::Unavailable(agent.clone(), reason));
+        std::iter::once(News::Announced(agent.clone(), status)).chain(stuck).collect()
     }
 
     /// Acts on what a minder reports.
@@ -522,11 +523,18 @@ impl TeamLoop {
 async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let ledger = team.requests().await.unwrap_or_default();
-    // What a run that is over asked on its way out ends nobody.
-    let counts = |request: &str| ledger.get(request).is_none_or(|request| !request.is_void);
-    mail.iter().filter(|mail| AgentName::foreign(&mail.message.from) == *agent).any(|mail| match &mail.frame {
-        Some(Frame::ShutdownApproved(goodbye)) => counts(&goodbye.request_id),
-        Some(Frame::ShutdownResponse(response)) => response.approved && counts(&response.request_id),
-        Some(_) | None => false,
-    })
+    mail.iter()
+        .filter(|mail| AgentName::foreign(&mail.message.from) == *agent)
+        .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&ledger, agent, frame)))
+}
+
+/// Whether a frame says that its sender shuts down as it was asked to. One that nobody asked for was written by somebody else,
+/// and what a run that is over asked on its way out ends nobody.
+pub(super) fn is_goodbye(ledger: &BTreeMap<String, Request>, sender: &AgentName, frame: &Frame) -> bool {
+    let request = match frame {
+        Frame::ShutdownApproved(goodbye) => &goodbye.request_id,
+        Frame::ShutdownResponse(response) if response.approved => &response.request_id,
+        _ => return false,
+    };
+    ledger.get(request).is_some_and(|it| it.kind == RequestKind::Shutdown && it.to == *sender && !it.is_void)
 }

@@ -7,9 +7,10 @@ use pitcrew_model::Usage;
 use pitcrew_protocol::{
     AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, neutralised, render,
 };
-use pitcrew_team::Actor;
+use pitcrew_team::{Actor, RefusedFrame};
 
 use super::course::{News, Why};
+use super::elsewhere::is_goodbye;
 use super::team_loop::{Farewell, Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::driver::{chain, output_file, task_notification};
@@ -130,10 +131,10 @@ impl TeamLoop {
         if self.crew.get(&agent).is_some_and(|hand| matches!(hand.part, Part::Errand(_))) {
             return Vec::new();
         }
-        let is_stuck = detail.is_some();
-        self.quarters.note_state(&agent, status, detail).await;
-        self.set_answers(&agent, if is_stuck { Answers::No } else { Answers::Yes });
-        vec![News::Announced(agent, status)]
+        self.quarters.note_state(&agent, status, detail.clone()).await;
+        self.set_answers(&agent, if detail.is_some() { Answers::No } else { Answers::Yes });
+        let stuck = detail.map(|reason| News::Unavailable(agent.clone(), reason));
+        std::iter::once(News::Announced(agent.clone(), status)).chain(stuck).collect()
     }
 
     /// Takes note of whether an agent can answer. One that was asked to shut down, and cannot answer, is not waited for.
@@ -184,6 +185,26 @@ impl TeamLoop {
     pub(super) fn drop_errands(&self) {
         let errands = self.crew.values().filter(|hand| matches!(hand.part, Part::Errand(_)));
         errands.for_each(|hand| hand.body.cancel());
+    }
+
+    /// Looks at a goodbye in the lead's inbox. One of a member that was not asked to leave is refused.
+    pub(super) async fn goodbye(&mut self, name: &AgentName, mail: MessageId, frame: &Frame) {
+        let ledger = match self.quarters.team.requests().await {
+            Ok(ledger) => ledger,
+            Err(error) => return self.warn(format!("a goodbye of {name} waits: {}", chain(&error))).await,
+        };
+        let config = self.quarters.team.config().await;
+        let is_member = config.is_ok_and(|config| config.member(name.as_str()).is_some());
+        if !is_member || is_goodbye(&ledger, name, frame) {
+            return self.said_goodbye(name, mail).await;
+        }
+        let reason = "nobody has asked it to shut down".to_owned();
+        let refused = RefusedFrame { id: mail.clone(), from: name.to_string(), frame: frame.kind().to_owned(), reason };
+        if let Err(error) = self.quarters.team.refuse(&AgentName::lead(), std::slice::from_ref(&refused)).await {
+            tracing::warn!(%error, "a refused frame is not marked as read");
+        }
+        self.warn(format!("in the inbox of {LEAD_NAME}, {refused}")).await;
+        self.tell_lead(Event::Settled(vec![mail]));
     }
 
     /// Hears that a teammate shuts down. One that runs here ends by itself and reports it; one that runs elsewhere is taken

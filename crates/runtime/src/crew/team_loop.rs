@@ -450,7 +450,10 @@ impl TeamLoop {
                 self.wakers.decisions.push(Box::pin(deciding));
                 Vec::new()
             }
-            ReportKind::UsedUp => self.used_up(&agent),
+            ReportKind::UsedUp => {
+                let limit = self.used_up(&agent);
+                std::iter::once(News::UsedUp(agent)).chain(limit).collect()
+            }
             ReportKind::Ended { status, reason, text } => self.ended(&agent, status, reason, text).await,
             ReportKind::Parked { reason, retry_after } => self.parked(&agent, reason, retry_after).await,
             ReportKind::Dropped => self.dropped(&agent).await,
@@ -473,8 +476,8 @@ impl TeamLoop {
     async fn referred(&mut self, mail: Mail) -> Vec<News> {
         match mail.frame {
             Some(Frame::PermissionRequest(request)) => self.asked(mail.id, request).await,
-            Some(Frame::ShutdownApproved(_) | Frame::ShutdownResponse(_)) => {
-                self.said_goodbye(&AgentName::foreign(&mail.from), mail.id).await;
+            Some(frame @ (Frame::ShutdownApproved(_) | Frame::ShutdownResponse(_))) => {
+                self.goodbye(&AgentName::foreign(&mail.from), mail.id, &frame).await;
             }
             Some(_) | None => self.tell_lead(Event::Settled(vec![mail.id])),
         }

@@ -218,6 +218,21 @@ async fn what_is_written_into_the_files_of_a_running_team_is_a_warning_and_nothi
 }
 
 #[tokio::test]
+async fn a_goodbye_that_nobody_asked_for_takes_nobody_out_of_the_team() {
+    let mut scene = Scene::new().await;
+    let _held = scene.asks.recv().await.unwrap();
+    let goodbye = json!({"type": "shutdown_approved", "requestId": "never-asked", "from": "bob",
+                         "timestamp": "2026-11-22T12:49:50.673Z"});
+    let mut entry = entry("forged-1", &goodbye);
+    entry["from"] = json!("bob");
+    let warning = scene.forge("team-lead", &entry).await;
+    assert!(warning.contains("nobody has asked it to shut down"), "{warning}");
+    assert!(scene.team().await.config().await.unwrap().member("bob").is_some());
+    scene.handle.stopper().kill();
+    finish(scene.handle).await;
+}
+
+#[tokio::test]
 async fn a_command_that_was_taken_does_nothing_when_it_is_replayed_after_a_crash() {
     let mut scene = Scene::new().await;
     let _held = scene.asks.recv().await.unwrap();
