@@ -2,6 +2,7 @@
 //!
 //! The only place that reads argv, the environment and the home folder.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::Future;
@@ -13,7 +14,7 @@ use std::time::Duration;
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::identity::Stopped;
 use pitcrew_runtime::settings::{Paths, Settings};
-use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays};
+use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_store::{Durability, FileBackend, FileOptions, LockWait, OnWait};
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
@@ -192,20 +193,33 @@ impl Context {
         limits::block_on(&mut tokio::runtime::Builder::new_multi_thread(), work)
     }
 
-    /// Runs a command that agents work in, and then ends what their commands moved out of sight.
-    pub(crate) fn with_agents<T>(&self, run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+    /// Runs a command that agents work in, and then ends what their commands moved out of sight. `run` sets the name of the
+    /// agents' team, once it is known.
+    pub(crate) fn with_agents<T>(
+        &self,
+        run: impl FnOnce(&OnceCell<String>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
         let adopts = adopt_strays().unwrap_or_else(|error| {
             output::remark(&format!("warning: what commands move out of sight is not found: {error}"));
             false
         });
-        let ended = run();
+        let team = OnceCell::new();
+        let ended = run(&team);
         if adopts {
             let strays = self.briefly(async { Ok(end_strays(STRAY_GRACE).await) });
             for stray in strays.unwrap_or_default() {
                 output::remark(&in_words(&stray));
             }
         }
+        if let Some(team) = team.get() {
+            // A team that its lead has deleted is gone with its records, and the next run drops what stays of others.
+            let _dropped = self.briefly(self.forget_ended(team));
+        }
         ended
+    }
+
+    async fn forget_ended(&self, team: &str) -> Result<(), Failure> {
+        Ok(forget_ended(&self.teams()?.open(team).await?).await?)
     }
 
     /// A variable of the environment that says something.

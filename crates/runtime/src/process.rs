@@ -289,6 +289,11 @@ impl ProcessGroup {
         !self.is_gone
     }
 
+    /// What of it was seen running when it was looked at last.
+    pub(crate) fn members(&self) -> &[ProcessIdentity] {
+        &self.claim.survivors
+    }
+
     /// Stops what a command left behind: TERM, `grace`, KILL.
     pub async fn stop_left_behind(mut self, grace: Duration) {
         self.end_all(grace, None).await;
@@ -454,6 +459,11 @@ fn signal_all(processes: &[ProcessIdentity], signal: Signal) {
 /// The variable by which whatever this process starts is found when it is dead.
 pub(crate) fn owner_variable() -> (&'static str, String) {
     (OWNER_VARIABLE, owner_tag(ProcessIdentity::own()))
+}
+
+/// Whether the process carries the tag of what `owner` started.
+pub(crate) fn is_tagged_by(pid: u32, owner: ProcessIdentity) -> bool {
+    carries(pid, &format!("{OWNER_VARIABLE}={}", owner_tag(owner)))
 }
 
 /// The variable by which what outlives this process is known from what a command moved out of sight.

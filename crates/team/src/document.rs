@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::ended::Ended;
+use crate::escaped::EscapedProcesses;
 use crate::lead::Keys;
 use crate::pane_hosts::PaneHosts;
 use crate::requests::Ledger;
@@ -131,6 +132,7 @@ impl Team {
             (PaneHosts::NAME, self.unread_of::<PaneHosts>().await),
             (Ended::NAME, self.unread_of::<Ended>().await),
             (Keys::NAME, self.unread_of::<Keys>().await),
+            (EscapedProcesses::NAME, self.unread_of::<EscapedProcesses>().await),
             (Option::<TakeOver>::NAME, self.unread_of::<Option<TakeOver>>().await),
         ]
     }
@@ -144,7 +146,8 @@ impl Team {
         self.drop_unread_of::<Ledger>(document).await?;
         self.drop_unread_of::<PaneHosts>(document).await?;
         self.drop_unread_of::<Ended>(document).await?;
-        self.drop_unread_of::<Keys>(document).await
+        self.drop_unread_of::<Keys>(document).await?;
+        self.drop_unread_of::<EscapedProcesses>(document).await
     }
 
     async fn unread_of<D: Document>(&self) -> Result<Vec<UnreadEntry>, ApiError> {

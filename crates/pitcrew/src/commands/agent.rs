@@ -126,11 +126,12 @@ pub(crate) fn live_alone(
     format: OutputFormat,
     resume: &str,
 ) -> Result<(), Failure> {
-    context.with_agents(|| {
+    context.with_agents(|of_agents| {
         context.briefly(async {
             let signals = Signals::listen()?;
             let name = plan.name.clone();
             let (handle, team) = crew::start_alone(context, plan).await?;
+            of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 desk::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
             } else {

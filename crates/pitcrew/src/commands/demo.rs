@@ -74,7 +74,7 @@ impl Demo {
         let place = self.place(context)?;
         let root = context.given_root.clone().unwrap_or_else(|| Showcase::root(place.path()));
         let context = context.at_root(root);
-        let (shown, ended) = context.with_agents(|| context.at_length(self.play(&context, &place)))?;
+        let (shown, ended) = context.with_agents(|_| context.at_length(self.play(&context, &place)))?;
         context.output.answer(&shown, Shown::text)?;
         ended
     }

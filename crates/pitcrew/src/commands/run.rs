@@ -1,5 +1,6 @@
 //! `pitcrew run`: a whole team on the repository you stand in.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -150,15 +151,22 @@ impl RunArgs {
     /// When it cannot be started, and when its end is no success.
     pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
-        context.with_agents(|| self.run_agents(context, format, begin))
+        context.with_agents(|team| self.run_agents(context, format, begin, team))
     }
 
-    fn run_agents(&self, context: &Context, format: OutputFormat, begin: Begin) -> Result<(), Failure> {
+    fn run_agents(
+        &self,
+        context: &Context,
+        format: OutputFormat,
+        begin: Begin,
+        team: &OnceCell<String>,
+    ) -> Result<(), Failure> {
         context.at_length(async {
             let signals = Signals::listen()?;
             let (asks, questions) = self.permissions.asks(context, format, Questions::at_terminal);
             let face = face(context, format, self.include_team_events);
             let handle = crew::start(context, self.plan(context, begin, asks)?).await?;
+            team.get_or_init(|| handle.team.clone());
             let watched = watch(handle, face, signals, questions).await?;
             let (summary, resume) = (report::summary(&watched.outcome), report::resume(&watched.outcome));
             shown(&watched, format, &summary, &resume)

@@ -57,7 +57,9 @@ fn records_with_entries_that_cannot_be_read_are_gone_on_with_and_keep_them() {
 
 #[test]
 fn a_record_of_a_later_version_is_refused_by_name_and_version() {
-    for file in ["started.json", "requests.json", "ended.json", "keys.json", "panes.json", "take-over.json"] {
+    for file in
+        ["started.json", "requests.json", "ended.json", "keys.json", "panes.json", "take-over.json", "escaped.json"]
+    {
         let (room, ran) = resumed(file, |_| r#"{"version":2,"sung":[]}"#.to_owned());
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains(file) && said.contains("is of version 2"), "{file}: {ran:?}");

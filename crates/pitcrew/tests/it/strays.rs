@@ -3,7 +3,9 @@
 
 use std::fs;
 
+use pitcrew_runtime::identity::ProcessIdentity;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 
 use crate::agent::FREE;
 use crate::patience::until;
@@ -37,6 +39,11 @@ fn end(sleepers: Vec<u32>) {
     }
 }
 
+/// The command of that way, which is answered when all it starts has begun.
+fn begun(way: &str, seconds: &str) -> String {
+    format!("{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done", way.replace('N', seconds))
+}
+
 /// A script whose agent runs the command.
 fn script(agent: &str, command: &str) -> String {
     let command = serde_json::to_string(command).unwrap();
@@ -47,10 +54,7 @@ fn script(agent: &str, command: &str) -> String {
 fn what_a_command_of_the_lead_moved_out_of_sight_ends_with_the_run() {
     for (nth, way) in WAYS.iter().enumerate() {
         let (room, seconds) = (Room::new(), seconds(nth));
-        // The command is answered when all it starts has begun.
-        let command =
-            format!("{}\nuntil pgrep -x sleep -a | grep -q 'sleep {seconds}'; do :; done", way.replace('N', &seconds));
-        let model = room.script(&script("team-lead", &command));
+        let model = room.script(&script("team-lead", &begun(way, &seconds)));
         let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", FREE]);
         let left = sleepers(&seconds);
         end(left.clone());
@@ -63,7 +67,7 @@ fn what_a_command_of_the_lead_moved_out_of_sight_ends_with_the_run() {
 fn what_a_command_of_a_member_moved_out_of_sight_ends_with_its_process() {
     let room = Room::with_crew();
     let seconds = seconds(8);
-    let model = room.script(&script("guest", &WAYS[1].replace('N', &seconds)));
+    let model = room.script(&script("guest", &begun(WAYS[1], &seconds)));
     let mut guest =
         Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
     guest.until("guest is idle");
@@ -147,4 +151,112 @@ fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(fs::read_to_string(room.work().join("zombies")).unwrap(), "", "{ran:?}");
     assert!(!ran.stderr.contains("out of sight"), "{ran:?}");
+}
+
+/// The processes that the team's record of escaped ones names.
+fn recorded(room: &Room, team: &str) -> Vec<u32> {
+    let file = room.root().join("teams").join(team).join("pitcrew/escaped.json");
+    let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
+    let record: Value = serde_json::from_str(&text).unwrap();
+    let processes = record["escaped"].as_array().unwrap().iter().map(|escaped| &escaped["process"]["pid"]);
+    processes.map(|pid| pid.as_u64().unwrap().try_into().unwrap()).collect()
+}
+
+/// What the doctor says of escaped processes of the team; nothing of it is repaired.
+fn reported(room: &Room, flags: &[&str]) -> Vec<String> {
+    let report = room.json(&[&["doctor"], flags].concat());
+    let findings = report["findings"].as_array().unwrap().iter().filter(|finding| finding["kind"] == "escaped");
+    let detail = |finding: &Value| {
+        assert!(finding["repair"].is_null() && finding["repaired"].is_null(), "{finding}");
+        finding["detail"].as_str().unwrap().to_owned()
+    };
+    findings.map(detail).collect()
+}
+
+/// A script whose agent runs the command, and then another that goes on until there is a file `enough`.
+fn script_that_stays(agent: &str, command: &str) -> String {
+    let started = serde_json::to_string(command).unwrap();
+    format!(
+        "agents:\n  {agent}:\n    - tools: [{{name: Bash, input: {{command: {started}}}}}]\n    - tools: [{{name: Bash, input: {{command: 'touch next; until [ -e enough ]; do sleep 0.05; done'}}}}]\n    - text: Done.\n"
+    )
+}
+
+#[test]
+fn what_escaped_from_a_killed_run_is_reported_and_never_ended() {
+    for (nth, way) in WAYS.iter().enumerate() {
+        let (room, seconds) = (Room::new(), seconds(10 + nth));
+        let model = room.script(&script_that_stays("team-lead", &begun(way, &seconds)));
+        let run = Running::start(&room, &["run", "go", "--team", "crew", "--model", &model, "--permission-mode", FREE]);
+        until("the second command runs", || room.work().join("next").exists().then_some(()), String::new);
+        let recorded = recorded(&room, "crew");
+        assert_eq!(reported(&room, &[]), Vec::<String>::new(), "{way}: the run will end it");
+        run.kill();
+        let left = sleepers(&seconds);
+        let found = reported(&room, &[]);
+        assert_eq!(reported(&room, &["--repair"]), found, "{way}");
+        let still_there = sleepers(&seconds);
+        fs::write(room.work().join("enough"), "").unwrap();
+        let ran = room.run(&["run", "--resume", "crew", "--model", &model, "--permission-mode", FREE]);
+        let after_resume = sleepers(&seconds);
+        end(after_resume.clone());
+        assert_eq!((&still_there, &after_resume), (&left, &left), "{way}: {ran:?}");
+        assert_eq!((recorded.len(), found.len()), (1, 1), "{way}: {found:?}");
+        let found = &found[0];
+        assert!(found.contains(&format!("process {} (", recorded[0])), "{way}: {found}");
+        assert!(found.contains(&format!("sleep {seconds}")) && found.contains("team-lead"), "{way}: {found}");
+        let warned = ran.stderr.matches(&format!("process {} (", recorded[0])).count();
+        assert_eq!(warned, 1, "{way}: {ran:?}");
+    }
+}
+
+#[test]
+fn what_escaped_from_a_killed_member_is_reported_and_its_agent_was_told() {
+    let room = Room::with_crew();
+    let seconds = seconds(20);
+    let model = room.script(&script_that_stays("guest", &begun(WAYS[0], &seconds)));
+    let guest = Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
+    until("the second command runs", || room.work().join("next").exists().then_some(()), String::new);
+    let transcript = room.root().join("teams/crew/pitcrew/transcripts/guest.ndjson");
+    let told = fs::read_to_string(transcript).unwrap();
+    guest.kill();
+    let (found, left) = (reported(&room, &[]), sleepers(&seconds));
+    fs::write(room.work().join("enough"), "").unwrap();
+    end(left.clone());
+    assert_eq!((left.len(), found.len()), (1, 1), "{found:?}");
+    assert!(found[0].contains("a command of guest"), "{found:?}");
+    let words = format!("left running outside its session: pid {} (sleep {seconds}); it ends with this run", left[0]);
+    assert!(told.contains(&words), "{told}");
+    assert_eq!(reported(&room, &[]), Vec::<String>::new(), "it has ended");
+}
+
+#[test]
+fn the_record_of_what_ended_with_its_run_is_dropped() {
+    let (room, seconds) = (Room::new(), seconds(21));
+    let model = room.script(&script("team-lead", &begun(WAYS[0], &seconds)));
+    let run = ["run", "go", "--team", "crew", "--model", &model, "--permission-mode", FREE];
+    let ran = room.run(&run);
+    end(sleepers(&seconds));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(room.root().join("teams/crew/pitcrew/escaped.json").exists(), "it was recorded");
+    assert_eq!(recorded(&room, "crew"), Vec::<u32>::new());
+}
+
+#[test]
+fn a_forged_record_of_an_escaped_process_ends_nothing() {
+    let room = Room::with_crew();
+    let mut innocent = room.tool("sleep", &["600"]).spawn().unwrap();
+    let process = ProcessIdentity::of(innocent.id()).unwrap();
+    let record = serde_json::json!({"version": 1, "escaped": [{
+        "process": process, "member": "bob", "command": "x", "owner": {"pid": process.pid, "start_ticks": 1}, "at_ms": 1,
+    }]});
+    fs::write(room.root().join("teams/crew/pitcrew/escaped.json"), record.to_string()).unwrap();
+    let model = room.script(&script("team-lead", "true"));
+    let found = reported(&room, &["--repair"]);
+    let ran = room.run(&["run", "--resume", "crew", "--model", &model, "--permission-mode", FREE]);
+    room.run(&["shutdown", "--force", "crew"]);
+    let is_alive = process.is_alive();
+    innocent.kill().unwrap();
+    innocent.wait().unwrap();
+    assert!(is_alive, "{ran:?}");
+    assert_eq!(found.len(), 1, "{found:?}");
 }

@@ -17,6 +17,7 @@ use crate::agent::{Agent, Event, Profile, Role};
 use crate::definitions::AgentDefinition;
 use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, link};
 use crate::gate::PermissionMode;
+use crate::supervision::EscapeLog;
 use crate::team_tools::{exit_plan_mode, team_tools};
 use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
 use crate::transcript::{Conversation, OpenCall};
@@ -154,7 +155,10 @@ impl Quarters {
                 confinement: self.confinement.clone(),
                 may_unconfine: self.may_unconfine,
                 reads: ReadLog::new(self.locks.clone()),
-                shells: Shells::new(self.shells_folder(&hire.name)),
+                shells: Shells::recorded(
+                    self.shells_folder(&hire.name),
+                    EscapeLog::new(self.team.clone(), hire.name.clone()),
+                ),
                 limits: ToolLimits::default(),
             },
             system: System {

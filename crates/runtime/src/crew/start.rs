@@ -10,7 +10,7 @@ use pitcrew_protocol::{
     neutralised, render,
 };
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName, StoreError};
-use pitcrew_team::{CreateTeam, KnownMode, LeadSeal, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey};
+use pitcrew_team::{CreateTeam, Escaped, KnownMode, LeadSeal, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -31,7 +31,7 @@ use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::identity::ProcessIdentity;
 use crate::run::{Begin, RunEnd, RunError, RunHandle, RunOptions, RunOutcome, Stopper};
-use crate::supervision::sweep;
+use crate::supervision::{LeftRunning, escaped, forget_ended, sweep};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
 pub(crate) const EVENTS_WAITING: usize = 1024;
@@ -282,7 +282,8 @@ impl TeamLoop {
         self.quarters.sink.tell(RunEvent::Started(started)).await;
         let machine = self.quarters.look_at_machine().await.unwrap_or_default();
         let passed_over = passed_over(self.quarters.team.clone(), lead.passed_over.clone()).await;
-        for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over) {
+        let left = if is_resumed { left_running(&self.quarters.team).await } else { Vec::new() };
+        for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over).chain(left) {
             self.warn(text).await;
         }
         self.open_journal().await;
@@ -439,6 +440,28 @@ fn goes_on_after_all(members: &[AgentName]) -> String {
     let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
     let text = format!("You were told that these teammates had ended. They are still in the team and go on: {names}.");
     format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
+}
+
+/// What is to be said of processes that commands of a killed run left running. Records of those that have ended are dropped.
+async fn left_running(team: &Team) -> Vec<String> {
+    let left = match escaped(team).await {
+        Ok(left) => left,
+        // Whoever reads all records of the team says so.
+        Err(error) => {
+            tracing::debug!(%error, "what commands left running is not known");
+            return Vec::new();
+        }
+    };
+    if let Err(error) = forget_ended(team).await {
+        tracing::warn!(%error, "records of ended processes stay");
+    }
+    let words = |left: LeftRunning| {
+        let (process, Escaped { member, command, .. }) = (left.in_words(), &left.record);
+        format!(
+            "{process} still runs: a command of {member} ({command}) left it behind in a run that was killed; it is left to you"
+        )
+    };
+    left.into_iter().map(words).collect()
 }
 
 /// What is to be said of the team's own files of which something cannot be read.

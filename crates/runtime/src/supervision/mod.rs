@@ -2,11 +2,14 @@
 //!
 //! What was started is recorded by the team; how one process is stopped is `identity`'s, and a pane its backend's.
 
+mod escapes;
 mod ladder;
 mod recorded;
 mod stop;
 mod strays;
 
+pub(crate) use escapes::EscapeLog;
+pub use escapes::{LeftRunning, escaped, forget_ended};
 pub use ladder::{Ladder, LadderEnd, LadderEvent, LadderOrder, Patience, Rung};
 pub use recorded::{PaneClosed, RecordedPanes, TaggedPane};
 pub use stop::{StoppedMember, left_running, own_process, stop_member, stop_members, sweep};

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::identity::{Entry, ProcessIdentity, Stopped};
-use crate::process::outlives;
+use crate::process::{is_tagged_by, outlives};
 
 /// How often stopped processes leave further ones to us that are stopped too.
 const ROUNDS: usize = 10;
@@ -76,6 +76,36 @@ fn adopted() -> Vec<Entry> {
     let own = ProcessIdentity::own();
     let is_ours = |entry: &Entry| entry.parent == own.pid && !outlives(entry.identity.pid, own);
     Entry::all().into_iter().filter(is_ours).collect()
+}
+
+/// Our children that a killed process of ours could not be traced to: adopted, without our tags. Only a process that adopts
+/// has any.
+pub(super) fn untagged_strays() -> Vec<ProcessIdentity> {
+    if !adopts() {
+        return Vec::new();
+    }
+    let own = ProcessIdentity::own();
+    let Some(this) = Entry::read(own.pid) else { return Vec::new() };
+    let own_words = this.words();
+    let mut found = adopted();
+    // Helpers of ours are in our group, commands of agents carry the tag. Between fork and exec a command of ours still has
+    // our own command line and environment.
+    found.retain(|entry| {
+        entry.group != this.group && !is_tagged_by(entry.identity.pid, own) && entry.words() != own_words
+    });
+    found.into_iter().map(|entry| entry.identity).collect()
+}
+
+/// Whether this process becomes the parent of what its commands move out of sight.
+#[cfg(target_os = "linux")]
+fn adopts() -> bool {
+    matches!(rustix::process::child_subreaper(), Ok(Some(_)))
+}
+
+/// None does here.
+#[cfg(not(target_os = "linux"))]
+fn adopts() -> bool {
+    false
 }
 
 /// Lets go of the number of a child that was not started by us; without that it would be taken until our own end.

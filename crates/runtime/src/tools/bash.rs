@@ -155,9 +155,13 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     let (stdout, stderr) = (stdout.finish(), stderr.finish());
     let (stdout_most, stderr_most) = share(limits.output_chars, &stdout, &stderr);
     let mut written = Written { stdout: stdout.shown(stdout_most), stderr: stderr.shown(stderr_most) };
+    let left = context.shells.look_after(&input.command, ended.left_behind.as_ref()).await;
     if let Some(group) = ended.left_behind {
         context.shells.adopt(group);
         written.stderr.push_str("\n[processes this command started are still running; they end with this agent]");
+    }
+    if let Some(left) = left {
+        written.stderr.push_str(&format!("\n[{left}]"));
     }
     let notes = [&written.stderr, &written.stdout].into_iter().find_map(|text| confinement.note(&context.cwd, text));
     if let Some(note) = notes {

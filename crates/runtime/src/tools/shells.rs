@@ -18,6 +18,7 @@ use super::bash::spawn_shell;
 use super::{ToolContext, ToolLimits};
 use crate::confine::Confinement;
 use crate::process::{Ended, Ending, Job, ProcessGroup};
+use crate::supervision::{EscapeLog, LeftRunning};
 
 /// How many commands of one agent may run in the background at once.
 const MOST_RUNNING: usize = 32;
@@ -126,6 +127,8 @@ pub struct Shells {
 #[derive(Debug)]
 struct Set {
     folder: PathBuf,
+    /// Where what commands leave running is recorded.
+    escapes: Option<EscapeLog>,
     /// Held for a look-up only, never while a command is started or stopped.
     entries: Mutex<Entries>,
 }
@@ -164,7 +167,16 @@ impl Entry {
 impl Shells {
     /// Starts an empty set that keeps output in files of `folder`, which is created when needed.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { set: Arc::new(Set { folder: folder.into(), entries: Mutex::default() }) }
+        Self::with(folder, None)
+    }
+
+    /// The same, with a record of what commands leave running.
+    pub(crate) fn recorded(folder: impl Into<PathBuf>, escapes: EscapeLog) -> Self {
+        Self::with(folder, Some(escapes))
+    }
+
+    fn with(folder: impl Into<PathBuf>, escapes: Option<EscapeLog>) -> Self {
+        Self { set: Arc::new(Set { folder: folder.into(), escapes, entries: Mutex::default() }) }
     }
 
     /// Starts a command in the background, kept out of the team's own files.
@@ -182,7 +194,14 @@ impl Shells {
         let stop = CancellationToken::new();
         let (tell, state) = watch::channel(ShellState::Running);
         let kept = KeptOutput { file, room: context.limits.background_bytes };
-        let task = tokio::spawn(attend(job, kept, context.limits.clone(), stop.clone(), tell));
+        let attendance = Attendance {
+            command: command.to_owned(),
+            escapes: self.set.escapes.clone(),
+            limits: context.limits.clone(),
+            stop: stop.clone(),
+            tell,
+        };
+        let task = tokio::spawn(attendance.attend(job, kept));
         let entry = Entry { command: command.to_owned(), output, state, stop: stop.drop_guard(), task };
         let shell = entry.shell(&id);
         let mut entries = self.entries();
@@ -227,6 +246,11 @@ impl Shells {
     pub fn list(&self) -> Vec<Shell> {
         let entries = self.entries();
         entries.shells.iter().map(|(id, entry)| entry.shell(id)).collect()
+    }
+
+    /// Records what a foreground command left running; answers in words with what is not in `group`.
+    pub(super) async fn look_after(&self, command: &str, group: Option<&ProcessGroup>) -> Option<String> {
+        note_left(self.set.escapes.as_ref(), command, group).await
     }
 
     /// Keeps what a foreground command left running, so that it ends with the agent.
@@ -285,30 +309,50 @@ impl KeptOutput {
     }
 }
 
-/// Reads the output of a background command and waits for its end.
-async fn attend(
-    job: Job,
-    mut kept: KeptOutput,
+/// Records what a command left running; says which of it carries none of our tags, and was not known.
+async fn note_left(escapes: Option<&EscapeLog>, command: &str, group: Option<&ProcessGroup>) -> Option<String> {
+    let tagged = group.map(ProcessGroup::members).unwrap_or_default();
+    let left = escapes?.after(command, tagged).await;
+    let words = |left: &LeftRunning| format!("pid {} ({})", left.record.process.pid, left.line);
+    let words: Vec<String> = left.iter().map(words).collect();
+    (!words.is_empty())
+        .then(|| format!("left running outside its session: {}; it ends with this run", words.join(", ")))
+}
+
+/// What attends to a background command.
+struct Attendance {
+    command: String,
+    escapes: Option<EscapeLog>,
     limits: ToolLimits,
     stop: CancellationToken,
     tell: watch::Sender<ShellState>,
-) {
-    let ended = job.run(None, limits.stop_grace, &stop, |_, bytes| kept.push(bytes)).await;
-    let (state, words) = match &ended {
-        Ok(Ended { ending, .. }) => match ending {
-            Ending::Exited(_) => {
-                let code = ending.exit_code();
-                (ShellState::Exited(code), format!("ended with exit code {}", code.unwrap_or(-1)))
-            }
-            Ending::DeadlinePassed | Ending::Cancelled => (ShellState::Stopped, "stopped".to_owned()),
-        },
-        Err(problem) => (ShellState::Exited(None), format!("lost: {problem}")),
-    };
-    kept.close(&words);
-    tell.send_replace(state);
-    if let Ok(Ended { left_behind: Some(group), .. }) = ended {
-        // It may be a daemon that was meant to stay: it ends with the agent, like the command would.
-        stop.cancelled().await;
-        group.stop_left_behind(limits.stop_grace).await;
+}
+
+impl Attendance {
+    /// Reads the output of a background command and waits for its end.
+    async fn attend(self, job: Job, mut kept: KeptOutput) {
+        let Self { command, escapes, limits, stop, tell } = self;
+        let ended = job.run(None, limits.stop_grace, &stop, |_, bytes| kept.push(bytes)).await;
+        let (state, mut words) = match &ended {
+            Ok(Ended { ending, .. }) => match ending {
+                Ending::Exited(_) => {
+                    let code = ending.exit_code();
+                    (ShellState::Exited(code), format!("ended with exit code {}", code.unwrap_or(-1)))
+                }
+                Ending::DeadlinePassed | Ending::Cancelled => (ShellState::Stopped, "stopped".to_owned()),
+            },
+            Err(problem) => (ShellState::Exited(None), format!("lost: {problem}")),
+        };
+        let left_behind = ended.ok().and_then(|ended| ended.left_behind);
+        if let Some(left) = note_left(escapes.as_ref(), &command, left_behind.as_ref()).await {
+            words = format!("{words}; {left}");
+        }
+        kept.close(&words);
+        tell.send_replace(state);
+        if let Some(group) = left_behind {
+            // It may be a daemon that was meant to stay: it ends with the agent, like the command would.
+            stop.cancelled().await;
+            group.stop_left_behind(limits.stop_grace).await;
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use pitcrew_protocol::ErrorCode;
 use pitcrew_store::Event;
-use pitcrew_team::{Actor, JoinMember, MAIL_WAITS_MS, PaneHost, PanePlace, ProcessRef, SpawnRecord, Started};
+use pitcrew_team::{Actor, Escaped, JoinMember, MAIL_WAITS_MS, PaneHost, PanePlace, ProcessRef, SpawnRecord, Started};
 
 use crate::crew::{Crew, as_member, is, member, message, name};
 
@@ -43,6 +43,25 @@ async fn what_was_started_stays_known_until_it_is_forgotten() {
     let journal = crew.backend.journal(crew.team.dir()).await.unwrap();
     let stops: Vec<_> = journal.into_iter().map(|e| e.event).filter(|e| matches!(e, Event::Stopped { .. })).collect();
     assert_eq!(stops, [Event::Stopped { member: worker, pid: Some(10), pane: Some("tmux:%3".into()) }]);
+}
+
+#[tokio::test]
+async fn an_escaped_process_is_recorded_once_until_it_is_forgotten() {
+    let crew = Crew::new().await;
+    let escaped = |pid: u32, command: &str| Escaped {
+        process: ProcessRef { pid, start_ticks: 77 },
+        member: name("worker"),
+        command: command.into(),
+        owner: ProcessRef { pid: 1, start_ticks: 2 },
+        at_ms: 3,
+    };
+    let (first, second) = (escaped(10, "a"), escaped(11, "b"));
+    assert_eq!(crew.team.note_escaped(vec![first.clone()]).await.unwrap(), [first.clone()]);
+    let again = vec![escaped(10, "later"), second.clone()];
+    assert_eq!(crew.team.note_escaped(again).await.unwrap(), [second.clone()]);
+    assert_eq!(crew.team.escaped().await.unwrap(), [first.clone(), second.clone()]);
+    crew.team.forget_escaped(vec![first.process]).await.unwrap();
+    assert_eq!(crew.team.escaped().await.unwrap(), [second]);
 }
 
 #[tokio::test]

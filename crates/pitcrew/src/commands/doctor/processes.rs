@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::identity::{ProcessIdentity, Stopped};
-use pitcrew_runtime::supervision::{PaneClosed, TaggedPane, left_running, own_process, stop_member};
-use pitcrew_team::{Started, Team};
+use pitcrew_runtime::supervision::{
+    LeftRunning, PaneClosed, TaggedPane, escaped, left_running, own_process, stop_member,
+};
+use pitcrew_team::{Escaped, Started, Team};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;
@@ -16,7 +18,7 @@ use crate::failure::Failure;
 const TERM_GRACE: Duration = Duration::from_secs(3);
 
 pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, Failure> {
-    let mut faults = Vec::new();
+    let mut faults = of_escaped(&view.team).await?;
     if !view.is_ours() || view.is_led().await? {
         return Ok(faults);
     }
@@ -41,6 +43,18 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
         faults.push(of_started(rooms, team, name, started));
     }
     Ok(faults)
+}
+
+/// What commands of killed processes left running without our tags. It is never stopped: a record alone proves nothing.
+async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
+    let left = escaped(team).await?;
+    let fault = |left: LeftRunning| {
+        let (process, Escaped { member, command, .. }) = (left.in_words(), &left.record);
+        let detail =
+            format!("{process} still runs: a command of {member} ({command}) left it behind, and its run was killed");
+        Fault::left_to_a_person(Finding::new("escaped", detail).in_team(team.dir()))
+    };
+    Ok(left.into_iter().map(fault).collect())
 }
 
 fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {

@@ -71,6 +71,7 @@ fn entries() -> Vec<Damage> {
         ("panes", r#"[7]"#),
         ("ended", r#"{"members":[{"name":"bob"}]}"#),
         ("keys", r#"{"keys":["no key"]}"#),
+        ("escaped", r#"{"version":1,"escaped":[{"process":7}]}"#),
     ] {
         let path = format!("{OURS}/{document}.json");
         all.push(Damage::new(format!("{text} in {document}.json"), Expect::Mended("bad_entry"), move |scene| {
@@ -101,7 +102,7 @@ fn entries() -> Vec<Damage> {
 
 fn newer() -> Vec<Damage> {
     let mut all = Vec::new();
-    for document in ["started", "requests", "panes", "ended", "keys", "take-over"] {
+    for document in ["started", "requests", "panes", "ended", "keys", "take-over", "escaped"] {
         let path = format!("{OURS}/{document}.json");
         all.push(Damage::new(format!("{document}.json of a later version"), Expect::Named("newer"), move |scene| {
             scene.write(&path, r#"{"version":2,"sung":[]}"#);

@@ -66,6 +66,7 @@ static TEMPLATE: LazyLock<Room> = LazyLock::new(|| {
         ("panes", json!({"version": 1, "hosts": []})),
         ("ended", json!({"version": 1, "members": []})),
         ("keys", json!({"version": 1, "keys": []})),
+        ("escaped", json!({"version": 1, "escaped": []})),
     ];
     for (name, document) in documents {
         fs::write(ours.join(format!("{name}.json")), document.to_string()).unwrap();
