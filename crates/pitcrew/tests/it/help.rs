@@ -30,8 +30,8 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       message      Tell what became of a message: persisted, injected, acknowledged or dead, with the
                    times
       shutdown     Shut a team down: ask the process that runs it, and wait for its end
-      doctor       Look for what crashes left behind: stale locks, torn files, processes, panes, dead
-                   members, their mail and worktrees
+      doctor       Look for what crashes left behind: stale locks, torn files, processes, panes, mail
+                   for nobody, worktrees
       pane         Speak the pane protocol for a terminal, or check a program that does
       completions  Print completions for a shell
       man          Print the manual page, or write one a command into a folder
