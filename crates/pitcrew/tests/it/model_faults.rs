@@ -164,14 +164,17 @@ fn lead_of_bob(heard: &Heard) -> Reply {
 }
 
 #[test]
-fn the_lead_learns_that_the_model_of_a_teammate_is_unavailable() {
+fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_nobody_else_has_work() {
     let service = Service::start(|heard, _| match heard.first.contains("ROLE:bob") {
         true => limited("3600"),
         false => lead_of_bob(heard),
     });
     let room = Room::new();
     let ran = service.run(&room, &["run", "have bob work"]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "Bob's model is unavailable.\n"), "{ran:?}");
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains("team-lead says: Bob's model is unavailable."), "{}", ran.stderr);
+    assert!(ran.stderr.contains("pitcrew run --resume work"), "{}", ran.stderr);
+    assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2, "bob stays in the team");
     let said = "bob is idle: the model asks to wait 3600 s, longer than the patience of 600 s allows: \
                 anthropic limits the rate of requests: slow down. It is still on the team";
     assert!(ran.stderr.contains(said), "{}", ran.stderr);
