@@ -15,6 +15,12 @@ use crate::plan::Plan;
 /// How often a step is tried before that is a finding.
 pub const TRIES_MOST: usize = 12;
 
+/// The same for a step that fails at a limit of the system: the next life of the lead has none, and tries it again.
+const TRIES_AT_A_LIMIT: usize = 100;
+
+/// The errors of the system at a limit: too many open files, a file too large.
+const LIMITS: [&str; 2] = ["os error 24", "os error 27"];
+
 /// The words of a refusal that tells the sender that its message is dead.
 pub const IS_DEAD: &str = "has shut down; message";
 
@@ -84,7 +90,7 @@ fn try_step(heard: &Heard, wanted: Wanted) -> Next {
         Came::Done(text) => Next::Done(text),
         Came::Nothing => Next::Do(wanted),
         Came::Failed(_, text) if text.contains(IS_DEAD) => Next::Done(text),
-        Came::Failed(tries, text) if tries >= TRIES_MOST => {
+        Came::Failed(tries, text) if tries >= tries_most(&text) => {
             Next::GiveUp(format!("{} cannot do {} in {tries} tries: {text}", heard.agent, wanted.step))
         }
         Came::Failed(..) => Next::Do(wanted),
@@ -96,6 +102,10 @@ enum Next {
     Done(String),
     Do(Wanted),
     GiveUp(String),
+}
+
+fn tries_most(error: &str) -> usize {
+    if LIMITS.iter().any(|limit| error.contains(limit)) { TRIES_AT_A_LIMIT } else { TRIES_MOST }
 }
 
 /// The steps of a list that are not done, to be done together; or the results of all.
