@@ -148,6 +148,13 @@ impl Post {
                 post.add(message);
             }
         }
+        // What was read long ago is moved out of the inbox.
+        for path in files(&folder.join("pitcrew/read")) {
+            let text = fs::read_to_string(&path).unwrap_or_default();
+            for message in text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
+                post.add(&message);
+            }
+        }
         for entry in entries(stage) {
             if entry["event"] == "member_changed" && entry["state"] == "completed" {
                 post.left.extend(entry["member"].as_str().map(str::to_owned));
