@@ -153,7 +153,12 @@ impl Files {
     /// Writes the entries at `places`, sorted, into the archive, unless they are in it already since the inbox could not be
     /// written after; gives the inbox without them.
     fn moved_out(&self, entries: &Entries<'_>, places: &[usize], archive: &Path) -> Result<Vec<u8>, StoreError> {
-        make_dir(archive.parent().unwrap_or(archive))?;
+        let folder = archive.parent().unwrap_or(archive);
+        if !folder.is_dir() {
+            make_dir(folder)?;
+            // A power cut would take the new folder, and with it what is moved into it.
+            self.disk.force_dir(folder.parent().unwrap_or(folder))?;
+        }
         let tail = lines::tail(archive, ARCHIVE_TAIL)?;
         let there: HashSet<&str> = tail.lines().collect();
         let going = entries.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_ok());
