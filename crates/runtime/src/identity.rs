@@ -224,8 +224,9 @@ impl Entry {
         Self::parse(pid, &String::from_utf8_lossy(&bytes))
     }
 
-    /// The children of `parent` that have ended, are not reaped, and are of other sessions than `session`.
-    pub(crate) fn ended_children(parent: u32, session: u32) -> Vec<ProcessIdentity> {
+    /// The children of this process that have ended, are not reaped, and were not started by it but adopted. What it starts
+    /// itself is in its session, and in its group or the leader of another.
+    pub(crate) fn ended_and_adopted(&self) -> Vec<ProcessIdentity> {
         let Ok(folder) = fs::read_dir("/proc") else {
             return Vec::new();
         };
@@ -233,7 +234,9 @@ impl Entry {
         let ended = pids.filter_map(|pid| {
             let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
             let (entry, has_ended) = Self::parse_any(pid, &String::from_utf8_lossy(&bytes))?;
-            (has_ended && entry.parent == parent && entry.session != session).then_some(entry.identity)
+            let is_led_by_another = entry.group != self.group && entry.group != pid;
+            let is_adopted = entry.session != self.session || is_led_by_another;
+            (has_ended && entry.parent == self.identity.pid && is_adopted).then_some(entry.identity)
         });
         ended.collect()
     }

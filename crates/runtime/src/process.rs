@@ -19,7 +19,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use rustix::process::Signal;
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -112,7 +112,48 @@ pub struct Job {
     /// Stands first, so that it is dropped first: what the command started must be found before the
     /// command itself is killed.
     group: ProcessGroup,
-    child: Child,
+    child: Reaped,
+    pipes: (Option<ChildStdout>, Option<ChildStderr>),
+}
+
+/// A child that is waited for also when it is dropped while it runs, so that it leaves no zombie.
+///
+/// Tokio alone looks after such a child when its driver next wakes, and that of an idle process may sleep for hours.
+#[derive(Debug)]
+pub(crate) struct Reaped(Option<Child>);
+
+impl Reaped {
+    /// Takes over a child that was started with `kill_on_drop`.
+    pub(crate) fn new(child: Child) -> Self {
+        Self(Some(child))
+    }
+
+    /// Waits until it ends.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        match &mut self.0 {
+            Some(child) => child.wait().await,
+            None => Err(io::Error::other("the process was let go")),
+        }
+    }
+}
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let Some(mut child) = self.0.take() else { return };
+        if matches!(child.try_wait(), Ok(Some(_))) {
+            return;
+        }
+        // Without a runtime this process is about to end, and its children are waited for by another.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                let reaped = child.kill().await;
+                tracing::debug!(?reaped, "a process that nobody waits for has ended");
+            });
+        }
+    }
 }
 
 impl Job {
@@ -127,7 +168,7 @@ impl Job {
         for name in GIT_LEAKS {
             command.env_remove(name);
         }
-        let child = command
+        let mut child = command
             .env(TAG_VARIABLE, &tag)
             .envs([owner_variable()])
             .stdin(Stdio::null())
@@ -139,7 +180,8 @@ impl Job {
         let leader = child.id().ok_or_else(|| io::Error::other("the process ended before it was known"))?;
         let leader = ProcessIdentity::of(leader).unwrap_or(ProcessIdentity { pid: leader, start_ticks: 0 });
         let group = ProcessGroup::led_by(leader, &tag);
-        Ok(Self { group, child })
+        let pipes = (child.stdout.take(), child.stderr.take());
+        Ok(Self { group, child: Reaped::new(child), pipes })
     }
 
     /// Reads both pipes until the command ends, is cancelled or its deadline passes.
@@ -156,8 +198,8 @@ impl Job {
         cancel: &CancellationToken,
         mut sink: impl FnMut(Stream, &[u8]) + Send,
     ) -> io::Result<Ended> {
-        let mut stdout = Pipe::new(self.child.stdout.take());
-        let mut stderr = Pipe::new(self.child.stderr.take());
+        let mut stdout = Pipe::new(self.pipes.0.take());
+        let mut stderr = Pipe::new(self.pipes.1.take());
         let mut ending = None;
         let mut stop_reading = None;
         while ending.is_none() || stdout.is_open() || stderr.is_open() {
@@ -311,7 +353,7 @@ impl ProcessGroup {
         stopped
     }
 
-    async fn stop(&mut self, child: &mut Child, grace: Duration) {
+    async fn stop(&mut self, child: &mut Reaped, grace: Duration) {
         self.end_all(grace, Some(child)).await;
     }
 
@@ -324,7 +366,7 @@ impl ProcessGroup {
         still_running.then_some(self)
     }
 
-    async fn end_all(&mut self, grace: Duration, mut child: Option<&mut Child>) {
+    async fn end_all(&mut self, grace: Duration, mut child: Option<&mut Reaped>) {
         let mut left = self.owned().await;
         // Once its parent is gone, one that changed its session and environment is found by this only.
         self.claim.survivors.clone_from(&left);
@@ -350,6 +392,7 @@ impl ProcessGroup {
             let reaped = tokio::time::timeout(grace, child.wait()).await;
             tracing::debug!(leader = %self.claim.leader, ?reaped, "stopped");
         }
+        let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
         self.claim.hold = Hold::None;
         self.claim.survivors = left;
         self.is_gone = self.claim.survivors.is_empty();
@@ -370,6 +413,9 @@ impl Drop for ProcessGroup {
         let owned = self.claim.owned();
         self.claim.signal_group(Signal::KILL);
         signal_all(&owned, Signal::KILL);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(reap_killed(owned));
+        }
     }
 }
 
@@ -436,14 +482,23 @@ pub(crate) async fn left_by(process: ProcessIdentity) -> Vec<ProcessIdentity> {
 }
 
 /// Lets go of the numbers of children that have ended and were not started by us but adopted: where this process adopts
-/// what commands move out of sight. What we start ourselves is in our session, and tokio waits for it.
+/// what commands move out of sight. For those we start ourselves tokio waits.
 fn reap_adopted() {
-    let own = std::process::id();
-    let Some(entry) = Entry::read(own) else { return };
-    for number in Entry::ended_children(own, entry.session).iter().filter_map(ProcessIdentity::number) {
+    let Some(this) = Entry::read(std::process::id()) else { return };
+    for number in this.ended_and_adopted().iter().filter_map(ProcessIdentity::number) {
         let reaped = rustix::process::waitpid(Some(number), rustix::process::WaitOptions::NOHANG);
         tracing::debug!(?number, ?reaped, "an adopted process has ended");
     }
+}
+
+/// Waits until all of them have ended, and lets go of the numbers of those that were adopted when their parents were killed.
+async fn reap_killed(killed: Vec<ProcessIdentity>) {
+    let ends = killed.iter().map(ProcessIdentity::ended);
+    if tokio::time::timeout(KILL_TIME, futures_util::future::join_all(ends)).await.is_err() {
+        tracing::debug!(?killed, "not all have ended");
+    }
+    // A look for nothing when it fails, and the next one does it.
+    let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
 }
 
 /// They may end between the look and the signal; then there is nothing left to do. One that is another user's is told by
@@ -568,5 +623,20 @@ mod tests {
         let ended = job.run(None, Duration::ZERO, &CancellationToken::new(), late).await.unwrap();
         assert_eq!(ended.ending.exit_code(), Some(0));
         assert_eq!(read, 2 * WRITTEN);
+    }
+    /// Nothing else happens in the process meanwhile: a timer or a read would have tokio look after it by chance.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn a_command_that_is_let_go_leaves_no_zombie_in_an_idle_process() {
+        for _ in 0..20 {
+            let mut command = Command::new("sleep");
+            let job = Job::spawn(command.arg("1000")).unwrap();
+            let pid = job.group.claim.leader.pid;
+            drop(job);
+            let deadline = std::time::Instant::now() + Duration::from_secs(30);
+            while let Ok(status) = fs::read_to_string(format!("/proc/{pid}/status")) {
+                assert!(std::time::Instant::now() < deadline, "{status}");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use tokio::process::{ChildStdin, Command};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::process::{outlives_variable, owner_variable};
+use crate::process::{Reaped, outlives_variable, owner_variable};
 
 /// More output than this is read and dropped, so that a chatty hook neither blocks nor fills memory.
 const OUTPUT_LIMIT_BYTES: usize = 1024 * 1024;
@@ -63,10 +63,12 @@ pub(super) async fn run(
         .kill_on_drop(true)
         .spawn()
         .map_err(RunError::Start)?;
-    let group = Group::of(child.id());
     let feeding = feed(child.stdin.take(), payload);
     let (mut stdout, mut stderr) = (Vec::new(), Vec::new());
     let (out, err) = (child.stdout.take(), child.stderr.take());
+    // The group stands second: it is dropped first, while its leader's number is still taken.
+    let (id, mut child) = (child.id(), Reaped::new(child));
+    let group = Group::of(id);
     let reading = async {
         tokio::join!(drain(out, &mut stdout), drain(err, &mut stderr), feeding);
     };

@@ -10,12 +10,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::wire::{Hello, LINE_BYTES, Op, PROTOCOL, Refusal, Request};
 use crate::panes::PaneError;
-use crate::process::outlives_variable;
+use crate::process::{Reaped, outlives_variable};
 
 /// How long a program has for an answer. It may have to start a terminal first.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ const CHUNK_BYTES: usize = 16 * 1024;
 #[derive(Debug)]
 pub(super) struct Link {
     program: String,
-    child: Child,
+    child: Reaped,
     stdin: ChildStdin,
     stdout: ChildStdout,
     stderr: Option<ChildStderr>,
@@ -66,7 +66,7 @@ impl Link {
         };
         let stderr = child.stderr.take();
         let (unread, tail) = (Vec::new(), VecDeque::new());
-        Ok(Self { program, child, stdin, stdout, stderr, unread, tail, last_id: 0 })
+        Ok(Self { program, child: Reaped::new(child), stdin, stdout, stderr, unread, tail, last_id: 0 })
     }
 
     /// Asks who it is, which comes before everything else.
