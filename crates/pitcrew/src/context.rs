@@ -132,9 +132,11 @@ impl Context {
         };
         let tell = |wait: &LockWait| {
             let (lock, left) = (wait.lock.display(), wait.left.as_secs() + 1);
-            output::remark(&format!(
-                "waiting for the lock {lock}: another program holds it, or died with it; at most {left} s more"
-            ));
+            let held = match &wait.holder {
+                Some(holder) => format!("{holder} holds it"),
+                None => "another program holds it, or died with it".to_owned(),
+            };
+            output::remark(&format!("waiting for the lock {lock}: {held}; at most {left} s more"));
         };
         let options = FileOptions { on_wait: Some(OnWait(Arc::new(tell))), ..FileOptions::new(durability) };
         Ok(FileBackend::open(&self.root, options))

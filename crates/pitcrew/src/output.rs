@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use pitcrew_protocol::is_invisible;
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -98,11 +99,13 @@ pub(crate) fn remark(text: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{}", printable(text));
 }
 
-/// The text with everything taken out that could steer a terminal: control characters but line breaks and tabs, and the
-/// marks that turn the direction of writing.
+/// The text with everything made visible that could steer a terminal or pass for nothing: control characters but line breaks
+/// and tabs, the marks that turn the direction of writing, and invisible characters.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     let steers = |c: char| {
-        (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        // What joins the parts of an emoji steers nothing.
+        let is_joiner = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
+        (c.is_control() && c != '\n' && c != '\t') || (is_invisible(c) && !is_joiner)
     };
     if !text.contains(steers) {
         return Cow::Borrowed(text);

@@ -164,25 +164,47 @@ fn names_reserved(text: &str) -> bool {
 }
 
 fn is_overlooked(c: char) -> bool {
-    let hyphen_or_invisible = matches!(c, '\u{AD}' | '\u{180E}' | '\u{2010}'..='\u{2015}' | '\u{2212}' | '\u{200B}'..='\u{200F}'
-        | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FE00}'..='\u{FE0F}' | '\u{FEFF}');
-    matches!(c, '-' | '_' | '/' | '\\') || c.is_whitespace() || c.is_control() || hyphen_or_invisible
+    let is_hyphen = matches!(c, '-' | '_' | '/' | '\\' | '\u{2010}'..='\u{2015}' | '\u{2212}');
+    is_hyphen || c.is_whitespace() || c.is_control() || is_invisible(c)
 }
 
-/// What an attribute holds for `text`; it has neither quotes, angle brackets nor anything that breaks a line.
+/// Whether nothing is seen of a character, or it only turns the direction of others.
+#[must_use]
+pub fn is_invisible(c: char) -> bool {
+    let is_joiner = matches!(c, '\u{200C}' | '\u{200D}' | '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}');
+    let is_filler = matches!(
+        c,
+        '\u{AD}' | '\u{115F}' | '\u{1160}' | '\u{180E}' | '\u{3164}' | '\u{FFA0}' | '\u{FEFF}' | '\u{E0000}'
+            ..='\u{E007F}'
+    );
+    let is_mark = matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}');
+    is_joiner || is_filler || is_mark
+}
+
+/// Whether an invisible character stands where it joins the parts of an emoji, after one.
+pub(crate) fn joins_emoji(before: Option<char>, c: char) -> bool {
+    let is_joiner = matches!(c, '\u{200D}' | '\u{FE0F}');
+    is_joiner && before.is_some_and(|before| !before.is_ascii() && !before.is_alphanumeric())
+}
+
+/// What an attribute holds for `text`; it has neither quotes, angle brackets nor anything that breaks a line, and what could
+/// not be seen is written as its number: a name that looks like the lead's is not to pass for it.
 ///
 /// For the summary of a message to a client that escapes nothing itself.
 #[must_use]
 pub fn attribute(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    let mut before = None;
     for (at, c) in text.char_indices() {
         let breaks_line = c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        let last = before.replace(c);
+        let is_hidden = is_invisible(c) && !joins_emoji(last, c);
         match c {
             '"' => out.push_str("&quot;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '&' if text.get(at..).and_then(entity).is_some() => out.push_str("&amp;"),
-            c if breaks_line => out.push_str(&format!("&#{};", u32::from(c))),
+            c if breaks_line || is_hidden => out.push_str(&format!("&#{};", u32::from(c))),
             c => out.push(c),
         }
     }
@@ -275,6 +297,21 @@ mod tests {
         let rendered = render(&[message(name, None, None, "t")]);
         assert_eq!(rendered.lines().count(), 3, "{rendered}");
         assert_eq!(parse(&rendered), [message(name, None, None, "t")]);
+    }
+
+    #[test]
+    fn what_cannot_be_seen_in_a_name_is_written_as_its_number() {
+        for (name, shown) in [
+            ("team\u{200B}-lead", "team&#8203;-lead"),
+            ("team-lead\u{FE0F}", "team-lead&#65039;"),
+            ("\u{202E}dael", "&#8238;dael"),
+            ("team-lead\u{E0061}", "team-lead&#917601;"),
+            ("x\u{3164}", "x&#12644;"),
+            ("\u{1F469}\u{200D}\u{1F4BB} ann", "\u{1F469}\u{200D}\u{1F4BB} ann"),
+        ] {
+            assert_eq!(attribute(name), shown);
+            assert_eq!(parse(&render(&[message(name, None, None, "t")])), [message(name, None, None, "t")]);
+        }
     }
 
     #[test]

@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::inject::{is_invisible, joins_emoji};
+
 /// The longest team or agent name, in characters. Longer ones make file names that not every file system takes.
 const NAME_MAX_CHARS: usize = 100;
 
@@ -22,9 +24,9 @@ pub enum NameError {
         /// How many characters it has.
         chars: usize,
     },
-    /// The name has a control character, such as NUL or a line break.
-    #[error("the name {name:?} has a control character")]
-    Control {
+    /// The name has a character that nobody sees: a control character, such as NUL or a line break, or an invisible one.
+    #[error("the name {name:?} has a control or an invisible character")]
+    Hidden {
         /// The name as given.
         name: String,
     },
@@ -44,8 +46,13 @@ fn check(name: &str) -> Result<(), NameError> {
     if chars > NAME_MAX_CHARS {
         return Err(NameError::TooLong { chars });
     }
-    if name.chars().any(char::is_control) {
-        return Err(NameError::Control { name: name.to_owned() });
+    let mut before = None;
+    let is_hidden = |c: char| {
+        let last = before.replace(c);
+        c.is_control() || (is_invisible(c) && !joins_emoji(last, c))
+    };
+    if name.chars().any(is_hidden) {
+        return Err(NameError::Hidden { name: name.to_owned() });
     }
     if !name.chars().any(|c| c.is_ascii_alphanumeric()) {
         return Err(NameError::NothingToKeep { name: name.to_owned() });

@@ -30,12 +30,14 @@ pub enum StoreError {
         reason: String,
     },
     /// The lock was held by somebody else for too long.
-    #[error("{} stayed locked for {waited_ms} ms", path.display())]
+    #[error("{} stayed locked for {waited_ms} ms{}", path.display(), by(.holder.as_deref()))]
     Locked {
         /// The locked file.
         path: PathBuf,
         /// How long we waited.
         waited_ms: u64,
+        /// The process that holds the lock, where the system tells.
+        holder: Option<String>,
     },
     /// The system refused a read or a write.
     #[error("cannot {action} {}", path.display())]
@@ -53,6 +55,10 @@ pub enum StoreError {
     Refused(#[from] ApiError),
 }
 
+fn by(holder: Option<&str>) -> String {
+    holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
+}
+
 impl StoreError {
     /// The same error once more, for each of those who shared an operation.
     pub(crate) fn again(&self) -> Self {
@@ -60,7 +66,9 @@ impl StoreError {
             Self::NoTeam { team } => Self::NoTeam { team: team.clone() },
             Self::TeamTaken { team, name } => Self::TeamTaken { team: team.clone(), name: name.clone() },
             Self::Corrupt { path, reason } => Self::Corrupt { path: path.clone(), reason: reason.clone() },
-            Self::Locked { path, waited_ms } => Self::Locked { path: path.clone(), waited_ms: *waited_ms },
+            Self::Locked { path, waited_ms, holder } => {
+                Self::Locked { path: path.clone(), waited_ms: *waited_ms, holder: holder.clone() }
+            }
             Self::Io { action, path, source } => {
                 let source = match source.raw_os_error() {
                     Some(code) => std::io::Error::from_raw_os_error(code),

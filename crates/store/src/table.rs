@@ -53,6 +53,10 @@ pub(crate) fn drop_mentions<'a>(
     }
 }
 
+/// Ids from here on are not counted on from: the reference client, whose numbers are floating-point, could not tell one from
+/// the next.
+const HIGHEST_ID: u64 = (1 << 53) - 1;
+
 /// Brings an edited table in order: removed tasks are mentioned nowhere, dependencies stand at both ends, and the next
 /// id is past every id ever used.
 ///
@@ -74,9 +78,14 @@ pub(crate) fn settle(before: &TaskTable, edited: &mut TaskTable) -> Result<(), S
     let mut tasks: Vec<Task> = std::mem::take(&mut edited.tasks).into_values().collect();
     join_ends(&mut tasks, |_| {});
     edited.tasks = tasks.into_iter().map(|task| (task.id.clone(), task)).collect();
-    let highest = edited.tasks.keys().next_back().map_or(0, TaskId::number);
-    edited.next_id = edited.next_id.max(before.next_id).max(highest.saturating_add(1));
+    edited.next_id =
+        edited.next_id.max(before.next_id).max(highest_counted(edited.tasks.keys().map(TaskId::number)) + 1);
     Ok(())
+}
+
+/// The highest of the ids that are counted on from.
+pub(crate) fn highest_counted(ids: impl Iterator<Item = u64>) -> u64 {
+    ids.filter(|id| *id < HIGHEST_ID).max().unwrap_or(0)
 }
 
 fn refused(message: String) -> StoreError {

@@ -120,9 +120,11 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
             let error = internal(format!("{path} is not readable: {reason}"));
             error.with("path", path).with("reason", reason).with("corrupt", true)
         }
-        StoreError::Locked { path, waited_ms } => {
+        StoreError::Locked { path, waited_ms, holder } => {
             let path = path.display().to_string();
-            internal(format!("{path} stayed locked for {waited_ms} ms")).with("path", path).with("waited_ms", waited_ms)
+            let by = holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default();
+            let error = internal(format!("{path} stayed locked for {waited_ms} ms{by}"));
+            error.with("path", path).with("waited_ms", waited_ms).with("held_by", holder)
         }
         StoreError::Io { action, path, source } => {
             let path = path.display().to_string();

@@ -249,3 +249,43 @@ fn a_full_disk_is_told_and_loses_nothing() {
     let inbox = room.json(&["inbox"]);
     assert_eq!(inbox["total"], sent);
 }
+
+#[test]
+fn a_lock_of_ours_that_another_program_holds_is_told_with_its_holder() {
+    let room = Room::with_crew();
+    room.ok(&["send", "bob", "one"]);
+    for file in ["pitcrew/rates/calls", "teams/crew/pitcrew/journal.ndjson"] {
+        let held = fs::File::open(room.root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
+        held.lock().unwrap();
+        let told = room.run(&["send", "bob", "two"]);
+        assert!(
+            told.stderr.contains(file) && told.stderr.contains(&format!("process {} ", std::process::id())),
+            "{told:?}"
+        );
+        drop(held);
+        room.ok(&["send", "bob", "three"]);
+    }
+}
+
+#[test]
+fn a_forged_count_of_tasks_makes_none_overwrite_another() {
+    let room = Room::with_crew();
+    room.ok(&["task", "create", "one"]);
+    for mark in ["18446744073709551615", "18446744073709551614", "9007199254740991"] {
+        fs::write(room.root().join("tasks/crew/.highwatermark"), mark).unwrap();
+        let before = room.tree().len();
+        room.ok(&["task", "create", "two"]);
+        room.ok(&["task", "create", "three"]);
+        assert!(room.tree().len() >= before + 2, "{mark}");
+    }
+    let far = room.root().join("tasks/crew/18446744073709551615.json");
+    let task = fs::read_to_string(room.root().join("tasks/crew/1.json")).unwrap();
+    fs::write(&far, task.replace("\"id\": \"1\"", "\"id\": \"18446744073709551615\"")).unwrap();
+    room.ok(&["task", "create", "four"]);
+    room.ok(&["task", "create", "five"]);
+    let listed = room.ok(&["task", "list"]).stdout;
+    for name in ["one", "two", "three", "four", "five"] {
+        assert!(listed.contains(name), "{name}: {listed}");
+    }
+    room.ok(&["task", "get", "9"]);
+}

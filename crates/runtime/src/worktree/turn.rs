@@ -1,8 +1,10 @@
 //! Taking turns at the worktrees of a repository, and what the turn's holder says it is about, for whoever finds it dead.
 
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +20,12 @@ pub(super) struct Making {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) removed: Option<Marker>,
 }
+
+/// How long a turn is waited for: git may copy large files for each of many members before us.
+const WAIT_AT_MOST: Duration = Duration::from_secs(300);
+
+/// The pause between two looks at the lock; a small part of what git takes.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// The turn of this process and task to touch the worktrees of a repository; over when dropped.
 #[derive(Debug)]
@@ -35,10 +43,26 @@ pub(super) async fn lock(common: &Path) -> Result<Turn, WorktreeError> {
     let take = move || {
         let file = File::options().create(true).append(true).open(&path);
         let file = file.map_err(WorktreeError::io("open", &path))?;
-        file.lock().map_err(WorktreeError::io("lock", &path))?;
+        wait_for(&file).map_err(WorktreeError::io("lock", &path))?;
         Ok(Turn { file, path })
     };
     in_background("lock", common, take).await
+}
+
+/// Anybody who may read the file can lock it, so it is not waited for without end.
+fn wait_for(file: &File) -> io::Result<()> {
+    let started = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if started.elapsed() < WAIT_AT_MOST => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) => {
+                let waited = WAIT_AT_MOST.as_secs();
+                return Err(io::Error::other(format!("another process has held the lock for {waited} s")));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
 }
 
 impl Turn {

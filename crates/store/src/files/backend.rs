@@ -164,7 +164,7 @@ impl Backend for FileBackend {
 
     async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
         let (path, about) = (self.files.paths.archived_journal(archive), about.clone());
-        self.run(move |_| Ok(journal_about(&path, &about, 0)?.0)).await
+        self.run(move |files| Ok(journal_about(&files.disk, &path, &about, 0)?.0)).await
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
@@ -238,7 +238,7 @@ impl Backend for FileBackend {
         let (team, about) = (team.clone(), about.clone());
         self.run(move |files| {
             files.must_exist(&team)?;
-            journal_about(&files.paths.journal(&team), &about, position)
+            journal_about(&files.disk, &files.paths.journal(&team), &about, position)
         })
         .await
     }
@@ -246,7 +246,7 @@ impl Backend for FileBackend {
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
         let path = self.files.paths.rate(scope);
         self.run(move |files| {
-            let slot = rates::take_slot(&path, rate, now_ms)?;
+            let slot = rates::take_slot(&files.disk, &path, rate, now_ms)?;
             files.disk.crash_point("slot taken");
             Ok(slot)
         })
@@ -339,7 +339,7 @@ impl Files {
 
     fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
         self.must_exist(team)?;
-        let (lines, end) = lines::read_since(&self.paths.journal(team), position)?;
+        let (lines, end) = lines::read_since(&self.disk, &self.paths.journal(team), position)?;
         Ok((entries(&lines), end))
     }
 
@@ -356,10 +356,15 @@ impl Files {
 }
 
 /// The entries about something, from a position on, and the position after them.
-fn journal_about(path: &Path, about: &About, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+fn journal_about(
+    disk: &Disk,
+    path: &Path,
+    about: &About,
+    position: u64,
+) -> Result<(Vec<JournalEntry>, u64), StoreError> {
     let mut found = Vec::new();
     let mut is_sent = false;
-    let end = lines::search_back(path, position, &about.texts(), |step| {
+    let end = lines::search_back(disk, path, position, &about.texts(), |step| {
         for line in step {
             let Some(entry) = entry_of(line) else { continue };
             if about.includes(&entry.event) {

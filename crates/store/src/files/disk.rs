@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
+use super::flock::{self, Access};
 use super::lock::{Lock, LockWait};
 use super::plain::{self, Unopened};
 use super::{rename, unfinished};
@@ -186,11 +187,21 @@ impl Disk {
     /// # Errors
     /// As [`Lock::take`].
     pub(crate) fn lock(&self, file: &Path) -> Result<Lock, StoreError> {
-        Lock::take(file, |wait| {
-            if let Some(OnWait(tell)) = &self.options.on_wait {
-                tell(wait);
-            }
-        })
+        Lock::take(file, |wait| self.tell_wait(wait))
+    }
+
+    /// Takes the system's lock on an open file of ours; waiting for it is told to whom it concerns.
+    ///
+    /// # Errors
+    /// As [`flock::lock`].
+    pub(crate) fn flock(&self, file: &File, path: &Path, access: Access) -> Result<(), StoreError> {
+        flock::lock(file, path, access, |wait| self.tell_wait(wait))
+    }
+
+    fn tell_wait(&self, wait: &LockWait) {
+        if let Some(OnWait(tell)) = &self.options.on_wait {
+            tell(wait);
+        }
     }
 
     /// Forces a file's bytes to disk.

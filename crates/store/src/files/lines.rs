@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::disk::{Disk, failed, is_absent, make_dir};
+use super::flock::Access;
 use super::plain::{self, Unopened};
 use super::turn;
 use crate::StoreError;
@@ -39,7 +40,7 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
         text.push_str(line.as_ref());
         text.push('\n');
     }
-    let mut file = open_locked(path)?;
+    let mut file = open_locked(disk, path)?;
     let is_new = file.metadata().is_ok_and(|m| m.len() == 0);
     let end = whole_end(&file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
     disk.crash_point("line to append");
@@ -60,11 +61,11 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
 }
 
 /// Opens the file for appending, alone; makes it when it is not there.
-fn open_locked(path: &Path) -> Result<File, StoreError> {
+fn open_locked(disk: &Disk, path: &Path) -> Result<File, StoreError> {
     loop {
         let opened = plain::open_with(OpenOptions::new().read(true).append(true).create(true), path);
         let file = opened.map_err(|error| error.at("open", path))?;
-        file.lock().map_err(failed("lock", path))?;
+        disk.flock(&file, path, Access::Exclusive)?;
         // While we waited for the lock, another process may have renamed a shorter file over this one.
         if turn::is_at(&file, path) {
             return Ok(file);
@@ -83,7 +84,7 @@ pub(crate) fn shorten(
         return Ok(false);
     }
     // Held until the new file stands in its place: an append waits for it, and then opens the new one.
-    let file = open_locked(path)?;
+    let file = open_locked(disk, path)?;
     if file.metadata().map_or(true, |meta| meta.len() <= most) {
         return Ok(false);
     }
@@ -126,7 +127,7 @@ pub(crate) fn blank<'a>(
 ) -> Result<(), StoreError> {
     let opened = plain::open_with(OpenOptions::new().read(true).write(true), path);
     let mut file = opened.map_err(|error| error.at("open", path))?;
-    file.lock().map_err(failed("lock", path))?;
+    disk.flock(&file, path, Access::Exclusive)?;
     plain::check_length(path, file.metadata().map_err(failed("read", path))?.len(), plain::LOG_MOST)?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed("read", path))?;
@@ -157,14 +158,14 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, StoreError> {
 /// The whole lines of a file from a position on, and the position after them. Positions are bytes; `u64::MAX` is the end,
 /// and any other past the end was one in a file that is no more, so that this one is read whole. Nothing, at 0, when the
 /// file is not there.
-pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64), StoreError> {
+pub(crate) fn read_since(disk: &Disk, path: &Path, position: u64) -> Result<(Vec<String>, u64), StoreError> {
     let file = match plain::open(path) {
         Ok(file) => file,
         Err(Unopened::Failed(error)) if is_absent(&error) => return Ok((Vec::new(), 0)),
         Err(error) => return Err(error.at("read", path)),
     };
     // A writer that cuts off a torn line would make the file shorter under our eyes.
-    file.lock_shared().map_err(failed("lock", path))?;
+    disk.flock(&file, path, Access::Shared)?;
     let end = whole_end(&file).map_err(failed("read", path))?;
     let position = if position == u64::MAX { end } else { position };
     let (position, length) = end.checked_sub(position).map_or((0, end), |length| (position, length));
@@ -177,6 +178,7 @@ pub(crate) fn read_since(path: &Path, position: u64) -> Result<(Vec<String>, u64
 /// Looks for lines that have one of some texts, from the end of a file back to a position, and gives the end, in bytes.
 /// `found` gets those of each step, the last line first, and says whether to go on.
 pub(crate) fn search_back(
+    disk: &Disk,
     path: &Path,
     position: u64,
     texts: &[String],
@@ -190,7 +192,7 @@ pub(crate) fn search_back(
     let length = file.metadata().map_err(failed("read", path))?.len();
     plain::check_length(path, length.saturating_sub(position), plain::LOG_MOST)?;
     // Whole lines are never cut off again, so the lock is needed for the end only.
-    file.lock_shared().map_err(failed("lock", path))?;
+    disk.flock(&file, path, Access::Shared)?;
     let end = whole_end(&file).map_err(failed("read", path))?;
     file.unlock().map_err(failed("unlock", path))?;
     let (mut to, mut step) = (end, SEARCH_STEP);
@@ -274,13 +276,14 @@ mod tests {
     fn a_reader_goes_on_where_it_stopped_and_leaves_a_torn_line_for_later() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("log");
-        assert_eq!(read_since(&path, 0).unwrap(), (Vec::new(), 0));
+        let disk = Disk::new(FileOptions::default());
+        assert_eq!(read_since(&disk, &path, 0).unwrap(), (Vec::new(), 0));
         fs::write(&path, "one\ntwo\nthr").unwrap();
-        assert_eq!(read_since(&path, 0).unwrap(), (vec!["one".to_owned(), "two".to_owned()], 8));
-        assert_eq!(read_since(&path, 8).unwrap(), (Vec::new(), 8));
+        assert_eq!(read_since(&disk, &path, 0).unwrap(), (vec!["one".to_owned(), "two".to_owned()], 8));
+        assert_eq!(read_since(&disk, &path, 8).unwrap(), (Vec::new(), 8));
         fs::write(&path, "one\ntwo\nthree\n").unwrap();
-        assert_eq!(read_since(&path, 8).unwrap(), (vec!["three".to_owned()], 14));
-        assert_eq!(read_since(&path, u64::MAX).unwrap(), (Vec::new(), 14));
+        assert_eq!(read_since(&disk, &path, 8).unwrap(), (vec!["three".to_owned()], 14));
+        assert_eq!(read_since(&disk, &path, u64::MAX).unwrap(), (Vec::new(), 14));
     }
 
     #[test]
@@ -291,7 +294,7 @@ mod tests {
         fs::write(&path, format!("one a\ntwo\n{long} a\nthree\nfour a\ntorn a")).unwrap();
         let search = |position: u64, stop: &str| {
             let mut seen = Vec::new();
-            let end = search_back(&path, position, &["a".to_owned()], |lines| {
+            let end = search_back(&Disk::new(FileOptions::default()), &path, position, &["a".to_owned()], |lines| {
                 seen.extend(lines.iter().map(|line| line.chars().filter(|c| *c != 'x').collect::<String>()));
                 if lines.iter().any(|line| line.starts_with(stop)) {
                     ControlFlow::Break(())
@@ -305,7 +308,13 @@ mod tests {
         assert_eq!(search(0, "none"), ["four a", " a", "one a"]);
         assert_eq!(search(0, "four"), ["four a"]);
         assert_eq!(search(6, "none"), ["four a", " a"]);
-        assert_eq!(search_back(&dir.path().join("none"), 0, &[], |_| ControlFlow::Continue(())).unwrap(), 0);
+        assert_eq!(
+            search_back(&Disk::new(FileOptions::default()), &dir.path().join("none"), 0, &[], |_| {
+                ControlFlow::Continue(())
+            })
+            .unwrap(),
+            0
+        );
     }
 
     #[test]

@@ -65,6 +65,8 @@ pub struct LockWait {
     pub lock: PathBuf,
     /// How much longer it is waited for at most, unless its holder gives a sign.
     pub left: Duration,
+    /// The process that holds it, where the system tells.
+    pub holder: Option<String>,
 }
 
 /// What tells one lock at a path from the next.
@@ -144,13 +146,13 @@ impl Lock {
             }
             if started.elapsed() > WAIT_AT_MOST {
                 let waited_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-                return Err(StoreError::Locked { path: file.to_owned(), waited_ms });
+                return Err(StoreError::Locked { path: file.to_owned(), waited_ms, holder: None });
             }
             if !is_told && started.elapsed() > TELL_AFTER {
                 is_told = true;
                 let left = STALE_AFTER.saturating_sub(since.elapsed().max(sign.age()));
                 tracing::info!(lock = %path.display(), ?left, "waiting for a lock");
-                tell(&LockWait { lock: path.clone(), left });
+                tell(&LockWait { lock: path.clone(), left, holder: None });
             }
             thread::sleep(back_off());
         }

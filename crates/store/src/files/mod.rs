@@ -5,6 +5,7 @@
 mod array;
 mod backend;
 mod disk;
+mod flock;
 mod folders;
 mod group;
 mod keep;

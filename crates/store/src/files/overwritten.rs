@@ -133,9 +133,9 @@ impl Files {
         let (config, log) = (self.paths.config(team), self.paths.config_writes(team));
         found.extend(self.look_at_fields(&config, &log, true, CONFIG.to_owned())?);
         let (folder, log) = (self.paths.tasks(team), self.paths.task_writes(team));
-        let files = self
-            .logs
-            .with_writes(&log, |writes| writes.iter().map(|write| write.file.clone()).collect::<BTreeSet<String>>())?;
+        let files = self.logs.with_writes(&self.disk, &log, |writes| {
+            writes.iter().map(|write| write.file.clone()).collect::<BTreeSet<String>>()
+        })?;
         for file in files {
             found.extend(self.look_at_fields(&folder.join(&file), &log, false, format!("tasks/{file}"))?);
         }
@@ -158,7 +158,7 @@ impl Files {
     fn damage(&self, path: &Path, log: &Path, is_config: bool, snapshot: &Snapshot) -> Result<Damage, Fault> {
         let name = name_of(path);
         let mut now: Value = parse(&snapshot.bytes)?;
-        let outcome = self.logs.with_writes(log, |writes| {
+        let outcome = self.logs.with_writes(&self.disk, log, |writes| {
             let writes: Vec<&FieldWrite> = writes.iter().filter(|write| write.file == name).collect();
             if !is_config && reapply::is_back_again(&writes, &now) {
                 return None;

@@ -11,21 +11,25 @@ use std::time::Duration;
 
 use pitcrew_protocol::Rate;
 
-use super::disk::{failed, make_dir};
+use super::disk::{Disk, failed, make_dir};
+use super::flock::Access;
 use super::plain;
 use crate::{Slot, StoreError};
 
 const WORD: u64 = 8;
 
+/// How many times are read when the ring gets another size.
+const MOST_READ: u64 = 100_000;
+
 /// The time in a slot that was never taken.
 const NEVER: i64 = i64::MIN;
 
 /// Takes one slot of the ring at `path`.
-pub(crate) fn take_slot(path: &Path, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
+pub(crate) fn take_slot(disk: &Disk, path: &Path, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {
     make_dir(path.parent().unwrap_or(path))?;
     let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), path);
     let file = open.map_err(|error| error.at("open", path))?;
-    file.lock().map_err(failed("lock", path))?;
+    disk.flock(&file, path, Access::Exclusive)?;
     take(&file, u64::from(rate.count), i64::from(rate.seconds) * 1000, now_ms).map_err(failed("count in", path))
 }
 
@@ -52,7 +56,8 @@ fn take(file: &File, slots: u64, window_ms: i64, now_ms: i64) -> io::Result<Slot
 
 /// Gives the ring another size, when the setting changed; the newest takings stay.
 fn resize(file: &File, slots: u64) -> io::Result<()> {
-    let there = (file.metadata()?.len() / WORD).saturating_sub(1);
+    // A ring that is longer than any rate was not written by us; its first times say as much as any.
+    let there = (file.metadata()?.len() / WORD).saturating_sub(1).min(MOST_READ);
     let mut times = (1..=there).map(|at| read_word(file, at)).collect::<io::Result<Vec<i64>>>()?;
     times.sort_unstable();
     let room = usize::try_from(slots).unwrap_or(usize::MAX);
@@ -76,11 +81,13 @@ fn millis(ms: i64) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::FileOptions;
 
     fn check(path: &Path, count: u32, takes: &[(i64, Option<u64>)]) {
+        let disk = Disk::new(FileOptions::default());
         for (at, wait_ms) in takes {
             let expected = wait_ms.map_or(Slot::Taken, |ms| Slot::Full { retry_after: Duration::from_millis(ms) });
-            assert_eq!(take_slot(path, Rate { count, seconds: 5 }, *at).unwrap(), expected, "at {at}");
+            assert_eq!(take_slot(&disk, path, Rate { count, seconds: 5 }, *at).unwrap(), expected, "at {at}");
         }
     }
 
@@ -98,6 +105,15 @@ mod tests {
         check(&path, 3, &[(1000, None), (2000, None), (3000, None), (3500, Some(2500))]);
         check(&path, 4, &[(3600, None), (3700, Some(2300))]);
         check(&path, 1, &[(3800, Some(4800)), (8600, None)]);
+    }
+
+    #[test]
+    fn a_file_of_any_size_is_brought_to_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("rate");
+        File::create(&path).unwrap().set_len(1 << 40).unwrap();
+        check(&path, 2, &[(101_000, None), (102_000, None), (103_000, Some(3000))]);
+        assert_eq!(path.metadata().unwrap().len(), WORD * 3);
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Files {
             self.verify_tasks(team)?;
             return Ok(());
         }
-        Err(StoreError::Locked { path: list, waited_ms: 0 })
+        Err(StoreError::Locked { path: list, waited_ms: 0, holder: None })
     }
 
     /// Writes what an edit changed to temporary files; `None` when it changed nothing.
@@ -246,7 +246,7 @@ impl Files {
         let suspects = {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
             table.verified = Some(Arc::clone(&reading.listed));
-            self.logs.with_writes(&log, |writes| {
+            self.logs.with_writes(&self.disk, &log, |writes| {
                 let mut of_file: HashMap<&str, Vec<&FieldWrite>> = HashMap::new();
                 for write in writes {
                     of_file.entry(write.file.as_str()).or_default().push(write);
@@ -433,7 +433,7 @@ impl Table {
             number => (number, String::new()),
         });
         let numbers = self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
-        let highest = numbers.max().unwrap_or(0).max(self.high_water);
+        let highest = table::highest_counted(numbers.chain([self.high_water]));
         // A crash after a removal leaves mentions of what is gone; ids are not used again, so they mean nothing.
         let is_gone = |id: &TaskId| (1..=highest).contains(&id.number()) && !self.files.contains_key(id.as_str());
         let mut as_read: HashMap<String, Task> = HashMap::new();
@@ -447,7 +447,9 @@ impl Table {
                 entry.holds = Holds::Task(Box::new(task));
             }
         }
-        Reading { listed: tasks.into(), next_id: highest.saturating_add(1) }
+        let is_taken = |id: u64| self.files.contains_key(id.to_string().as_str());
+        let next_id = (highest.saturating_add(1)..).find(|id| !is_taken(*id)).unwrap_or(u64::MAX);
+        Reading { listed: tasks.into(), next_id }
     }
 }
 

@@ -220,7 +220,7 @@ impl Files {
         if !self.puts_back.at_once() {
             return Ok(None);
         }
-        if self.logs.is_checked(&path, &stamp) || self.logs.with_writes(&log, is_last)? {
+        if self.logs.is_checked(&path, &stamp) || self.logs.with_writes(&self.disk, &log, is_last)? {
             return Ok(None);
         }
         self.mend_fields::<TeamConfig>(team, &path, (&path, &log), CONFIG.to_owned())

@@ -129,7 +129,7 @@ pub(crate) fn update<T>(
         disk.crash_point("folder forced");
         return Ok(Updated { value, written });
     }
-    Err(StoreError::Locked { path: path.to_owned(), waited_ms: 0 })
+    Err(StoreError::Locked { path: path.to_owned(), waited_ms: 0, holder: None })
 }
 
 /// Reads the file at `path`; a torn one is read again under the lock before it is called corrupt.

@@ -86,7 +86,12 @@ impl WrittenLogs {
     }
 
     /// Calls `look` with the writes of a field log; only what was added since the last call is read.
-    pub(crate) fn with_writes<T>(&self, path: &Path, look: impl FnOnce(&[FieldWrite]) -> T) -> Result<T, StoreError> {
+    pub(crate) fn with_writes<T>(
+        &self,
+        disk: &Disk,
+        path: &Path,
+        look: impl FnOnce(&[FieldWrite]) -> T,
+    ) -> Result<T, StoreError> {
         let mut loaded = self.loaded();
         let meta = match std::fs::symlink_metadata(path) {
             Ok(meta) => meta,
@@ -101,7 +106,7 @@ impl WrittenLogs {
             *log = Loaded { ino: meta.ino(), ..Loaded::default() };
         }
         if meta.len() > log.position {
-            let (lines, position) = lines::read_since(path, log.position)?;
+            let (lines, position) = lines::read_since(disk, path, log.position)?;
             log.position = position;
             log.writes.extend(parsed(&lines));
         }
@@ -212,7 +217,7 @@ mod tests {
         let (disk, path) = (Disk::new(FileOptions::default()), dir.path().join("writes/tasks.ndjson"));
         let logs = WrittenLogs::default();
         let last = |logs: &WrittenLogs| {
-            logs.with_writes(&path, |writes| (writes.len(), writes.last().map(|w| w.file.clone()))).unwrap()
+            logs.with_writes(&disk, &path, |writes| (writes.len(), writes.last().map(|w| w.file.clone()))).unwrap()
         };
         let write =
             |nth: u64| FieldWrite { file: format!("{nth}.json"), stamp: None, fields: Vec::new(), is_removed: true };

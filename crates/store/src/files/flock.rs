@@ -1,0 +1,149 @@
+//! The system's lock (flock) on a file of ours, waited for with a bound.
+//!
+//! Only pitcrew is meant to take these locks, but anybody who may read a file can lock it. Who waits too long is told which
+//! process holds the lock.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::disk::failed;
+use super::lock::LockWait;
+use crate::StoreError;
+
+/// How long a lock is waited for: a writer of ours holds one for the time of a forced write.
+const WAIT_AT_MOST: Duration = Duration::from_secs(10);
+
+/// How long a lock is waited for before that is told.
+const TELL_AFTER: Duration = Duration::from_secs(1);
+
+/// What a lock is taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// To read, together with others that read.
+    Shared,
+    /// To write, alone.
+    Exclusive,
+}
+
+impl Access {
+    fn try_on(self, file: &File) -> Result<(), TryLockError> {
+        match self {
+            Self::Shared => file.try_lock_shared(),
+            Self::Exclusive => file.try_lock(),
+        }
+    }
+
+    fn wait_on(self, file: &File) -> io::Result<()> {
+        match self {
+            Self::Shared => file.lock_shared(),
+            Self::Exclusive => file.lock(),
+        }
+    }
+}
+
+/// Locks the file at `path`; the lock ends when the file is closed. Waiting for it is told.
+///
+/// # Errors
+/// [`StoreError::Locked`] after 10 s, [`StoreError::Io`] when the system refuses.
+pub(crate) fn lock(file: &File, path: &Path, access: Access, tell: impl Fn(&LockWait)) -> Result<(), StoreError> {
+    lock_within(file, path, access, [TELL_AFTER, WAIT_AT_MOST.saturating_sub(TELL_AFTER)], tell)
+}
+
+/// Waits for the first time, tells, and waits for the second.
+fn lock_within(
+    file: &File,
+    path: &Path,
+    access: Access,
+    [quiet, told_for]: [Duration; 2],
+    tell: impl Fn(&LockWait),
+) -> Result<(), StoreError> {
+    match access.try_on(file) {
+        Ok(()) => return Ok(()),
+        Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
+        Err(TryLockError::WouldBlock) => {}
+    }
+    // The kernel serves those that wait in order, which looking again and again would not; so a thread waits. The lock belongs
+    // to all copies of the open file: when this one is given up, the thread's closes with the lock as soon as it has it.
+    let started = Instant::now();
+    let copy = file.try_clone().map_err(failed("lock", path))?;
+    let (done, told) = mpsc::sync_channel(1);
+    let waiting = thread::Builder::new().name("lock".to_owned()).spawn(move || {
+        // Nobody listens after the time is over.
+        let _late = done.send(access.wait_on(&copy));
+    });
+    waiting.map_err(failed("lock", path))?;
+    let locked = told.recv_timeout(quiet).or_else(|_not_yet| {
+        tell(&LockWait { lock: path.to_owned(), left: told_for, holder: holder(file) });
+        told.recv_timeout(told_for)
+    });
+    match locked {
+        Ok(locked) => locked.map_err(failed("lock", path)),
+        Err(_too_long) => Err(StoreError::Locked {
+            path: path.to_owned(),
+            waited_ms: u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            holder: holder(file),
+        }),
+    }
+}
+
+/// The process that holds the lock of the file, where the system tells: its number and its name.
+fn holder(file: &File) -> Option<String> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    let pid = locks.lines().find_map(|line| {
+        // `1: FLOCK  ADVISORY  WRITE 4711 fe:00:12345 0 EOF`; a line of one that waits has an arrow after the number.
+        let mut fields = line.split_whitespace().skip(1);
+        let is_flock = fields.next() == Some("FLOCK");
+        let pid = fields.nth(2)?;
+        let is_this = fields.next()?.rsplit(':').next() == Some(&inode);
+        (is_flock && is_this).then(|| pid.to_owned())
+    })?;
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name: String = name.trim().chars().filter(|char| !char.is_control()).collect();
+    Some(if name.is_empty() { format!("process {pid}") } else { format!("process {pid} ({name})") })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_another_holds_is_waited_for_with_a_bound_and_its_holder_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let (held, ours) = (File::create(&path).unwrap(), File::open(&path).unwrap());
+        held.lock_shared().unwrap();
+        lock(&ours, &path, Access::Shared, |_| panic!("it does not wait")).unwrap();
+        ours.unlock().unwrap();
+        let told = std::cell::RefCell::new(Vec::new());
+        let tell = |wait: &LockWait| told.borrow_mut().extend(wait.holder.clone());
+        let error = lock_within(&ours, &path, Access::Exclusive, [Duration::from_millis(20); 2], tell).unwrap_err();
+        let StoreError::Locked { holder: Some(holder), .. } = &error else { panic!("{error:?}") };
+        assert!(holder.starts_with(&format!("process {} (", std::process::id())), "{holder}");
+        assert!(error.to_string().contains(holder), "{error}");
+        assert_eq!(&told.into_inner(), std::slice::from_ref(holder));
+    }
+
+    #[test]
+    fn a_lock_is_had_when_it_is_given_back_also_after_one_gave_up() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        let held = File::create(&path).unwrap();
+        held.lock().unwrap();
+        for _ in 0..3 {
+            let ours = File::open(&path).unwrap();
+            lock_within(&ours, &path, Access::Exclusive, [Duration::ZERO; 2], |_| ()).unwrap_err();
+        }
+        let ours = File::open(&path).unwrap();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| lock(&ours, &path, Access::Exclusive, |_| ()));
+            drop(held);
+            waiting.join().unwrap().unwrap();
+        });
+    }
+}
