@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::identity::ProcessIdentity;
 use crate::process::started_by_a_tool;
 
 /// The name of the socket.
@@ -231,7 +232,15 @@ async fn check(caller: &UnixStream) -> Result<(), ApiError> {
     let Some(pid) = who.pid().and_then(|pid| u32::try_from(pid).ok()) else {
         return Err(denied("the system does not say which process asks".to_owned()));
     };
-    let looked = tokio::task::spawn_blocking(move || started_by_a_tool(pid)).await;
+    // The number of one that is gone may be another's by now, but not one's that started before the caller came.
+    let came = ProcessIdentity::ticks_now();
+    let look = move || {
+        let process = ProcessIdentity::of(pid).filter(|process| process.start_ticks <= came);
+        let process = process.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "it is gone"))?;
+        let told = started_by_a_tool(pid)?;
+        if process.is_alive() { Ok(told) } else { Err(io::Error::new(io::ErrorKind::NotFound, "it is gone")) }
+    };
+    let looked = tokio::task::spawn_blocking(look).await;
     match looked.map_err(io::Error::other).and_then(|told| told) {
         Ok(false) => Ok(()),
         Ok(true) => {

@@ -55,6 +55,21 @@ impl ProcessIdentity {
         Self::of(pid).unwrap_or(Self { pid, start_ticks: 0 })
     }
 
+    /// The clock that starts are counted by, now: what started later has more ticks.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn ticks_now() -> u64 {
+        let up = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        let (seconds, nanoseconds) = (up.tv_sec.unsigned_abs(), up.tv_nsec.unsigned_abs());
+        let a_second = rustix::param::clock_ticks_per_second();
+        seconds.saturating_mul(a_second).saturating_add(nanoseconds.saturating_mul(a_second) / 1_000_000_000)
+    }
+
+    /// No starts are known here.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn ticks_now() -> u64 {
+        u64::MAX
+    }
+
     /// The process that has this number now; `None` when none does, or only one that has ended and is not yet reaped.
     #[must_use]
     #[cfg(target_os = "linux")]

@@ -546,8 +546,10 @@ pub(crate) fn runs_member(process: ProcessIdentity, tag: &PaneTag) -> bool {
     carries && process.is_alive()
 }
 
-/// Whether a tool of an agent started the process: one that carries a job's tag, or descends from one, or from us. What
-/// we carry or descend from ourselves started us too, and says nothing; nor does this very process.
+/// Whether a tool of an agent started the process: one that runs under more seccomp filters than we do, carries a job's tag,
+/// or descends from one, or from us. Every command is started under a filter, and none can be shed, whatever becomes of its
+/// parents and its environment. What we carry or descend from ourselves started us too, and says nothing; nor does this very
+/// process.
 ///
 /// # Errors
 /// When that cannot be told: where there is no `/proc`, and for a process that hides its environment or is gone.
@@ -555,6 +557,9 @@ pub(crate) fn started_by_a_tool(pid: u32) -> io::Result<bool> {
     let ourselves = std::process::id();
     if pid == ourselves {
         return Ok(false);
+    }
+    if seccomp_filters(pid)? > seccomp_filters(ourselves)? {
+        return Ok(true);
     }
     let (own_tag, own_line) = (tag_of(ourselves)?, ancestors(ourselves));
     let mut tag = tag_of(pid)?;
@@ -582,6 +587,13 @@ pub(crate) fn started_by_a_tool(pid: u32) -> io::Result<bool> {
 fn ancestors(of: u32) -> HashSet<u32> {
     let parent = |pid: &u32| Entry::read(*pid).map(|entry| entry.parent).filter(|parent| *parent > 1);
     std::iter::successors(parent(&of), parent).take(DESCENT_MOST).collect()
+}
+
+/// How many seccomp filters the process runs under; none where the kernel does not tell (Linux before 5.9).
+fn seccomp_filters(pid: u32) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let filters = status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"));
+    Ok(filters.and_then(|count| count.trim().parse().ok()).unwrap_or(0))
 }
 
 fn tag_of(pid: u32) -> io::Result<Option<Vec<u8>>> {

@@ -61,3 +61,36 @@ agents:
     }
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
+
+/// Ways to shed what tells of a tool: the session, the environment, the parents. Each runs `attack`, which writes to the file
+/// that it is given.
+const SHED: [&str; 4] = [
+    "setsid -f env -i sh -c 'sleep 0.2; /bin/sh $W/attack OUT'",
+    "setsid -f sh -c 'exec env -i setsid -f /bin/sh $W/attack OUT'",
+    "tmux -S $W/tmux -f /dev/null new-session -d \"env -i /bin/sh $W/attack OUT\"",
+    "python3 -c 'import os,sys; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); \
+     os.execve(\"/bin/sh\", [\"sh\", sys.argv[1], \"OUT\"], {})' $W/attack",
+];
+
+#[test]
+fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
+    let room = Room::new();
+    let (work, root, pitcrew) = (room.work(), room.root(), env!("CARGO_BIN_EXE_pitcrew"));
+    let (work, root) = (work.display(), root.display());
+    let attack = format!("exec {pitcrew} --root {root} member mode team-lead acceptEdits >{work}/$1 2>&1\n");
+    std::fs::write(room.work().join("attack"), attack).unwrap();
+    let mut steps = String::new();
+    for (at, shed) in SHED.iter().enumerate() {
+        let shed = shed.replace("$W", &work.to_string()).replace("OUT", &format!("out{at}"));
+        let waits = format!("for i in $(seq 200); do test -s out{at} && break; sleep 0.05; done; sleep 0.2");
+        let command = format!("{shed}; {waits}").replace('\'', "''");
+        steps.push_str(&format!("    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n"));
+    }
+    let model = room.script(&format!("agents:\n  team-lead:\n{steps}    - text: I tried.\n"));
+    let ran = room.ok(&["run", "try it", "--team", "work", "--model", &model, "--yes"]);
+    for at in 0..SHED.len() {
+        let said = std::fs::read_to_string(room.work().join(format!("out{at}"))).unwrap_or_default();
+        assert!(said.contains("was started by a tool of an agent"), "{at}: {said} {ran:?}");
+    }
+    assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
+}
