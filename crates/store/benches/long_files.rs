@@ -9,9 +9,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, Message, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{About, Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry};
+use pitcrew_store::{Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry};
 
 const LINES: u64 = 1_000_000;
+const CHECKPOINT_INTERVAL: u64 = 1024 * 1024;
 const MESSAGES: usize = 100_000;
 const ROUNDS: usize = 9;
 
@@ -102,10 +103,9 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     fs::write(&path, &text).unwrap();
     drop(text);
     let questions = [
-        ("the way of a message, the newest", About::Message(id(LINES - 10))),
-        ("the way of a message, the oldest", About::Message(id(0))),
-        ("no message", About::Message(id(LINES * 2))),
-        ("members and turns, as a resume asks", About::Members),
+        ("the way of a message, the newest", id(LINES - 10)),
+        ("the way of a message, the oldest", id(0)),
+        ("no message", id(LINES * 2)),
     ];
     let time = |_| {
         let started = Instant::now();
@@ -115,19 +115,48 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     let read = median((0..ROUNDS).map(time).collect());
     println!("journal of {LINES} lines, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
     show("reading the file", read, read);
-    for (what, about) in questions {
+    for (what, asked) in questions {
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
             let backend = open();
             let started = Instant::now();
-            let (found, _) = backend.journal_about(team, &about, 0).await.unwrap();
+            let found = backend.message_journal(team, &asked).await.unwrap();
             times.push(started.elapsed());
             assert_eq!(found.is_empty(), what == "no message");
         }
         show(what, median(times), read);
     }
     let started = Instant::now();
+    let (first, _) = open().journal_summary(team).await.unwrap();
+    show("the summary for a resume, the first", started.elapsed(), read);
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let backend = open();
+        let started = Instant::now();
+        let (summary, _) = backend.journal_summary(team).await.unwrap();
+        times.push(started.elapsed());
+        assert_eq!(summary, first);
+    }
+    show("the summary with a checkpoint at the end", median(times), read);
+    let (mut times, mut nth) = (Vec::new(), LINES);
+    for _ in 0..ROUNDS {
+        // A checkpoint is about to be due: so much is read behind it at most.
+        let before = fs::metadata(&path).unwrap().len();
+        while fs::metadata(&path).unwrap().len() < before + CHECKPOINT_INTERVAL * 3 / 2 {
+            let entries: Vec<_> = (nth..nth + 500).map(entry).collect();
+            nth += 500;
+            open().record(team, &entries).await.unwrap();
+        }
+        let backend = open();
+        let started = Instant::now();
+        let (summary, _) = backend.journal_summary(team).await.unwrap();
+        times.push(started.elapsed());
+        assert!(summary != first);
+    }
+    times.sort();
+    show("the summary of a journal that grew, slowest", *times.last().unwrap(), read);
+    let started = Instant::now();
     let all = open().journal(team).await.unwrap().len();
     show("all of it, as it was asked before", started.elapsed(), read);
-    assert_eq!(all as u64, LINES);
+    assert_eq!(all as u64, nth);
 }

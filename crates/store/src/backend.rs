@@ -10,7 +10,7 @@ use futures_util::stream::BoxStream;
 use pitcrew_protocol::{AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir};
 use serde::{Deserialize, Serialize};
 
-use crate::{About, JournalEntry, Overwritten, StoreError};
+use crate::{JournalEntry, JournalSummary, Overwritten, StoreError};
 
 /// A change to a team's config. It may be applied more than once, to newer states, and so must be idempotent and pure.
 pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync>;
@@ -52,8 +52,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The archives of deleted teams, sorted.
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
 
-    /// The entries about something in the journal of a deleted team; empty when it kept none.
-    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError>;
+    /// The entries about one message in the journal of a deleted team, and the deletion; empty when it kept none.
+    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError>;
 
     /// Where people find the team's config.
     fn team_file(&self, team: &TeamDir) -> PathBuf;
@@ -107,14 +107,13 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// now is read from its beginning. A torn last line is left for the next call.
     async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError>;
 
-    /// The entries of the journal about something, from a position on, and the position after it. Far faster than to
-    /// read a long journal whole; the newest part is read first, and of a message's way no more than has it.
-    async fn journal_about(
-        &self,
-        team: &TeamDir,
-        about: &About,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError>;
+    /// The entries of the journal about one message, and the deletion of the team. A long journal is read from its end, no
+    /// further back than the message was sent.
+    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError>;
+
+    /// The summary of the journal so far, and the position after it, as of [`Backend::journal_since`]. How long it takes
+    /// does not depend on the length of the journal, but for the first time after its files were copied or damaged.
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError>;
 
     /// Takes one slot of a rate, counted over all processes.
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError>;

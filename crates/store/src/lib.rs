@@ -23,5 +23,5 @@ pub use files::{
     BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, LockWait, Looked, Mend, OnWait, WrittenFile,
 };
 pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
-pub use journal::{About, Event, JournalEntry, Overwritten};
+pub use journal::{Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten};
 pub use memory::MemoryBackend;

@@ -12,9 +12,11 @@ use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, Te
 use serde_json::Value;
 use tokio::sync::broadcast;
 
+use crate::journal::is_on_way_of;
 use crate::{
-    About, Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
-    Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
+    Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName,
+    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect,
+    table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -179,9 +181,9 @@ impl Backend for MemoryBackend {
         Ok(self.shelf().archived.keys().cloned().collect())
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
         let kept = self.shelf().archived.get(archive).cloned().unwrap_or_default();
-        Ok(kept.into_iter().filter(|entry| about.includes(&entry.event)).collect())
+        Ok(kept.into_iter().filter(|entry| is_on_way_of(id, &entry.event)).collect())
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
@@ -268,15 +270,15 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn journal_about(
-        &self,
-        team: &TeamDir,
-        about: &About,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
-        let (mut entries, end) = self.journal_since(team, position).await?;
-        entries.retain(|entry| about.includes(&entry.event));
-        Ok((entries, end))
+    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        let mut entries = self.journal(team).await?;
+        entries.retain(|entry| is_on_way_of(id, &entry.event));
+        Ok(entries)
+    }
+
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
+        let (entries, end) = self.journal_since(team, 0).await?;
+        Ok((JournalSummary::of(entries), end))
     }
 
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {

@@ -1,7 +1,7 @@
 //! Putting messages into inboxes, with a receipt; and telling which will never be delivered.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Frame, Message, MessageId, TeamConfig};
-use pitcrew_store::{About, Event, JournalEntry};
+use pitcrew_store::{Event, JournalEntry};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::wire_time;
@@ -99,7 +99,7 @@ impl Team {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);
         }
-        let (journal, _) = self.ask(self.backend().journal_about(self.dir(), &About::Message(id.clone()), 0)).await?;
+        let journal = self.ask(self.backend().message_journal(self.dir(), id)).await?;
         let is_it =
             |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: told, .. } if told == id);
         Ok(journal.iter().any(is_it))

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    About, Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName, LogName,
     MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
 };
 
@@ -94,17 +94,16 @@ impl Backend for MortalBackend {
         self.read(self.kept.archives()).await
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
-        self.read(self.kept.archived_journal(archive, about)).await
+    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.archived_journal(archive, id)).await
     }
 
-    async fn journal_about(
-        &self,
-        team: &TeamDir,
-        about: &About,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
-        self.read(self.kept.journal_about(team, about, position)).await
+    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.message_journal(team, id)).await
+    }
+
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
+        self.read(self.kept.journal_summary(team)).await
     }
 
     fn own_folder(&self, team: &TeamDir) -> Option<PathBuf> {
