@@ -68,7 +68,20 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
     /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
     /// waiting may still have sent.
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError>;
+    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+        self.append_within(team, inbox, message, UnreadLimit::None).await
+    }
+
+    /// As [`Backend::append`], unless the inbox holds too much unread mail for the message; then it stays as it is. A message
+    /// that is there already is never too much. Callers that meet at one inbox do not exceed a limit together; other
+    /// programs know no limit.
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError>;
 
     /// Marks messages as read; ids that are not there, or read already, are passed over. In a team of the session dialect
     /// they are taken out of the inbox, as its clients do.
@@ -189,6 +202,45 @@ pub enum Appended {
     New,
     /// It was there already.
     AlreadyThere,
+    /// It is not there: the inbox holds so many unread messages that count.
+    Full {
+        /// How many.
+        unread: usize,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+/// How many unread messages an inbox may hold, the new one included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnreadLimit {
+    /// Any number.
+    None,
+    /// So many, whoever sent them.
+    OfAll(usize),
+    /// So many of the new message's sender; those of others do not count.
+    OfSender(usize),
+}
+
+impl UnreadLimit {
+    /// [`Appended::Full`] when there is no room for one more message of `sender`. `unread` are the senders of the unread
+    /// messages.
+    pub(crate) fn reached<'a>(self, sender: &str, unread: impl Iterator<Item = &'a str>) -> Option<Appended> {
+        let (most, unread) = match self {
+            Self::None => return None,
+            Self::OfAll(most) => (most, unread.count()),
+            Self::OfSender(most) => (most, unread.filter(|from| *from == sender).count()),
+        };
+        (unread >= most).then_some(Appended::Full { unread, most })
+    }
+
+    /// The number.
+    pub(crate) fn most(self) -> Option<usize> {
+        match self {
+            Self::None => None,
+            Self::OfAll(most) | Self::OfSender(most) => Some(most),
+        }
+    }
 }
 
 /// What changed.

@@ -13,11 +13,13 @@ use pitcrew_protocol::{
 };
 
 mod journal;
+mod unread;
 
 use journal::{
     the_journal_is_asked_about_one_message_and_summed_up, the_journal_is_followed_from_a_position,
     the_journal_keeps_its_order,
 };
+use unread::{a_full_inbox_takes_no_more_and_stays_as_it_is, concurrent_sends_do_not_exceed_a_limit_together};
 
 use crate::{
     Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, RateScope, Slot, StoreError,
@@ -73,6 +75,8 @@ checks![
     messages_stand_in_the_order_of_their_sending,
     a_message_sent_twice_is_there_once,
     concurrent_sends_are_all_kept_in_order_per_sender,
+    a_full_inbox_takes_no_more_and_stays_as_it_is,
+    concurrent_sends_do_not_exceed_a_limit_together,
     an_acknowledged_message_is_read_and_stays,
     an_acknowledged_message_of_a_session_is_gone,
     trimming_takes_the_oldest_read_messages_only,

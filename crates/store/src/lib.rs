@@ -16,7 +16,7 @@ mod table;
 
 pub use backend::{
     Appended, ArchiveName, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName, RateScope, Slot,
-    StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch,
+    StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch,
 };
 pub use error::StoreError;
 pub use files::{

@@ -15,8 +15,8 @@ use tokio::sync::broadcast;
 use crate::journal::is_on_way_of;
 use crate::{
     Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect,
-    table,
+    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit,
+    Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -89,12 +89,16 @@ impl Team {
         let _watchers = self.changes.send(change);
     }
 
-    fn append(&mut self, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+    fn append(&mut self, inbox: &InboxFile, message: Message, limit: UnreadLimit) -> Result<Appended, StoreError> {
         let id = dialect::id_of(&message)?;
         let session = self.config.is_session_dialect();
         let messages = self.inboxes.entry(inbox.clone()).or_default();
         if messages.iter().any(|m| m.id().as_ref() == Some(&id)) {
             return Ok(Appended::AlreadyThere);
+        }
+        let unread = messages.iter().filter(|m| !m.is_read()).map(|m| m.from.as_str());
+        if let Some(full) = limit.reached(&message.from, unread) {
+            return Ok(full);
         }
         messages.push(if session { dialect::in_session_form(message) } else { message });
         self.tell(Change::Inbox(inbox.clone()));
@@ -202,8 +206,14 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
-        self.with(team, |t| t.append(inbox, message))
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
+        self.with(team, |t| t.append(inbox, message, limit))
     }
 
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {

@@ -26,7 +26,7 @@ use super::written_log::WrittenLogs;
 use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{
     Appended, ArchiveName, Backend, DocumentEdit, Event, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -182,11 +182,17 @@ impl Backend for FileBackend {
         self.run(move |files| files.inbox(&team, &inbox)).await
     }
 
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
         dialect::id_of(&message)?;
         let (done, told) = oneshot::channel();
         let path = self.files.paths.inbox(team, inbox);
-        if self.files.queues.join(&path, Waiting { message, done }) {
+        if self.files.queues.join(&path, Waiting { letter: (message, limit), done }) {
             let (files, team, inbox) = (Arc::clone(&self.files), team.clone(), inbox.clone());
             // Joined through `told`: it is answered before the job ends, and dropped should the job panic.
             spawn_blocking(move || {

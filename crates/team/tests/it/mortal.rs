@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
     Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName, LogName,
-    MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
+    MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -118,8 +118,14 @@ impl Backend for MortalBackend {
         self.read(self.kept.inbox(team, inbox)).await
     }
 
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
-        self.write(self.kept.append(team, inbox, message)).await
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
+        self.write(self.kept.append_within(team, inbox, message, limit)).await
     }
 
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
