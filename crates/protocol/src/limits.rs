@@ -12,6 +12,9 @@ pub struct Limits {
     pub agents: u32,
     /// Tasks in one team.
     pub tasks: u32,
+    /// Unread messages in one inbox. It is ours, not the API reference's: each send writes the whole inbox anew. A text past
+    /// it is refused; for the user's texts only the user's unread ones count. Frames have no limit.
+    pub unread_messages: u32,
     /// Characters of a message's content.
     pub content_chars: u32,
     /// Characters of a message's summary.
@@ -48,6 +51,7 @@ impl Default for Limits {
             teams: 100,
             agents: 50,
             tasks: 1000,
+            unread_messages: 10_000,
             content_chars: 10_000,
             summary_chars: 100,
             subject_chars: 200,

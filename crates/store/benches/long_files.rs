@@ -1,5 +1,6 @@
-//! What is asked of a journal of 1,000,000 lines, beside reading the file once; and a durable send into an inbox of 100,000
-//! unread messages, beside writing the same bytes as temporary file, fsync, rename and fsync of the folder.
+//! What is asked of a journal of 1,000,000 lines, beside reading the file once; and a durable send into an inbox of 10,000
+//! unread messages (the limit) and of 100,000, beside writing the same bytes as temporary file, fsync, rename and fsync of
+//! the folder.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and ends when it cannot work")]
 
 use std::fmt::Write as _;
@@ -8,10 +9,14 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pitcrew_protocol::{AgentName, Message, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{About, Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry};
+use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, TeamConfig, TeamDir};
+use pitcrew_store::{Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry, UnreadLimit};
 
 const LINES: u64 = 1_000_000;
+const CHECKPOINT_INTERVAL: u64 = 1024 * 1024;
+/// The default of `limits.unreadMessages`.
+const BOUND: usize = 10_000;
+/// What an inbox could hold before there was that limit, and can when it is raised or another client writes.
 const MESSAGES: usize = 100_000;
 const ROUNDS: usize = 9;
 
@@ -73,24 +78,40 @@ async fn main() {
     open().create_team(&config).await.unwrap();
     journal(root.path(), &team, &open).await;
 
-    let path = root.path().join("teams/bench/inboxes/team-lead.json");
-    let all: Vec<Message> = (0..MESSAGES).map(message).collect();
+    for messages in [BOUND, MESSAGES] {
+        sends(root.path(), (&team, &inbox), messages, &open).await;
+    }
+}
+
+async fn sends(root: &Path, to: (&TeamDir, &InboxFile), messages: usize, open: &impl Fn() -> FileBackend) {
+    let (team, inbox) = to;
+    let path = root.join("teams/bench/inboxes/team-lead.json");
+    let all: Vec<Message> = (0..messages).map(message).collect();
     fs::write(&path, serde_json::to_string_pretty(&all).unwrap()).unwrap();
-    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let (mut ours, mut theirs, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     for nth in 0..ROUNDS {
-        let (backend, sent) = (open(), message(MESSAGES + nth));
+        // The last one that there is room for.
+        let (backend, room) = (open(), UnreadLimit::OfAll(messages + nth + 1));
         let started = Instant::now();
-        assert_eq!(backend.append(&team, &inbox, sent).await.unwrap(), Appended::New);
+        let sent = backend.append_within(team, inbox, message(messages + nth), room).await.unwrap();
         ours.push(started.elapsed());
+        assert_eq!(sent, Appended::New);
+        let (backend, most) = (open(), messages + nth + 1);
+        let started = Instant::now();
+        let one_more = message(messages + nth + 1);
+        let answer = backend.append_within(team, inbox, one_more, UnreadLimit::OfAll(most)).await.unwrap();
+        refused.push(started.elapsed());
+        assert_eq!(answer, Appended::Full { unread: most, most });
         let bytes = fs::read(&path).unwrap();
         let started = Instant::now();
         raw(&path.with_file_name("raw.json"), &bytes);
         theirs.push(started.elapsed());
     }
     let theirs = median(theirs);
-    println!("inbox of {MESSAGES} messages, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
+    println!("inbox of {messages} messages, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
     show("same bytes, by hand", theirs, theirs);
-    show("durable send", median(ours), theirs);
+    show("durable send, the last there is room for", median(ours), theirs);
+    show("a send that is refused", median(refused), theirs);
 }
 
 async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
@@ -102,10 +123,9 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     fs::write(&path, &text).unwrap();
     drop(text);
     let questions = [
-        ("the way of a message, the newest", About::Message(id(LINES - 10))),
-        ("the way of a message, the oldest", About::Message(id(0))),
-        ("no message", About::Message(id(LINES * 2))),
-        ("members and turns, as a resume asks", About::Members),
+        ("the way of a message, the newest", id(LINES - 10)),
+        ("the way of a message, the oldest", id(0)),
+        ("no message", id(LINES * 2)),
     ];
     let time = |_| {
         let started = Instant::now();
@@ -115,19 +135,48 @@ async fn journal(root: &Path, team: &TeamDir, open: &impl Fn() -> FileBackend) {
     let read = median((0..ROUNDS).map(time).collect());
     println!("journal of {LINES} lines, {} bytes; medians of {ROUNDS} rounds", fs::metadata(&path).unwrap().len());
     show("reading the file", read, read);
-    for (what, about) in questions {
+    for (what, asked) in questions {
         let mut times = Vec::new();
         for _ in 0..ROUNDS {
             let backend = open();
             let started = Instant::now();
-            let (found, _) = backend.journal_about(team, &about, 0).await.unwrap();
+            let found = backend.message_journal(team, &asked).await.unwrap();
             times.push(started.elapsed());
             assert_eq!(found.is_empty(), what == "no message");
         }
         show(what, median(times), read);
     }
     let started = Instant::now();
+    let (first, _) = open().journal_summary(team).await.unwrap();
+    show("the summary for a resume, the first", started.elapsed(), read);
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let backend = open();
+        let started = Instant::now();
+        let (summary, _) = backend.journal_summary(team).await.unwrap();
+        times.push(started.elapsed());
+        assert_eq!(summary, first);
+    }
+    show("the summary with a checkpoint at the end", median(times), read);
+    let (mut times, mut nth) = (Vec::new(), LINES);
+    for _ in 0..ROUNDS {
+        // A checkpoint is about to be due: so much is read behind it at most.
+        let before = fs::metadata(&path).unwrap().len();
+        while fs::metadata(&path).unwrap().len() < before + CHECKPOINT_INTERVAL * 3 / 2 {
+            let entries: Vec<_> = (nth..nth + 500).map(entry).collect();
+            nth += 500;
+            open().record(team, &entries).await.unwrap();
+        }
+        let backend = open();
+        let started = Instant::now();
+        let (summary, _) = backend.journal_summary(team).await.unwrap();
+        times.push(started.elapsed());
+        assert!(summary != first);
+    }
+    times.sort();
+    show("the summary of a journal that grew, slowest", *times.last().unwrap(), read);
+    let started = Instant::now();
     let all = open().journal(team).await.unwrap().len();
     show("all of it, as it was asked before", started.elapsed(), read);
-    assert_eq!(all as u64, LINES);
+    assert_eq!(all as u64, nth);
 }

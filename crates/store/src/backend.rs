@@ -10,7 +10,7 @@ use futures_util::stream::BoxStream;
 use pitcrew_protocol::{AgentName, ApiError, InboxFile, Message, MessageId, Rate, Task, TaskId, TeamConfig, TeamDir};
 use serde::{Deserialize, Serialize};
 
-use crate::{About, JournalEntry, Overwritten, StoreError};
+use crate::{JournalEntry, JournalSummary, Overwritten, StoreError};
 
 /// A change to a team's config. It may be applied more than once, to newer states, and so must be idempotent and pure.
 pub type TeamEdit = Arc<dyn Fn(&mut TeamConfig) -> Result<(), ApiError> + Send + Sync>;
@@ -52,8 +52,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// The archives of deleted teams, sorted.
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
 
-    /// The entries about something in the journal of a deleted team; empty when it kept none.
-    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError>;
+    /// The entries about one message in the journal of a deleted team, and the deletion; empty when it kept none.
+    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError>;
 
     /// Where people find the team's config.
     fn team_file(&self, team: &TeamDir) -> PathBuf;
@@ -68,7 +68,20 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
     /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
     /// waiting may still have sent.
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError>;
+    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+        self.append_within(team, inbox, message, UnreadLimit::None).await
+    }
+
+    /// As [`Backend::append`], unless the inbox holds too much unread mail for the message; then it stays as it is. A message
+    /// that is there already is never too much. Callers that meet at one inbox do not exceed a limit together; other
+    /// programs know no limit.
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError>;
 
     /// Marks messages as read; ids that are not there, or read already, are passed over. In a team of the session dialect
     /// they are taken out of the inbox, as its clients do.
@@ -107,14 +120,13 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// now is read from its beginning. A torn last line is left for the next call.
     async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError>;
 
-    /// The entries of the journal about something, from a position on, and the position after it. Far faster than to
-    /// read a long journal whole; the newest part is read first, and of a message's way no more than has it.
-    async fn journal_about(
-        &self,
-        team: &TeamDir,
-        about: &About,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError>;
+    /// The entries of the journal about one message, and the deletion of the team. A long journal is read from its end, no
+    /// further back than the message was sent.
+    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError>;
+
+    /// The summary of the journal so far, and the position after it, as of [`Backend::journal_since`]. How long it takes
+    /// does not depend on the length of the journal, but for the first time after its files were copied or damaged.
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError>;
 
     /// Takes one slot of a rate, counted over all processes.
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError>;
@@ -190,6 +202,45 @@ pub enum Appended {
     New,
     /// It was there already.
     AlreadyThere,
+    /// It is not there: the inbox holds so many unread messages that count.
+    Full {
+        /// How many.
+        unread: usize,
+        /// How many there may be.
+        most: usize,
+    },
+}
+
+/// How many unread messages an inbox may hold, the new one included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnreadLimit {
+    /// Any number.
+    None,
+    /// So many, whoever sent them.
+    OfAll(usize),
+    /// So many of the new message's sender; those of others do not count.
+    OfSender(usize),
+}
+
+impl UnreadLimit {
+    /// [`Appended::Full`] when there is no room for one more message of `sender`. `unread` are the senders of the unread
+    /// messages.
+    pub(crate) fn reached<'a>(self, sender: &str, unread: impl Iterator<Item = &'a str>) -> Option<Appended> {
+        let (most, unread) = match self {
+            Self::None => return None,
+            Self::OfAll(most) => (most, unread.count()),
+            Self::OfSender(most) => (most, unread.filter(|from| *from == sender).count()),
+        };
+        (unread >= most).then_some(Appended::Full { unread, most })
+    }
+
+    /// The number.
+    pub(crate) fn most(self) -> Option<usize> {
+        match self {
+            Self::None => None,
+            Self::OfAll(most) | Self::OfSender(most) => Some(most),
+        }
+    }
 }
 
 /// What changed.

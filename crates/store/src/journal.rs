@@ -2,8 +2,13 @@
 //!
 //! The journal is evidence, not truth: inboxes, tasks and transcripts are read for what is, the journal for what was.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use pitcrew_protocol::{AgentName, MessageId, TaskAssignment, TaskId};
 use serde::{Deserialize, Serialize};
+
+/// The state of a member that was just added to its team.
+const SPAWNED: &str = "spawned";
 
 /// One line of the journal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -15,43 +20,103 @@ pub struct JournalEntry {
     pub event: Event,
 }
 
-/// What is asked of a journal, which is too long to be read whole for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum About {
-    /// One message, and the deletion of the team.
-    Message(MessageId),
-    /// The states and turns of members.
-    Members,
-    /// The frames that told members of their tasks.
-    Assignments,
+/// What a resume needs of a journal. Its size depends on how many members and assignments there were, not on the length
+/// of the journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalSummary {
+    /// What the journal says of each member, those that left included.
+    pub members: BTreeMap<AgentName, MemberSummary>,
+    /// The messages that told members of their tasks.
+    pub assignments: BTreeSet<MessageId>,
 }
 
-impl About {
-    /// Whether the event belongs to the answer.
+/// What the journal says of one member.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberSummary {
+    /// The latest change to each state, the newest change last.
+    pub states: Vec<MemberState>,
+    /// How many turns it ended since it was last spawned.
+    pub turns: u32,
+}
+
+/// A change of a member's state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemberState {
+    /// The state, as in [`Event::MemberChanged`].
+    pub state: String,
+    /// More, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+impl JournalSummary {
+    /// The summary of these entries.
     #[must_use]
-    pub fn includes(&self, event: &Event) -> bool {
-        match self {
-            Self::Message(wanted) => {
-                event.message().is_some_and(|id| id == wanted) || matches!(event, Event::TeamDeleted { .. })
+    pub fn of(entries: impl IntoIterator<Item = JournalEntry>) -> Self {
+        let mut summary = Self::default();
+        for entry in entries {
+            summary.add(entry.event);
+        }
+        summary
+    }
+
+    /// Adds the next event. Whoever changes what is added raises `FORM` in `files/checkpoint.rs`.
+    pub(crate) fn add(&mut self, event: Event) {
+        match event {
+            Event::MemberChanged { member, state, detail } => {
+                let member = self.members.entry(member).or_default();
+                if state == SPAWNED {
+                    // Another member of the same name.
+                    member.turns = 0;
+                }
+                member.states.retain(|earlier| earlier.state != state);
+                member.states.push(MemberState { state, detail });
             }
-            Self::Members => matches!(event, Event::MemberChanged { .. } | Event::TurnEnded { .. }),
-            Self::Assignments => matches!(event, Event::MessagePersisted { frame: Some(frame), .. }
-                if frame == TaskAssignment::TYPE),
+            Event::TurnEnded { member, .. } => {
+                let turns = &mut self.members.entry(member).or_default().turns;
+                *turns = turns.saturating_add(1);
+            }
+            Event::MessagePersisted { id, frame: Some(frame), .. } if frame == TaskAssignment::TYPE => {
+                self.assignments.insert(id);
+            }
+            Event::TeamCreated { .. }
+            | Event::TeamDeleted { .. }
+            | Event::MessagePersisted { .. }
+            | Event::MessageInjected { .. }
+            | Event::MessageAcknowledged { .. }
+            | Event::MessageDead { .. }
+            | Event::FrameRefused { .. }
+            | Event::TaskChanged { .. }
+            | Event::Overwritten(_)
+            | Event::Started { .. }
+            | Event::Stopped { .. }
+            | Event::Permission { .. }
+            | Event::ConversationCompacted { .. } => {}
         }
     }
 
-    /// Texts of which each line that belongs to the answer has one; others may have one too. They are so short that the
-    /// standard library finds them fast.
-    pub(crate) fn texts(&self) -> Vec<String> {
-        const FAST: usize = 32;
-        let texts = match self {
-            Self::Message(id) => vec![serde_json::json!(id).to_string(), r#""event":"team_deleted""#.to_owned()],
-            Self::Members => [r#""event":"member_changed""#, r#""event":"turn_ended""#].map(str::to_owned).into(),
-            Self::Assignments => vec![format!(r#""frame":"{}""#, TaskAssignment::TYPE)],
-        };
-        let end = |text: String| text.get(text.len().saturating_sub(FAST)..).map(str::to_owned).unwrap_or(text);
-        texts.into_iter().map(end).collect()
+    /// Texts of which each line that changes a summary has one; others may have one too.
+    pub(crate) fn texts() -> Vec<String> {
+        let assignment = format!(r#""frame":"{}""#, TaskAssignment::TYPE);
+        fast([r#""event":"member_changed""#.to_owned(), r#""event":"turn_ended""#.to_owned(), assignment])
     }
+}
+
+/// Whether the event belongs to the way of a message: it is about the message, or is the deletion of the team.
+pub(crate) fn is_on_way_of(id: &MessageId, event: &Event) -> bool {
+    event.message() == Some(id) || matches!(event, Event::TeamDeleted { .. })
+}
+
+/// Texts of which each line on the way of a message has one; others may have one too.
+pub(crate) fn texts_on_way_of(id: &MessageId) -> Vec<String> {
+    fast([serde_json::json!(id).to_string(), r#""event":"team_deleted""#.to_owned()])
+}
+
+/// The ends of texts, so short that the standard library finds them fast.
+fn fast<const N: usize>(texts: [String; N]) -> Vec<String> {
+    const FAST: usize = 32;
+    let end = |text: String| text.get(text.len().saturating_sub(FAST)..).map(str::to_owned).unwrap_or(text);
+    texts.into_iter().map(end).collect()
 }
 
 /// What another program undid in a file, and what was done about it.

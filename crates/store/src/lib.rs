@@ -16,12 +16,12 @@ mod table;
 
 pub use backend::{
     Appended, ArchiveName, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName, RateScope, Slot,
-    StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch,
+    StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch,
 };
 pub use error::StoreError;
 pub use files::{
     BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, LockWait, Looked, Mend, OnWait, WrittenFile,
 };
 pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
-pub use journal::{About, Event, JournalEntry, Overwritten};
+pub use journal::{Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten};
 pub use memory::MemoryBackend;

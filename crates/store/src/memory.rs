@@ -12,9 +12,11 @@ use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, Te
 use serde_json::Value;
 use tokio::sync::broadcast;
 
+use crate::journal::is_on_way_of;
 use crate::{
-    About, Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
-    Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, Watch, dialect, table,
+    Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName,
+    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit,
+    Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -87,12 +89,16 @@ impl Team {
         let _watchers = self.changes.send(change);
     }
 
-    fn append(&mut self, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+    fn append(&mut self, inbox: &InboxFile, message: Message, limit: UnreadLimit) -> Result<Appended, StoreError> {
         let id = dialect::id_of(&message)?;
         let session = self.config.is_session_dialect();
         let messages = self.inboxes.entry(inbox.clone()).or_default();
         if messages.iter().any(|m| m.id().as_ref() == Some(&id)) {
             return Ok(Appended::AlreadyThere);
+        }
+        let unread = messages.iter().filter(|m| !m.is_read()).map(|m| m.from.as_str());
+        if let Some(full) = limit.reached(&message.from, unread) {
+            return Ok(full);
         }
         messages.push(if session { dialect::in_session_form(message) } else { message });
         self.tell(Change::Inbox(inbox.clone()));
@@ -179,9 +185,9 @@ impl Backend for MemoryBackend {
         Ok(self.shelf().archived.keys().cloned().collect())
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
+    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
         let kept = self.shelf().archived.get(archive).cloned().unwrap_or_default();
-        Ok(kept.into_iter().filter(|entry| about.includes(&entry.event)).collect())
+        Ok(kept.into_iter().filter(|entry| is_on_way_of(id, &entry.event)).collect())
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
@@ -200,8 +206,14 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
-        self.with(team, |t| t.append(inbox, message))
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
+        self.with(team, |t| t.append(inbox, message, limit))
     }
 
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
@@ -268,15 +280,15 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn journal_about(
-        &self,
-        team: &TeamDir,
-        about: &About,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
-        let (mut entries, end) = self.journal_since(team, position).await?;
-        entries.retain(|entry| about.includes(&entry.event));
-        Ok((entries, end))
+    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        let mut entries = self.journal(team).await?;
+        entries.retain(|entry| is_on_way_of(id, &entry.event));
+        Ok(entries)
+    }
+
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
+        let (entries, end) = self.journal_since(team, 0).await?;
+        Ok((JournalSummary::of(entries), end))
     }
 
     async fn take_slot(&self, scope: &RateScope, rate: Rate, now_ms: i64) -> Result<Slot, StoreError> {

@@ -10,6 +10,9 @@ const RESERVED: [&str; 3] = [LEAD_NAME, "user", "system"];
 /// The name under which the team itself writes.
 pub(crate) const SYSTEM: &str = "system";
 
+/// What the person at a shell is called who writes with `pitcrew send`: an outside writer, since any program can do that.
+pub const OPERATOR: &str = "operator";
+
 /// Who calls an operation. The caller's process vouches for it; a message never does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {

@@ -1,7 +1,7 @@
 //! Putting messages into inboxes, with a receipt; and telling which will never be delivered.
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, Frame, Message, MessageId, TeamConfig};
-use pitcrew_store::{About, Event, JournalEntry};
+use pitcrew_store::{Appended, Event, JournalEntry, UnreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::wire_time;
@@ -50,6 +50,9 @@ pub(crate) struct Letter {
     pub(crate) to: AgentName,
     pub(crate) text: String,
     pub(crate) summary: Option<String>,
+    /// How much unread mail its receiver may have. Frames and what the team itself writes have no limit: a handshake must
+    /// not wait for somebody who reads too slowly, and each of them answers to one call, task or end.
+    pub(crate) limit: UnreadLimit,
 }
 
 impl Letter {
@@ -61,7 +64,15 @@ impl Letter {
         frame: impl Into<Frame>,
     ) -> Result<Self, ApiError> {
         let text = frame_text(frame)?;
-        Ok(Self { id, from: from.to_owned(), color: None, to: to.clone(), text, summary: None })
+        Ok(Self {
+            id,
+            from: from.to_owned(),
+            color: None,
+            to: to.clone(),
+            text,
+            summary: None,
+            limit: UnreadLimit::None,
+        })
     }
 }
 
@@ -75,7 +86,7 @@ pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
 impl Team {
     /// Puts a letter into its receiver's inbox. A letter with an id that is there already is not put there again.
     pub(crate) async fn deliver(&self, letter: Letter) -> Result<Receipt, ApiError> {
-        let Letter { id, from, color, to, text, summary } = letter;
+        let Letter { id, from, color, to, text, summary, limit } = letter;
         if self.was_taken(&id).await? {
             return Ok(Receipt { id, to, state: DeliveryState::Persisted });
         }
@@ -83,7 +94,13 @@ impl Team {
         let mut message = Message::new(&from, text, wire_time(self.now_ms())).with_id(&id);
         (message.color, message.summary) = (color, summary);
         let message = self.signed(&to, &id, message);
-        let _either = self.ask(self.backend().append(self.dir(), &to.inbox_file(), message)).await?;
+        match self.ask(self.backend().append_within(self.dir(), &to.inbox_file(), message, limit)).await? {
+            Appended::New | Appended::AlreadyThere => {}
+            Appended::Full { unread, most } => {
+                let counted = if let UnreadLimit::OfSender(_) = limit { Some(from.as_str()) } else { None };
+                return Err(refusal::inbox_full(&to, counted, unread, most));
+            }
+        }
         self.note([Event::MessagePersisted { id: id.clone(), from, to: to.clone(), frame }]).await;
         // The receiver may have ended since it was looked up, and its mail been told as dead before this was in it.
         // A config that cannot be read just then takes nothing back: the message is on disk.
@@ -99,7 +116,7 @@ impl Team {
         if !self.config().await?.is_session_dialect() {
             return Ok(false);
         }
-        let (journal, _) = self.ask(self.backend().journal_about(self.dir(), &About::Message(id.clone()), 0)).await?;
+        let journal = self.ask(self.backend().message_journal(self.dir(), id)).await?;
         let is_it =
             |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: told, .. } if told == id);
         Ok(journal.iter().any(is_it))

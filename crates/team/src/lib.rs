@@ -47,7 +47,7 @@ mod views;
 /// The store behind a team, for what hangs on it and needs no decision: the logs of its agents, its lease, its watch.
 pub use pitcrew_store as store;
 
-pub use actor::Actor;
+pub use actor::{Actor, OPERATOR};
 pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;
 pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};

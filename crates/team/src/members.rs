@@ -4,7 +4,7 @@ use futures_util::future::join;
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, Color, ErrorCode, LEAD_NAME, Member, MessageId, TaskId, TeamConfig,
 };
-use pitcrew_store::{Event, RateScope};
+use pitcrew_store::{Event, RateScope, UnreadLimit};
 use serde::Serialize;
 
 use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
@@ -335,6 +335,7 @@ impl Team {
             to: sender.name.clone(),
             text: format!("Your message {id} to {gone} was not delivered: {why}."),
             summary: Some(format!("Not delivered: {why}")),
+            limit: UnreadLimit::None,
         };
         match self.deliver(letter).await {
             Err(error) if !is_undeliverable(&error) => Err(error),

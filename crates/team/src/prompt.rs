@@ -4,6 +4,7 @@
 //! teammate of ours reads the description of its errand in the summary, as one in the lead's process does.
 
 use pitcrew_protocol::{ApiError, LEAD_NAME, Member, neutralised};
+use pitcrew_store::UnreadLimit;
 
 use crate::delivery::{Letter, Receipt, as_text};
 use crate::ours::{Program, SpawnRecord};
@@ -39,6 +40,7 @@ impl Team {
             to: known.name.clone(),
             text: as_text(&text),
             summary,
+            limit: UnreadLimit::None,
         })
         .await
     }

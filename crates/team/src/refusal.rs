@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pitcrew_protocol::{ApiError, ErrorCode, NameError, Rate, TeamConfig};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, NameError, Rate, TeamConfig};
 use pitcrew_store::{FORMAT_VERSION, StoreError};
 
 use crate::near::nearest;
@@ -65,6 +65,20 @@ pub(crate) fn check_count(what: &str, limit: u32, there: usize) -> Result<(), Ap
     }
     let message = format!("there are {there} {what}; at most {limit} are allowed");
     Err(ApiError::new(ErrorCode::RateLimit, message).with("limit", limit).with("got", there))
+}
+
+/// Refuses one more message to `to`, who has `unread` messages, of one sender when only those count.
+pub(crate) fn inbox_full(to: &AgentName, of_sender: Option<&str>, unread: usize, most: usize) -> ApiError {
+    const SETTING: &str = "pitcrew.limits.unreadMessages";
+    let of = of_sender.map_or(String::new(), |sender| format!(" of {sender}"));
+    let message = format!(
+        "Agent '{to}' has {unread} unread messages{of}; at most {most} are allowed (`{SETTING}` in the settings)"
+    );
+    ApiError::new(ErrorCode::RateLimit, message)
+        .with("agent", to.as_str())
+        .with("limit", most)
+        .with("got", unread)
+        .with("setting", SETTING)
 }
 
 pub(crate) fn too_soon(what: &str, rate: Rate, retry_after: Duration) -> ApiError {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use pitcrew_protocol::{AgentName, ApiError, MessageId};
-use pitcrew_store::{Event, StoredMessage};
+use pitcrew_store::{Event, StoredMessage, UnreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::delivery::{DeliveryState, Letter, Receipt, is_undeliverable};
@@ -397,7 +397,15 @@ impl Team {
                 self.config().await?.member(from.as_str()).and_then(|m| m.color.clone())
             }
         };
-        let letter = Letter { id: frame.message, from: from.to_string(), color, to: to.clone(), text, summary: None };
+        let letter = Letter {
+            id: frame.message,
+            from: from.to_string(),
+            color,
+            to: to.clone(),
+            text,
+            summary: None,
+            limit: UnreadLimit::None,
+        };
         let delivered = self.deliver(letter).await;
         if delivered.as_ref().err().is_none_or(is_undeliverable) {
             let id = id.to_owned();

@@ -4,9 +4,9 @@ use pitcrew_protocol::{
     AgentName, ApiError, BroadcastSent, Frame, Member, MessageSent, Routing, SendMessageInput, TeamConfig, ToolAnswer,
     attribute, neutralised,
 };
-use pitcrew_store::RateScope;
+use pitcrew_store::{RateScope, UnreadLimit};
 
-use crate::actor::{Actor, Rank, Speaker, passes_for};
+use crate::actor::{Actor, OPERATOR, Rank, Speaker, passes_for};
 use crate::delivery::{Letter, Receipt, as_text, dead, undeliverable};
 use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
@@ -170,7 +170,18 @@ impl Team {
             to: to.clone(),
             text: as_text(&text),
             summary,
+            limit: self.unread_limit(speaker),
         })
+    }
+
+    /// The limit of unread mail for a text. The user is heard also by a receiver whom others have sent too much.
+    fn unread_limit(&self, speaker: &Speaker) -> UnreadLimit {
+        let most = usize::try_from(self.limits().unread_messages).unwrap_or(usize::MAX);
+        match speaker.rank {
+            Rank::User => UnreadLimit::OfSender(most),
+            Rank::Outside if speaker.name == OPERATOR => UnreadLimit::OfSender(most),
+            Rank::Lead | Rank::Teammate | Rank::Outside => UnreadLimit::OfAll(most),
+        }
     }
 
     fn check_text(&self, speaker: &Speaker, content: &str, summary: Option<&str>) -> Result<(), ApiError> {

@@ -6,7 +6,7 @@ use pitcrew_protocol::{
     AgentName, ApiError, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId, TaskStatus,
     TaskUpdateInput, TaskUpdated, TeamConfig,
 };
-use pitcrew_store::{About, Event, RateScope, TaskTable};
+use pitcrew_store::{Event, RateScope, TaskTable};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
@@ -136,14 +136,13 @@ impl Team {
     /// # Errors
     /// `internal_error` when the store fails.
     pub async fn finish_assignments(&self) -> Result<Vec<MessageId>, ApiError> {
-        let (journal, _) = self.ask(self.backend().journal_about(self.dir(), &About::Assignments, 0)).await?;
+        let (journal, _) = self.ask(self.backend().journal_summary(self.dir())).await?;
         let config = self.config().await?;
         let mut finished = Vec::new();
         for task in self.tasks().await? {
             let open = task.status != TaskStatus::Completed;
             let Some(letter) = assignment(self, &config, &task)?.filter(|_| open) else { continue };
-            let is_told = |event: &Event| matches!(event, Event::MessagePersisted { id, .. } if *id == letter.id);
-            if journal.iter().any(|entry| is_told(&entry.event)) {
+            if journal.assignments.contains(&letter.id) {
                 continue;
             }
             match self.deliver(letter).await {

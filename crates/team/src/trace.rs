@@ -1,7 +1,7 @@
 //! What became of a message: read from the journal for when, and from the inbox for what is.
 
 use pitcrew_protocol::{AgentName, ApiError, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{About, Event, JournalEntry, StoredMessage};
+use pitcrew_store::{Event, JournalEntry, StoredMessage};
 use serde::Serialize;
 
 use crate::clock::wire_time;
@@ -50,10 +50,9 @@ impl Teams {
     /// # Errors
     /// `invalid_request` when no team knows it, `internal_error` when the store cannot be read.
     pub async fn message(&self, id: &MessageId) -> Result<MessageTrace, ApiError> {
-        let about = About::Message(id.clone());
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
-            let (Ok(config), Ok((journal, _))) =
-                (self.backend().team(&dir).await, self.backend().journal_about(&dir, &about, 0).await)
+            let (Ok(config), Ok(journal)) =
+                (self.backend().team(&dir).await, self.backend().message_journal(&dir, id).await)
             else {
                 continue;
             };
@@ -62,7 +61,7 @@ impl Teams {
             }
         }
         for archive in self.backend().archives().await.map_err(refusal::of_store)? {
-            let Ok(journal) = self.backend().archived_journal(&archive, &about).await else { continue };
+            let Ok(journal) = self.backend().archived_journal(&archive, id).await else { continue };
             let deleted = deletion(&journal);
             let team = deleted.as_ref().map_or_else(|| archive.to_string(), |(team, _)| team.clone());
             if let Some(trace) = told(&team, &journal, id) {

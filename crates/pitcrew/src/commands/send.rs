@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use pitcrew_protocol::{AgentName, SendMessageInput};
 use pitcrew_store::LeaseName;
-use pitcrew_team::{Actor, Receipt, Sent, SentView, Team};
+use pitcrew_team::{Actor, OPERATOR, Receipt, Sent, SentView, Team};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -12,9 +12,6 @@ use crate::failure::Failure;
 use crate::output;
 use crate::running::Running;
 use crate::selection::TeamChoice;
-
-/// What we are called when `--from` does not say.
-const OPERATOR: &str = "operator";
 
 /// The most that is read from stdin: a text longer than this is over every limit.
 const STDIN_MAX_BYTES: u64 = 4 * 1024 * 1024;

@@ -200,3 +200,47 @@ fn a_send_that_waits_for_the_lock_of_a_dead_client_says_for_what_and_how_long() 
         "{ran:?}"
     );
 }
+
+#[test]
+fn a_full_inbox_takes_no_more_but_from_the_operator_and_stops_no_broadcast_to_others() {
+    let room = Room::with_crew();
+    let settings = r#"{"pitcrew": {"limits": {"unreadMessages": 2}}}"#;
+    std::fs::write(room.root().join("settings.json"), settings).unwrap();
+    let seen = room.transcript(&[
+        &["send", "bob", "one", "--from", "ci"],
+        &["send", "bob", "two", "--from", "ci"],
+        &["send", "bob", "three", "--from", "ci"],
+        &["broadcast", "hello", "--from", "kitchen"],
+        &["send", "bob", "stop", "-s", "stop now"],
+    ]);
+    assert_snapshot!(seen, @r#"
+    $ pitcrew send bob one --from ci
+    bob: persisted as [uuid]
+    warning: no process runs bob now; the next run of the team reads it
+    $ pitcrew send bob two --from ci
+    bob: persisted as [uuid]
+    warning: no process runs bob now; the next run of the team reads it
+    $ pitcrew send bob three --from ci
+    error: Agent 'bob' has 2 unread messages; at most 2 are allowed (`pitcrew.limits.unreadMessages` in the settings)
+    [exit 6]
+    $ pitcrew broadcast hello --from kitchen
+    error: the broadcast did not reach bob: Agent 'bob' has 2 unread messages; at most 2 are allowed (`pitcrew.limits.unreadMessages` in the settings)
+    [exit 6]
+    $ pitcrew send bob stop -s "stop now"
+    bob: persisted as [uuid]
+    warning: no process runs bob now; the next run of the team reads it
+    "#);
+    let refused = room.run(&["--json", "send", "bob", "three", "--from", "ci"]);
+    let refused: serde_json::Value = serde_json::from_str(&refused.stdout).unwrap();
+    assert_eq!(refused["error"], "rate_limit");
+    assert_eq!(refused["details"]["agent"], "bob");
+    assert_eq!(refused["details"]["setting"], "pitcrew.limits.unreadMessages");
+    let texts = |of: &str| {
+        let inbox = room.json(&["inbox", of]);
+        let texts = inbox["messages"].as_array().unwrap().iter().map(|m| m["text"].as_str().unwrap().to_owned());
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(texts("bob"), ["one", "two", "stop"]);
+    assert_eq!(texts("ann"), ["hello"]);
+    assert_eq!(room.run(&["doctor"]).stdout, "all is well\n");
+}

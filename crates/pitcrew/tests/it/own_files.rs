@@ -82,3 +82,41 @@ fn a_lead_learns_that_a_teammate_cannot_go_on() {
     assert_eq!(led.code, 70, "{led:?}");
     assert!(led.stderr.contains("team-lead.ndjson") && led.stderr.contains("version 2"), "{led:?}");
 }
+
+/// A line that says nothing of members, in the form of ours.
+fn filler(nth: usize) -> String {
+    format!(r#"{{"at_ms":{nth},"event":"message_injected","id":"01936e4c-0000-7000-8000-{nth:012}","to":"bob"}}"#)
+}
+
+#[test]
+fn a_long_journal_gets_a_checkpoint_and_a_damaged_one_changes_nothing() {
+    let (room, ran) = resumed("journal.ndjson", |was| {
+        let lines: Vec<String> = (0..12_000).map(filler).collect();
+        format!("{}\n{was}", lines.join("\n"))
+    });
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let folder = room.root().join("teams/work/pitcrew");
+    let (journal, checkpoint) = (folder.join("journal.ndjson"), folder.join("journal-checkpoint.json"));
+    let covered = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["covered"].clone();
+    let whole = fs::read_to_string(&checkpoint).unwrap();
+    assert!(covered(&whole)["position"].as_u64().unwrap() > 1024 * 1024, "{whole}");
+    assert!(covered(&whole)["summary"]["members"]["bob"]["states"].is_array(), "{whole}");
+    assert_eq!(room.run(&["doctor"]).stdout, "all is well\n");
+    for damage in [&whole[..whole.len() - 9], "", "{}", r#"{"form":2}"#, &whole.replace("idle", "sung")] {
+        assert_ne!(damage, whole);
+        fs::write(&checkpoint, damage).unwrap();
+        let ran = room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
+        assert_eq!((ran.code, ran.stderr.contains("journal")), (0, false), "{damage:?}: {ran:?}");
+        let mended = fs::read_to_string(&checkpoint).unwrap();
+        assert_eq!(covered(&mended)["file"]["ino"], covered(&whole)["file"]["ino"], "{mended}");
+        assert!(!mended.contains("sung") && mended.contains("idle"), "{mended}");
+    }
+    fs::write(&checkpoint, &whole[..whole.len() - 9]).unwrap();
+    let doctor = room.run(&["doctor", "--repair"]);
+    assert!(doctor.stdout.contains("torn ") && doctor.stdout.contains("journal-checkpoint.json"), "{doctor:?}");
+    assert!(!checkpoint.exists());
+    let lines = fs::read_to_string(&journal).unwrap().lines().count();
+    assert!(lines > 12_000, "{lines}");
+    assert_eq!(room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]).code, 0);
+    assert!(checkpoint.exists());
+}

@@ -65,6 +65,47 @@ fn the_leads_last_words_are_the_answer() {
     assert!(ran.stderr.contains("team-lead TaskCreate(Do it)"), "{ran:?}");
 }
 
+/// A lead that gives bob a task, writes to it, and asks it to shut down; bob writes to its lead.
+const WITHOUT_ROOM: &str = "
+agents:
+  team-lead:
+    - tools:
+        - name: Task
+          input: {name: bob, subagent_type: general-purpose, description: wait, prompt: Wait.}
+        - {name: TaskCreate, input: {subject: Do it, description: All of it}}
+    - tools:
+        - {name: TaskUpdate, input: {taskId: '1', owner: bob}}
+        - {name: SendMessage, input: {type: message, recipient: bob, content: from the lead, summary: hello}}
+    - wait_for: {contains: idle_notification}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
+    - wait_for: {contains: has shut down}
+    - text: That is all.
+  bob:
+    - wait_for: {contains: task_assignment}
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: from bob, summary: hello}}]
+    - text: I wait.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
+      tools:
+        - name: SendMessage
+          input: {type: shutdown_response, request_id: '${request}', approve: true}
+";
+
+#[test]
+fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
+    let room = Room::new();
+    let settings = r#"{"pitcrew": {"limits": {"unreadMessages": 0}}}"#;
+    std::fs::write(room.root().join("settings.json"), settings).unwrap();
+    let ran = run(&room, WITHOUT_ROOM, &["--team", "tight"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "That is all.\n"), "{ran:?}");
+    let folder = room.root().join("teams/tight/pitcrew/transcripts");
+    for (agent, to) in [("team-lead", "bob"), ("bob", "team-lead")] {
+        let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
+        assert!(transcript.contains(&format!("Agent '{to}' has 0 unread messages; at most 0 are allowed")), "{agent}");
+    }
+}
+
 #[test]
 fn the_team_is_named_after_the_folder_and_a_taken_name_gets_a_number() {
     let room = Room::new();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, TeamConfig};
-use pitcrew_team::store::{About, Event as Noted, JournalEntry};
+use pitcrew_team::store::{Event as Noted, JournalEntry, MemberState};
 use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Started, Team};
 use tokio::sync::oneshot;
 
@@ -296,20 +296,15 @@ impl TeamLoop {
     /// Passes over what the journal says until now; keeps the last state of everybody, and the model calls of who lives.
     pub(super) async fn open_journal(&mut self) {
         let team = &self.quarters.team;
-        match team.backend().journal_about(team.dir(), &About::Members, 0).await {
-            Ok((entries, position)) => {
+        match team.backend().journal_summary(team.dir()).await {
+            Ok((summary, position)) => {
                 self.journal_position = position;
-                for entry in entries {
-                    if let Noted::TurnEnded { member, .. } = &entry.event {
-                        *self.last_turns.entry(member.clone()).or_default() += 1;
+                for (name, member) in summary.members {
+                    let is_status = |change: MemberState| Some((Status::named(&change.state)?, change.detail));
+                    if let Some(last) = member.states.into_iter().rev().find_map(is_status) {
+                        self.last_states.insert(name.clone(), last);
                     }
-                    let Noted::MemberChanged { member, state, detail } = entry.event else { continue };
-                    match Status::named(&state) {
-                        Some(status) => drop(self.last_states.insert(member, (status, detail))),
-                        // Another one of the same name.
-                        None if state == "spawned" => drop(self.last_turns.remove(&member)),
-                        None => {}
-                    }
+                    self.last_turns.insert(name, member.turns);
                 }
             }
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, MessageId};
 
 use super::{Failure, same, team};
-use crate::{About, Backend, Event, JournalEntry};
+use crate::{Backend, Event, JournalEntry, JournalSummary};
 
 pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
@@ -37,7 +37,7 @@ pub(super) async fn the_journal_is_followed_from_a_position(backend: Arc<dyn Bac
     same("no more", backend.journal_since(&dir, position).await?, (Vec::new(), position))
 }
 
-pub(super) async fn the_journal_is_asked_about_one_message_and_about_members(
+pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     backend: Arc<dyn Backend>,
 ) -> Result<(), Failure> {
     let dir = team(&backend).await?;
@@ -49,17 +49,36 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_about_members(
         entry(nth, Event::MessagePersisted { id: id(nth), from: "bob".into(), to: AgentName::lead(), frame })
     };
     let read = entry(3, Event::MessageInjected { id: id(1), to: lead.clone() });
-    let idle = entry(4, Event::MemberChanged { member: lead, state: "idle".into(), detail: Some(id(1).0) });
-    let assigned = sent(5, Some("task_assignment"));
-    let all = [sent(1, None), sent(2, None), read.clone(), idle.clone(), assigned.clone()];
-    backend.record(&dir, &all).await?;
+    let changed = |at_ms, state: &str, detail: Option<&str>| {
+        let (state, detail) = (state.to_owned(), detail.map(str::to_owned));
+        entry(at_ms, Event::MemberChanged { member: AgentName::lead(), state, detail })
+    };
+    let turn = |at_ms| {
+        let (model, cost_usd) = ("m".to_owned(), None);
+        entry(at_ms, Event::TurnEnded { member: AgentName::lead(), model, input_tokens: 1, output_tokens: 1, cost_usd })
+    };
+    let idle = changed(5, "idle", Some(&id(1).0));
+    let assigned = sent(7, Some("task_assignment"));
+    let first = [sent(1, None), sent(2, None), read.clone(), turn(4), idle, changed(6, "running", None), assigned];
+    backend.record(&dir, &first).await?;
     let (_, end) = backend.journal_since(&dir, 0).await?;
-    let of_message = backend.journal_about(&dir, &About::Message(id(1)), 0).await?;
-    same("the way of a message", of_message, (vec![sent(1, None), read], end))?;
-    same("the members", backend.journal_about(&dir, &About::Members, 0).await?, (vec![idle.clone()], end))?;
-    same("the assignments", backend.journal_about(&dir, &About::Assignments, 0).await?, (vec![assigned], end))?;
-    same("nobody's", backend.journal_about(&dir, &About::Message(id(9)), 0).await?, (Vec::new(), end))?;
-    backend.record(&dir, std::slice::from_ref(&idle)).await?;
-    let (then, _) = backend.journal_about(&dir, &About::Members, end).await?;
-    same("the members since", then, vec![idle])
+    same("the way of a message", backend.message_journal(&dir, &id(1)).await?, vec![sent(1, None), read])?;
+    same("nobody's", backend.message_journal(&dir, &id(9)).await?, Vec::new())?;
+    let (summary, position) = backend.journal_summary(&dir).await?;
+    same("the position", position, end)?;
+    same("the assignments", summary.assignments.iter().cloned().collect(), vec![id(7)])?;
+    let of_lead = summary.members.get(&lead).cloned().unwrap_or_default();
+    same("the turns", of_lead.turns, 1)?;
+    let states = |summary: &JournalSummary| {
+        let states = summary.members.get(&lead).cloned().unwrap_or_default().states;
+        states.into_iter().map(|change| (change.state, change.detail)).collect::<Vec<_>>()
+    };
+    let expected = vec![("idle".to_owned(), Some(id(1).0)), ("running".to_owned(), None)];
+    same("the states", states(&summary), expected)?;
+    backend.record(&dir, &[turn(8), changed(9, "spawned", None), changed(10, "idle", None), turn(11)]).await?;
+    let (summary, _) = backend.journal_summary(&dir).await?;
+    same("the turns of another of that name", summary.members.get(&lead).map(|member| member.turns), Some(1))?;
+    let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
+    same("the states since", states(&summary), expected)?;
+    same("the same as of all", summary, JournalSummary::of(backend.journal(&dir).await?))
 }

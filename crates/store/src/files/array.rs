@@ -3,6 +3,7 @@
 //! Entries are kept as raw text, so what a strict JSON reader would refuse or change (lone surrogates, number forms,
 //! spacing, unknown fields) stays as its writer left it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use pitcrew_protocol::Message;
@@ -57,6 +58,22 @@ impl<'a> Entries<'a> {
             self.iter().enumerate().filter(|(at, _)| places.binary_search(at).is_err()).map(|(_, text)| text).collect();
         if kept.is_empty() { "[]".to_owned() } else { format!("[\n  {}\n]", kept.join(",\n  ")) }
     }
+}
+
+/// The senders of the unread messages of an inbox that was [`check`]ed.
+pub(crate) fn senders_of_unread(text: &str) -> Vec<Cow<'_, str>> {
+    #[derive(serde::Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        from: Cow<'a, str>,
+        read: Option<bool>,
+    }
+    // Mostly all entries are plain messages, and then their texts need not be decoded.
+    if let Ok(envelopes) = serde_json::from_str::<Vec<Envelope<'_>>>(text) {
+        return envelopes.into_iter().filter(|it| it.read != Some(true)).map(|it| it.from).collect();
+    }
+    let messages = Entries::parse(text.as_bytes()).map(|entries| entries.messages()).unwrap_or_default();
+    messages.into_iter().filter(|(_, message)| !message.is_read()).map(|(_, message)| message.from.into()).collect()
 }
 
 /// Checks that `bytes` are one JSON array, at less cost than taking it apart.
@@ -258,6 +275,17 @@ mod tests {
         assert_eq!(texts, ["first", "a\u{FFFD}", "second", "b", "last"]);
         let theirs = Entries::parse(FOREIGN.as_bytes()).unwrap();
         assert!(theirs.iter().all(|entry| text.contains(entry)), "{text}");
+    }
+
+    #[test]
+    fn senders_of_unread_mail_are_found_in_whatever_form_it_is() {
+        let plain = r#"[{"from":"a","read":false},{"from":"\u0062","read":true},{"read":null,"from":"c\"","n":{}}]"#;
+        assert_eq!(senders_of_unread(plain), ["a", "c\""]);
+        // `read` of another type, and an entry that is no message.
+        let odd =
+            r#"[{"from":"a","text":"t","read":"yes"},7,{"from":"b","text":"t","read":true},{"from":"c","text":"t"}]"#;
+        assert_eq!(senders_of_unread(odd), ["a", "c"]);
+        assert_eq!(senders_of_unread(FOREIGN), ["x", "y"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! [`FileBackend`]: every operation of a store, as one blocking job on files.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,6 +10,7 @@ use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, Te
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
+use super::checkpoint::{CHECKPOINT, Checkpoint};
 use super::disk::{Disk, FileOptions, Stamp};
 use super::folders::Folders;
 use super::group::{Queues, Waiting};
@@ -22,9 +23,10 @@ use super::tasks::Tables;
 use super::teams::Readers;
 use super::watch::Watchers;
 use super::written_log::WrittenLogs;
+use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{
-    About, Appended, ArchiveName, Backend, DocumentEdit, Event, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
-    Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch, dialect,
+    Appended, ArchiveName, Backend, DocumentEdit, Event, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName,
+    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -162,9 +164,9 @@ impl Backend for FileBackend {
         self.run(|files| files.archives()).await
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
-        let (path, about) = (self.files.paths.archived_journal(archive), about.clone());
-        self.run(move |files| Ok(journal_about(&files.disk, &path, &about, 0)?.0)).await
+    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        let (path, id) = (self.files.paths.archived_journal(archive), id.clone());
+        self.run(move |files| message_journal(&files.disk, &path, &id)).await
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {
@@ -180,11 +182,17 @@ impl Backend for FileBackend {
         self.run(move |files| files.inbox(&team, &inbox)).await
     }
 
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
         dialect::id_of(&message)?;
         let (done, told) = oneshot::channel();
         let path = self.files.paths.inbox(team, inbox);
-        if self.files.queues.join(&path, Waiting { message, done }) {
+        if self.files.queues.join(&path, Waiting { letter: (message, limit), done }) {
             let (files, team, inbox) = (Arc::clone(&self.files), team.clone(), inbox.clone());
             // Joined through `told`: it is answered before the job ends, and dropped should the job panic.
             spawn_blocking(move || {
@@ -229,16 +237,20 @@ impl Backend for FileBackend {
         self.run(move |files| files.journal_since(&team, position)).await
     }
 
-    async fn journal_about(
-        &self,
-        team: &TeamDir,
-        about: &About,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
-        let (team, about) = (team.clone(), about.clone());
+    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        let (team, id) = (team.clone(), id.clone());
         self.run(move |files| {
             files.must_exist(&team)?;
-            journal_about(&files.disk, &files.paths.journal(&team), &about, position)
+            message_journal(&files.disk, &files.paths.journal(&team), &id)
+        })
+        .await
+    }
+
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
+        let team = team.clone();
+        self.run(move |files| {
+            files.must_exist(&team)?;
+            files.checkpoint(&team).summary()
         })
         .await
     }
@@ -264,7 +276,7 @@ impl Backend for FileBackend {
             LogName::Transcript(_) | LogName::Former { .. } => Force::Now,
             LogName::Output(_) => Force::Later,
         };
-        self.run(move |files| files.append_lines(&team, &path, &lines, force)).await
+        self.run(move |files| files.append_lines(&team, &path, &lines, force).map(|_| ())).await
     }
 
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
@@ -323,13 +335,21 @@ impl Backend for FileBackend {
 }
 
 impl Files {
+    /// The checkpoint of a team's journal.
+    fn checkpoint(&self, team: &TeamDir) -> Checkpoint<'_> {
+        Checkpoint::new(&self.disk, self.paths.journal(team), self.paths.document(team, CHECKPOINT))
+    }
+
     pub(crate) fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         let path = self.paths.journal(team);
         let lines = entries.iter().map(serde_json::to_string).collect::<Result<Vec<_>, _>>();
         let lines = lines.map_err(|e| super::disk::failed("write", &path)(e.into()))?;
         // A dead message is marked as read next, and then nothing else tells of it.
         let is_last_word = entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
-        self.append_lines(team, &path, &lines, if is_last_word { Force::Now } else { Force::Later })
+        let force = if is_last_word { Force::Now } else { Force::Later };
+        let appended = self.append_lines(team, &path, &lines, force)?;
+        self.checkpoint(team).follow(&appended);
+        Ok(())
     }
 
     fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
@@ -343,7 +363,13 @@ impl Files {
         Ok((entries(&lines), end))
     }
 
-    fn append_lines(&self, team: &TeamDir, path: &Path, lines: &[String], force: Force) -> Result<(), StoreError> {
+    fn append_lines(
+        &self,
+        team: &TeamDir,
+        path: &Path,
+        lines: &[String],
+        force: Force,
+    ) -> Result<Range<u64>, StoreError> {
         match lines::append(&self.disk, path, lines, force) {
             Err(StoreError::Io { source, .. }) if super::disk::is_absent(&source) => {
                 self.must_exist(team)?;
@@ -355,20 +381,15 @@ impl Files {
     }
 }
 
-/// The entries about something, from a position on, and the position after them.
-fn journal_about(
-    disk: &Disk,
-    path: &Path,
-    about: &About,
-    position: u64,
-) -> Result<(Vec<JournalEntry>, u64), StoreError> {
+/// The entries on the way of a message.
+fn message_journal(disk: &Disk, path: &Path, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
     let mut found = Vec::new();
     let mut is_sent = false;
-    let end = lines::search_back(disk, path, position, &about.texts(), |step| {
+    lines::search_back(disk, path, &texts_on_way_of(id), |step| {
         for line in step {
             let Some(entry) = entry_of(line) else { continue };
-            if about.includes(&entry.event) {
-                is_sent |= matches!(about, About::Message(_)) && matches!(entry.event, Event::MessagePersisted { .. });
+            if is_on_way_of(id, &entry.event) {
+                is_sent |= matches!(entry.event, Event::MessagePersisted { .. });
                 found.push(entry);
             }
         }
@@ -376,7 +397,7 @@ fn journal_about(
         if is_sent { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     found.reverse();
-    Ok((found, end))
+    Ok(found)
 }
 
 /// The entries of a journal. A line of a later version is passed over like a torn one: the journal is evidence, not truth.
@@ -385,7 +406,7 @@ fn entries(lines: &[String]) -> Vec<JournalEntry> {
 }
 
 /// Reads an entry's two parts one after the other: to take them apart in one go, serde keeps every field of a line aside.
-fn entry_of(line: &str) -> Option<JournalEntry> {
+pub(super) fn entry_of(line: &str) -> Option<JournalEntry> {
     #[derive(serde::Deserialize)]
     struct At {
         at_ms: i64,

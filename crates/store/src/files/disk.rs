@@ -40,7 +40,8 @@ pub struct FileOptions {
     ///
     /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
     /// of tasks `temp written` for each file, `list locked`, `high water mark raised`, `task replaced` and `task removed`
-    /// for each, `list unlocked`; a line of a journal or log `line to append`, `line appended`, `line forced`; a new team
+    /// for each, `list unlocked`; a line of a journal or log `line to append`, `line appended`, `line forced`; a checkpoint of a
+    /// journal `temp written`, `checkpoint written`; a new team
     /// `temp written`, `team filled`, `leftovers moved`, `task list made`, `team in place`; an archived one
     /// `team archived`, `tasks archived`; a rate `slot taken`. Each is traced (level `TRACE`) with its number.
     #[cfg(feature = "crash-points")]

@@ -10,14 +10,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pitcrew_protocol::Message;
 use tokio::sync::oneshot;
 
-use crate::{Appended, StoreError};
+use crate::{Appended, StoreError, UnreadLimit};
 
 /// How many messages are written at once; bounds how long the first of them waits.
 const BATCH: usize = 256;
 
+/// A message, and how much unread mail there may be for it.
+pub(crate) type Limited = (Message, UnreadLimit);
+
 /// A message that waits to be written.
 pub(crate) struct Waiting {
-    pub(crate) message: Message,
+    pub(crate) letter: Limited,
     pub(crate) done: oneshot::Sender<Result<Appended, StoreError>>,
 }
 
@@ -46,10 +49,10 @@ impl Queues {
     }
 
     /// Writes all that waits, in order, with `write`, which gets a batch and says what became of each message.
-    pub(crate) fn lead(&self, inbox: &Path, mut write: impl FnMut(&[Message]) -> Result<Vec<Appended>, StoreError>) {
+    pub(crate) fn lead(&self, inbox: &Path, mut write: impl FnMut(&[Limited]) -> Result<Vec<Appended>, StoreError>) {
         let _given_up_with_us = Leader { queues: self, inbox };
         while let Some(batch) = self.next_batch(inbox) {
-            let (messages, callers): (Vec<_>, Vec<_>) = batch.into_iter().map(|w| (w.message, w.done)).unzip();
+            let (messages, callers): (Vec<_>, Vec<_>) = batch.into_iter().map(|w| (w.letter, w.done)).unzip();
             let mut done = match write(&messages) {
                 Ok(done) => done.into_iter().map(Ok).collect::<Vec<_>>(),
                 Err(error) => messages.iter().map(|_| Err(error.again())).collect(),

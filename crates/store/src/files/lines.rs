@@ -5,7 +5,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
@@ -30,10 +30,15 @@ pub(crate) enum Force {
     Later,
 }
 
-/// Appends lines; all of them, or none.
-pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force: Force) -> Result<(), StoreError> {
+/// Appends lines, all of them or none, and gives the bytes of the file that they are now.
+pub(crate) fn append<S: AsRef<str>>(
+    disk: &Disk,
+    path: &Path,
+    lines: &[S],
+    force: Force,
+) -> Result<Range<u64>, StoreError> {
     if lines.is_empty() {
-        return Ok(());
+        return Ok(0..0);
     }
     let mut text = String::new();
     for line in lines {
@@ -57,7 +62,7 @@ pub(crate) fn append<S: AsRef<str>>(disk: &Disk, path: &Path, lines: &[S], force
         }
         disk.crash_point("line forced");
     }
-    Ok(())
+    Ok(end..end + text.len() as u64)
 }
 
 /// Opens the file for appending, alone; makes it when it is not there.
@@ -175,33 +180,27 @@ pub(crate) fn read_since(disk: &Disk, path: &Path, position: u64) -> Result<(Vec
     Ok((String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect(), end))
 }
 
-/// Looks for lines that have one of some texts, from the end of a file back to a position, and gives the end, in bytes.
-/// `found` gets those of each step, the last line first, and says whether to go on.
+/// Looks for lines that have one of some texts, from the end of a file back. `found` gets those of each step, the last line
+/// first, and says whether to go on.
 pub(crate) fn search_back(
     disk: &Disk,
     path: &Path,
-    position: u64,
     texts: &[String],
     mut found: impl FnMut(&[&str]) -> ControlFlow<()>,
-) -> Result<u64, StoreError> {
+) -> Result<(), StoreError> {
     let file = match plain::open(path) {
         Ok(file) => file,
-        Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(0),
+        Err(Unopened::Failed(error)) if is_absent(&error) => return Ok(()),
         Err(error) => return Err(error.at("read", path)),
     };
-    let length = file.metadata().map_err(failed("read", path))?.len();
-    plain::check_length(path, length.saturating_sub(position), plain::LOG_MOST)?;
-    // Whole lines are never cut off again, so the lock is needed for the end only.
-    disk.flock(&file, path, Access::Shared)?;
-    let end = whole_end(&file).map_err(failed("read", path))?;
-    file.unlock().map_err(failed("unlock", path))?;
-    let (mut to, mut step) = (end, SEARCH_STEP);
+    plain::check_length(path, file.metadata().map_err(failed("read", path))?.len(), plain::LOG_MOST)?;
+    let (mut to, mut step) = (settled_end(disk, &file, path)?, SEARCH_STEP);
     let mut bytes = Vec::new();
-    while to > position {
-        let from = to.saturating_sub(step).max(position);
+    while to > 0 {
+        let from = to.saturating_sub(step);
         bytes.resize(usize::try_from(to - from).unwrap_or(0), 0);
         file.read_exact_at(&mut bytes, from).map_err(failed("read", path))?;
-        let cut = if from == position { Some(0) } else { bytes.iter().position(|b| *b == b'\n').map(|at| at + 1) };
+        let cut = if from == 0 { Some(0) } else { bytes.iter().position(|b| *b == b'\n').map(|at| at + 1) };
         let Some(cut) = cut.filter(|cut| *cut < bytes.len()) else {
             step *= 2;
             continue;
@@ -217,6 +216,45 @@ pub(crate) fn search_back(
         to = from + cut as u64;
         step = SEARCH_STEP;
     }
+    Ok(())
+}
+
+/// Gives `found` each line that has one of some texts, in order. The range must begin and end where lines end.
+pub(crate) fn search_on(
+    file: &File,
+    path: &Path,
+    range: Range<u64>,
+    texts: &[String],
+    mut found: impl FnMut(&str),
+) -> Result<(), StoreError> {
+    let has_one = |text: &str| texts.iter().any(|wanted| text.contains(wanted.as_str()));
+    let (mut from, mut step) = (range.start, SEARCH_STEP);
+    let mut bytes = Vec::new();
+    while from < range.end {
+        let to = from.saturating_add(step).min(range.end);
+        bytes.resize(usize::try_from(to - from).unwrap_or(0), 0);
+        file.read_exact_at(&mut bytes, from).map_err(failed("read", path))?;
+        let is_last = to == range.end;
+        let cut = if is_last { Some(bytes.len()) } else { bytes.iter().rposition(|b| *b == b'\n').map(|at| at + 1) };
+        let Some(cut) = cut else {
+            step *= 2;
+            continue;
+        };
+        let text = String::from_utf8_lossy(bytes.get(..cut).unwrap_or_default());
+        if has_one(&text) {
+            text.lines().filter(|line| has_one(line)).for_each(&mut found);
+        }
+        from += cut as u64;
+        step = SEARCH_STEP;
+    }
+    Ok(())
+}
+
+/// The end of the last whole line. Whole lines are never cut off again, so the lock is needed for this only.
+pub(crate) fn settled_end(disk: &Disk, file: &File, path: &Path) -> Result<u64, StoreError> {
+    disk.flock(file, path, Access::Shared)?;
+    let end = whole_end(file).map_err(failed("read", path))?;
+    file.unlock().map_err(failed("unlock", path))?;
     Ok(end)
 }
 
@@ -287,14 +325,15 @@ mod tests {
     }
 
     #[test]
-    fn a_search_goes_back_over_long_lines_and_stops_when_it_is_told() {
+    fn a_search_goes_both_ways_over_long_lines_and_back_until_it_is_told_to_stop() {
         let dir = tempfile::tempdir().unwrap();
+        let disk = Disk::new(FileOptions::default());
         let path = dir.path().join("log");
         let long = "x".repeat(usize::try_from(SEARCH_STEP).unwrap() * 3);
         fs::write(&path, format!("one a\ntwo\n{long} a\nthree\nfour a\ntorn a")).unwrap();
-        let search = |position: u64, stop: &str| {
+        let search = |stop: &str| {
             let mut seen = Vec::new();
-            let end = search_back(&Disk::new(FileOptions::default()), &path, position, &["a".to_owned()], |lines| {
+            let searched = search_back(&disk, &path, &["a".to_owned()], |lines| {
                 seen.extend(lines.iter().map(|line| line.chars().filter(|c| *c != 'x').collect::<String>()));
                 if lines.iter().any(|line| line.starts_with(stop)) {
                     ControlFlow::Break(())
@@ -302,19 +341,24 @@ mod tests {
                     ControlFlow::Continue(())
                 }
             });
-            assert_eq!(end.unwrap(), fs::metadata(&path).unwrap().len() - 6);
+            searched.unwrap();
             seen
         };
-        assert_eq!(search(0, "none"), ["four a", " a", "one a"]);
-        assert_eq!(search(0, "four"), ["four a"]);
-        assert_eq!(search(6, "none"), ["four a", " a"]);
-        assert_eq!(
-            search_back(&Disk::new(FileOptions::default()), &dir.path().join("none"), 0, &[], |_| {
-                ControlFlow::Continue(())
-            })
-            .unwrap(),
-            0
-        );
+        assert_eq!(search("none"), ["four a", " a", "one a"]);
+        assert_eq!(search("four"), ["four a"]);
+        search_back(&disk, &dir.path().join("none"), &[], |_| ControlFlow::Continue(())).unwrap();
+        let file = File::open(&path).unwrap();
+        let end = settled_end(&disk, &file, &path).unwrap();
+        assert_eq!(end, fs::metadata(&path).unwrap().len() - 6);
+        let search_on = |from: u64| {
+            let mut seen = Vec::new();
+            let keep = |line: &str| seen.push(line.chars().filter(|c| *c != 'x').collect::<String>());
+            search_on(&file, &path, from..end, &["a".to_owned()], keep).unwrap();
+            seen
+        };
+        assert_eq!(search_on(0), ["one a", " a", "four a"]);
+        assert_eq!(search_on(6), [" a", "four a"]);
+        assert_eq!(search_on(end), [""; 0]);
     }
 
     #[test]

@@ -10,11 +10,12 @@ use pitcrew_protocol::{InboxFile, Message, MessageId, TeamDir, message_ids};
 use super::array::{self, Entries};
 use super::backend::Files;
 use super::disk::{failed, is_absent, make_dir};
+use super::group::Limited;
 use super::lines::{self, Force};
 use super::overwritten::sent;
 use super::update::{self, Fault, Plan, Updated};
 use super::written_log::InboxLine;
-use crate::{Appended, Overwritten, StoreError, StoredMessage, dialect};
+use crate::{Appended, Overwritten, StoreError, StoredMessage, UnreadLimit, dialect};
 
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
@@ -39,11 +40,11 @@ impl Files {
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
-        messages: &[Message],
+        messages: &[Limited],
     ) -> Result<Vec<Appended>, StoreError> {
         let is_session = self.readers(team)?.is_session;
-        let messages: Vec<Message> =
-            messages.iter().cloned().map(|m| if is_session { dialect::in_session_form(m) } else { m }).collect();
+        let in_form = |m: Message| if is_session { dialect::in_session_form(m) } else { m };
+        let messages: Vec<Limited> = messages.iter().cloned().map(|(m, limit)| (in_form(m), limit)).collect();
         let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
         let appended = match self.splice(team, inbox, &messages, &archived) {
             Err(StoreError::Io { source, .. }) if is_absent(&source) => {
@@ -56,7 +57,7 @@ impl Files {
         };
         let (done, lost) = appended.value;
         if let Some(stamp) = appended.written {
-            let new = messages.iter().zip(&done).filter(|(_, done)| **done == Appended::New).map(|(m, _)| m);
+            let new = messages.iter().zip(&done).filter(|(_, done)| **done == Appended::New).map(|((m, _), _)| m);
             self.note_mail(team, inbox, stamp, new.filter_map(sent))?;
             self.tell_overwritten(team, lost);
             self.verify_mail(team, inbox)?;
@@ -69,7 +70,7 @@ impl Files {
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
-        messages: &[Message],
+        messages: &[Limited],
         archived: &str,
     ) -> Result<Updated<Spliced>, StoreError> {
         let path = &self.paths.inbox(team, inbox);
@@ -84,13 +85,17 @@ impl Files {
             };
             let text = if lost.is_empty() { text } else { Cow::Owned(lost.put_into(&text).map_err(Fault::Torn)?) };
             let mut there = HashSet::new();
+            let mut unread = Unread::of(&text);
             let mut done = Vec::with_capacity(messages.len());
             let mut new: Vec<&Message> = Vec::new();
-            for message in messages {
+            for (message, limit) in messages {
                 let id = dialect::id_of(message)?;
-                if holds(&text, message) || names(archived, &id) || !there.insert(id) {
+                if holds(&text, message) || names(archived, &id) || there.contains(&id) {
                     done.push(Appended::AlreadyThere);
+                } else if let Some(full) = unread.add(&message.from, *limit) {
+                    done.push(full);
                 } else {
+                    there.insert(id);
                     done.push(Appended::New);
                     new.push(message);
                 }
@@ -166,6 +171,37 @@ impl Files {
         lines.retain(|line| !there.contains(line.as_str()));
         lines::append(&self.disk, archive, &lines, Force::Now)?;
         Ok(entries.without(places).into_bytes())
+    }
+}
+
+/// The unread mail of an inbox whose text was checked, and what is added to it.
+struct Unread<'a> {
+    text: &'a str,
+    /// There are not more messages than this. A message is an object, so this is counted without decoding any.
+    at_most: Option<usize>,
+    /// The senders of the unread messages, when they had to be read.
+    senders: Option<Vec<Cow<'a, str>>>,
+    added: Vec<&'a str>,
+}
+
+impl<'a> Unread<'a> {
+    fn of(text: &'a str) -> Self {
+        Self { text, at_most: None, senders: None, added: Vec::new() }
+    }
+
+    /// Adds a message, unless its limit is reached: then answers with that.
+    fn add(&mut self, sender: &'a str, limit: UnreadLimit) -> Option<Appended> {
+        let text = self.text;
+        let mut at_most = || *self.at_most.get_or_insert_with(|| text.bytes().filter(|byte| *byte == b'{').count());
+        if limit.most().is_some_and(|most| at_most() + self.added.len() >= most) {
+            let there = self.senders.get_or_insert_with(|| array::senders_of_unread(text));
+            let unread = there.iter().map(|from| &**from).chain(self.added.iter().copied());
+            if let Some(full) = limit.reached(sender, unread) {
+                return Some(full);
+            }
+        }
+        self.added.push(sender);
+        None
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod array;
 mod backend;
+mod checkpoint;
 mod disk;
 mod flock;
 mod folders;

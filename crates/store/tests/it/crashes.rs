@@ -3,9 +3,9 @@
 use std::os::unix::process::ExitStatusExt as _;
 
 use pitcrew_protocol::{MessageId, TaskStatus, TeamDir};
-use pitcrew_store::{Backend as _, FileBackend};
+use pitcrew_store::{Backend as _, FileBackend, JournalSummary};
 
-use crate::processes::{Job, Work};
+use crate::processes::{Job, Work, turn};
 use crate::scene::{Scene, add_tasks, config, ids, message, open, worker};
 
 /// SIGKILL, as the killed process's parent is told.
@@ -211,6 +211,45 @@ async fn a_killed_deletion_leaves_a_whole_team_or_none() {
         },
     )
     .await;
+}
+
+/// Where a store writes the first checkpoint of a journal.
+const FIRST_CHECKPOINT: usize = 1024 * 1024;
+
+#[tokio::test]
+async fn a_killed_checkpoint_leaves_the_summary_of_a_journal_as_it_was() {
+    let mut text = String::new();
+    for at_ms in 1.. {
+        let line = serde_json::to_string(&turn(at_ms)).unwrap() + "\n";
+        if text.len() + line.len() >= FIRST_CHECKPOINT {
+            break;
+        }
+        text.push_str(&line);
+    }
+    let turns = u32::try_from(text.lines().count()).unwrap();
+    let (journal, checkpoint) = ("teams/probe/pitcrew/journal.ndjson", "teams/probe/pitcrew/journal-checkpoint.json");
+    for point in 1..POINTS {
+        let scene = prepared().await;
+        std::fs::create_dir_all(scene.path(journal).parent().unwrap()).unwrap();
+        std::fs::write(scene.path(journal), &text).unwrap();
+        let job = Job { root: scene.root().to_owned(), work: Work::Record, crash_at: Some(point) };
+        let output = job.command().output().unwrap();
+        let backend = open(scene.root());
+        // Read before it is summed up, which would write a missing checkpoint.
+        let is_there = scene.path(checkpoint).exists();
+        let (summary, end) = backend.journal_summary(&scene.team).await.unwrap();
+        assert_eq!(summary, JournalSummary::of(backend.journal(&scene.team).await.unwrap()));
+        assert_eq!(end, std::fs::metadata(scene.path(journal)).unwrap().len());
+        let counted = summary.members.values().map(|member| member.turns).sum::<u32>();
+        if output.status.success() {
+            assert!(point > 3, "a checkpoint passes crash points of its own");
+            assert_eq!((counted, is_there), (turns + 1, true));
+            return;
+        }
+        assert_eq!(output.status.signal(), Some(KILLED), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!((turns..=turns + 1).contains(&counted), "{counted}");
+    }
+    panic!("more than {POINTS} crash points");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, MessageId};
-use pitcrew_store::{Appended, Backend as _, LeaseHolder, LeaseName, LogName};
+use pitcrew_store::{Appended, Backend as _, LeaseHolder, LeaseName, LogName, UnreadLimit};
 
 use crate::scene::{Scene, age, message, task, worker};
 
@@ -146,4 +146,23 @@ async fn a_message_that_was_moved_to_the_archive_is_not_sent_again() {
     assert_eq!(scene.read("teams/probe/pitcrew/read/worker.ndjson").lines().count(), 3);
     let again = scene.backend.append(&scene.team, &worker(), message("m0")).await.unwrap();
     assert_eq!(again, Appended::AlreadyThere);
+}
+
+#[tokio::test]
+async fn what_another_client_puts_into_a_full_inbox_stays_and_counts() {
+    let scene = Scene::new().await;
+    let path = scene.path("teams/probe/inboxes/worker.json");
+    let theirs: Vec<String> = (0..5).map(|n| format!(r#"{{"from":"them","text":"t{n}","read":false}}"#)).collect();
+    fs::write(&path, format!("[{}]", theirs.join(","))).unwrap();
+    let send = |id: &'static str, limit| {
+        let backend = scene.backend.clone();
+        let team = scene.team.clone();
+        async move { backend.append_within(&team, &worker(), message(id), limit).await }
+    };
+    assert_eq!(send("m0", UnreadLimit::OfAll(3)).await.unwrap(), Appended::Full { unread: 5, most: 3 });
+    assert_eq!(fs::read_to_string(&path).unwrap(), format!("[{}]", theirs.join(",")));
+    assert_eq!(send("m1", UnreadLimit::None).await.unwrap(), Appended::New);
+    let inbox = scene.backend.inbox(&scene.team, &worker()).await.unwrap();
+    let texts: Vec<&str> = inbox.iter().map(|stored| stored.message.text.as_str()).collect();
+    assert_eq!(texts, ["t0", "t1", "t2", "t3", "t4", "this is m1"]);
 }

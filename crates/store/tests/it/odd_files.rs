@@ -155,10 +155,11 @@ async fn a_journal_of_gigabytes_is_not_read() {
     let (scene, _outside) = scene("teams/probe/pitcrew/journal.ndjson", Odd::Huge).await;
     let path = scene.path("teams/probe/pitcrew/journal.ndjson");
     names(scene.backend.journal(&scene.team).await, &path, Odd::Huge);
+    names(scene.backend.journal_summary(&scene.team).await, &path, Odd::Huge);
     scene.backend.archive_team(&scene.team).await.unwrap();
     let archive = scene.backend.archives().await.unwrap().remove(0);
     let kept = scene.path("pitcrew/archive").join(archive.to_string()).join("team/pitcrew/journal.ndjson");
-    names(scene.backend.archived_journal(&archive, &pitcrew_store::About::Members).await, &kept, Odd::Huge);
+    names(scene.backend.archived_journal(&archive, &pitcrew_protocol::MessageId("m".into())).await, &kept, Odd::Huge);
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use pitcrew_protocol::{MessageId, TaskStatus, TeamDir};
-use pitcrew_store::{Backend as _, FileBackend, FileOptions, StoreError, TaskTable};
+use pitcrew_protocol::{AgentName, MessageId, TaskStatus, TeamDir};
+use pitcrew_store::{Backend as _, Event, FileBackend, FileOptions, JournalEntry, StoreError, TaskTable};
 use serde::{Deserialize, Serialize};
 
 use crate::scene::{Scene, add_tasks, config, id, ids, message, open, worker};
@@ -33,6 +33,7 @@ pub(crate) enum Work {
     Remove,
     Count { count: usize },
     Archive,
+    Record,
 }
 
 impl Job {
@@ -92,8 +93,15 @@ impl Work {
                 }
             }
             Self::Archive => _ = backend.archive_team(&team).await.unwrap(),
+            Self::Record => backend.record(&team, &[turn(1_795_000_000_000)]).await.unwrap(),
         }
     }
+}
+
+/// A line of a journal.
+pub(crate) fn turn(at_ms: i64) -> JournalEntry {
+    let (member, model) = (AgentName::foreign("worker"), "model".to_owned());
+    JournalEntry { at_ms, event: Event::TurnEnded { member, model, input_tokens: 1, output_tokens: 1, cost_usd: None } }
 }
 
 fn claim(table: &mut TaskTable) -> Result<(), pitcrew_protocol::ApiError> {

@@ -1,12 +1,12 @@
 //! Requests and their answers.
 
 use insta::assert_snapshot;
-use pitcrew_protocol::{ErrorCode, Frame, SendMessageInput};
+use pitcrew_protocol::{ErrorCode, Frame, Limits, SendMessageInput, TaskUpdateInput};
 use pitcrew_store::Event;
-use pitcrew_team::{Actor, PermissionAnswer, PermissionAsk, RequestKind};
+use pitcrew_team::{Actor, IdleNotice, IdleReason, PermissionAnswer, PermissionAsk, RequestKind};
 use serde_json::json;
 
-use crate::crew::{Crew, as_member, is, message, name};
+use crate::crew::{Crew, as_member, is, limits, message, name, task, update};
 
 fn ask_shutdown(of: &str) -> SendMessageInput {
     SendMessageInput::ShutdownRequest { recipient: of.into(), content: Some("we are done".into()) }
@@ -265,4 +265,31 @@ async fn nobody_speaks_for_the_lead_of_a_session() {
     crew.send(&Actor::User, message("worker", "hello")).await;
     let stored = crew.unread("worker").await;
     assert_eq!(stored[0].message.kind.as_deref(), Some("message"));
+}
+
+#[tokio::test]
+async fn no_request_answer_assignment_or_notice_waits_for_room_in_an_inbox() {
+    let crew = Crew::with(Limits { unread_messages: 0, ..limits() }).await;
+    is(&crew.refused(&Actor::Lead, message("worker", "a text")).await, ErrorCode::RateLimit);
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    crew.send(&Actor::Lead, plan(&id, "planner", true)).await;
+    let asked = crew.team.request_permission(&name("worker"), bash()).await.unwrap();
+    let deny = PermissionAnswer::Deny { reason: "no".into() };
+    crew.team.answer_permission(&Actor::Lead, &asked.request_id, deny, None).await.unwrap();
+    let made = crew.team.create_task(&Actor::Lead, task("do it"), None).await.unwrap();
+    let owner = Some("worker".into());
+    crew.team.update_task(&Actor::Lead, TaskUpdateInput { owner, ..update(made.id.as_str()) }).await.unwrap();
+    let notice =
+        IdleNotice { reason: IdleReason::Available, summary: None, completed: None, failure: None, result: None };
+    crew.team.notify_idle(&name("planner"), notice).await.unwrap();
+    let id = requested(&crew, "worker").await;
+    crew.send(&as_member("worker"), shutdown(&id, true)).await;
+    let kinds = async |of: &str| {
+        let mail = crew.unread(of).await;
+        mail.into_iter().map(|mail| mail.frame.unwrap().kind().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(kinds("planner").await, ["plan_approval_response"]);
+    assert_eq!(kinds("worker").await, ["permission_response", "task_assignment", "shutdown_request"]);
+    let to_lead = ["plan_approval_request", "permission_request", "idle_notification", "shutdown_approved"];
+    assert_eq!(kinds("team-lead").await, to_lead);
 }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    About, Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, Lease, LeaseHolder, LeaseName, LogName,
-    MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, Watch,
+    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName, LogName,
+    MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -94,17 +94,16 @@ impl Backend for MortalBackend {
         self.read(self.kept.archives()).await
     }
 
-    async fn archived_journal(&self, archive: &ArchiveName, about: &About) -> Result<Vec<JournalEntry>, StoreError> {
-        self.read(self.kept.archived_journal(archive, about)).await
+    async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.archived_journal(archive, id)).await
     }
 
-    async fn journal_about(
-        &self,
-        team: &TeamDir,
-        about: &About,
-        position: u64,
-    ) -> Result<(Vec<JournalEntry>, u64), StoreError> {
-        self.read(self.kept.journal_about(team, about, position)).await
+    async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
+        self.read(self.kept.message_journal(team, id)).await
+    }
+
+    async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
+        self.read(self.kept.journal_summary(team)).await
     }
 
     fn own_folder(&self, team: &TeamDir) -> Option<PathBuf> {
@@ -119,8 +118,14 @@ impl Backend for MortalBackend {
         self.read(self.kept.inbox(team, inbox)).await
     }
 
-    async fn append(&self, team: &TeamDir, inbox: &InboxFile, message: Message) -> Result<Appended, StoreError> {
-        self.write(self.kept.append(team, inbox, message)).await
+    async fn append_within(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        message: Message,
+        limit: UnreadLimit,
+    ) -> Result<Appended, StoreError> {
+        self.write(self.kept.append_within(team, inbox, message, limit)).await
     }
 
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {

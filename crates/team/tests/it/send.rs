@@ -1,10 +1,11 @@
 //! Texts to one and to all.
 
 use insta::assert_snapshot;
-use pitcrew_protocol::{ErrorCode, Frame, SendMessageInput};
-use pitcrew_team::{Actor, DeliveryState, SentView};
+use pitcrew_protocol::{ErrorCode, Frame, Limits, SendMessageInput};
+use pitcrew_team::{Actor, DeliveryState, OPERATOR, SentView};
+use serde_json::json;
 
-use crate::crew::{Crew, as_member, broadcast, is, message, name};
+use crate::crew::{Crew, as_member, broadcast, is, limits, message, name};
 
 #[tokio::test]
 async fn a_message_is_stored_and_answered_as_recorded() {
@@ -185,4 +186,73 @@ async fn nobody_speaks_as_a_member_that_is_gone() {
     is(&crew.refused(&as_member("worker"), message("planner", "boo")).await, ErrorCode::AgentNotFound);
     let error = crew.refused(&Actor::Outside("worker".into()), message("planner", "boo")).await;
     is(&error, ErrorCode::PermissionDenied);
+}
+
+/// A crew whose members may have two unread messages each.
+async fn crew_of_little_room() -> Crew {
+    Crew::with(Limits { unread_messages: 2, ..limits() }).await
+}
+
+#[tokio::test]
+async fn a_text_to_a_full_inbox_is_refused_with_receiver_number_and_setting_and_writes_nothing() {
+    let crew = crew_of_little_room().await;
+    crew.send(&as_member("planner"), message("worker", "one")).await;
+    crew.send(&Actor::Lead, message("worker", "two")).await;
+    let (mail, journal) = (crew.unread("worker").await, crew.backend.journal(crew.team.dir()).await.unwrap());
+    let mut refused = Vec::new();
+    for actor in [Actor::Lead, as_member("planner"), Actor::Outside("ci".into())] {
+        let error = crew.refused(&actor, message("worker", "three")).await;
+        refused.push(serde_json::to_string(&error).unwrap());
+    }
+    refused.dedup();
+    assert_eq!(refused.len(), 1);
+    assert_snapshot!(refused[0], @r#"{"success":false,"error":"rate_limit","message":"Agent 'worker' has 2 unread messages; at most 2 are allowed (`pitcrew.limits.unreadMessages` in the settings)","details":{"agent":"worker","limit":2,"got":2,"setting":"pitcrew.limits.unreadMessages"}}"#);
+    assert_eq!(crew.unread("worker").await, mail);
+    assert_eq!(crew.backend.journal(crew.team.dir()).await.unwrap(), journal);
+    crew.send(&as_member("worker"), message("planner", "others have room")).await;
+    let read = [mail[0].id.clone()];
+    crew.backend.acknowledge(crew.team.dir(), &name("worker").inbox_file(), &read).await.unwrap();
+    crew.send(&Actor::Lead, message("worker", "three")).await;
+}
+
+#[tokio::test]
+async fn a_call_that_is_repeated_when_the_inbox_is_full_by_now_has_sent_its_message() {
+    let crew = crew_of_little_room().await;
+    let first = crew.team.send(&Actor::Lead, message("worker", "one"), Some("toolu_1")).await.unwrap();
+    crew.send(&Actor::Lead, message("worker", "two")).await;
+    let again = crew.team.send(&Actor::Lead, message("worker", "one"), Some("toolu_1")).await.unwrap();
+    assert_eq!(again.receipts, first.receipts);
+    assert_eq!(crew.unread("worker").await.len(), 2);
+}
+
+#[tokio::test]
+async fn the_user_is_heard_by_a_member_whom_others_sent_too_much() {
+    for user in [Actor::User, Actor::Outside(OPERATOR.into())] {
+        let crew = crew_of_little_room().await;
+        for text in ["one", "two"] {
+            crew.send(&Actor::Lead, message("worker", text)).await;
+        }
+        for text in ["stop", "please"] {
+            crew.send(&user, message("worker", text)).await;
+        }
+        let error = crew.refused(&user, message("worker", "now")).await;
+        is(&error, ErrorCode::RateLimit);
+        assert!(error.message.contains("has 2 unread messages of "), "{error:?}");
+        assert_eq!(crew.unread("worker").await.len(), 4);
+    }
+}
+
+#[tokio::test]
+async fn a_broadcast_reaches_all_but_those_whose_inbox_is_full_and_names_them() {
+    let crew = crew_of_little_room().await;
+    for text in ["one", "two"] {
+        crew.send(&Actor::Lead, message("worker", text)).await;
+    }
+    let error = crew.refused(&Actor::Outside("ci".into()), broadcast("hello")).await;
+    is(&error, ErrorCode::RateLimit);
+    assert!(error.message.starts_with("the broadcast did not reach worker: Agent 'worker' has 2 unread"), "{error:?}");
+    assert_eq!(error.details["delivered"], json!(["team-lead", "planner"]));
+    assert_eq!(error.details["failed"], json!(["worker"]));
+    assert_eq!(crew.unread("planner").await.len(), 1);
+    assert_eq!(crew.unread("worker").await.len(), 2);
 }
