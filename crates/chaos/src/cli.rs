@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::error::{Error, chain};
-use crate::plan::{CUTS_A_RUN, Place, Plan};
+use crate::plan::{CUTS_A_RUN, Place, Plan, StaleWrites};
 use crate::run::{Options, Outcome, run};
 
 /// The seeds that failed once, which are run first.
@@ -41,8 +41,12 @@ pub struct Chaos {
     /// Make runs whose crashes are power cuts, so many cuts together
     #[arg(long, value_name = "CUTS", conflicts_with_all = ["runs", "seeds", "only"])]
     power_cuts: Option<u64>,
-    /// The first seed of runs with power cuts
-    #[arg(long, value_name = "SEED", default_value_t = 0, requires = "power_cuts")]
+    /// Make so many runs without a crash in which 1,200 messages and 40 task updates of commands are undone by 800 stale
+    /// writes
+    #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts"])]
+    stale_writes: Option<u64>,
+    /// The first seed of runs with power cuts or stale writes
+    #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
     /// Runs at one time
     #[arg(long, default_value_t = 2)]
@@ -106,9 +110,11 @@ impl Chaos {
             Only::Panes => Place::Panes,
             Only::Mixed => Place::Mixed,
         });
-        let plans: Vec<Plan> = match self.power_cuts {
-            Some(cuts) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect(),
-            None => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
+        let stale = |seed| Plan::of_stale_writes(seed, StaleWrites::LONG);
+        let plans: Vec<Plan> = match (self.power_cuts, self.stale_writes) {
+            (Some(cuts), _) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect(),
+            (None, Some(runs)) => (self.from..self.from + runs).map(stale).collect(),
+            (None, None) => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
         };
         if self.plan {
             plans.iter().for_each(|plan| say(&plan.to_string()));
@@ -182,7 +188,7 @@ impl Chaos {
     }
 
     fn tell(&self, outcome: &Outcome, nth: usize, count: usize) {
-        let Outcome { plan, crashes, findings, log, folder, took, skipped } = outcome;
+        let Outcome { plan, crashes, findings, log, folder, took, skipped, figures } = outcome;
         if self.json {
             say(&json_line(outcome).to_string());
             return;
@@ -193,6 +199,9 @@ impl Chaos {
         say(&format!("[{nth}/{count}] seed {}: {place}, {crashes} crashes, {took:.1} s: {verdict}", plan.seed));
         for what in skipped {
             say(&format!("  skipped: {what}"));
+        }
+        if let Some(figures) = figures {
+            say(&format!("  {figures}"));
         }
         if !findings.is_empty() || self.verbose {
             say(plan.to_string().trim_end());
@@ -235,6 +244,7 @@ fn json_line(outcome: &Outcome) -> Value {
     json!({
         "seed": outcome.plan.seed, "place": outcome.plan.place.as_str(), "crashes": outcome.crashes,
         "seconds": outcome.took.as_secs_f64(), "findings": findings, "skipped": outcome.skipped,
+        "figures": outcome.figures,
     })
 }
 

@@ -21,4 +21,5 @@ pub mod processes;
 pub mod run;
 pub mod server;
 pub mod stage;
+pub mod stale;
 pub mod writers;

@@ -113,6 +113,8 @@ pub enum Victim {
 /// When a crash happens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moment {
+    /// When all commands of a run with stale writes have ended.
+    CommandsDone,
     /// So long after the crash before it, or after the start.
     After(Duration),
     /// At the nth event of a kind from now on, and a little later.
@@ -180,6 +182,22 @@ pub struct Writers {
     pub claims: bool,
 }
 
+/// How much is written in a run whose files are written back from older readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StaleWrites {
+    /// Messages of `pitcrew send`.
+    pub messages: u64,
+    /// Changes of `pitcrew task update` and `pitcrew task claim`.
+    pub updates: u64,
+    /// Older readings that are written back without a lock.
+    pub writes: u64,
+}
+
+impl StaleWrites {
+    /// As many as in `./test --long`.
+    pub const LONG: Self = Self { messages: 1_200, updates: 40, writes: 800 };
+}
+
 /// A whole run.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -195,6 +213,8 @@ pub struct Plan {
     pub writers: Writers,
     /// The fault, where there is one.
     pub fault: Option<Fault>,
+    /// The stale writes, where there are some.
+    pub stale: Option<StaleWrites>,
     /// The lead deletes the team at its end.
     pub deletes_team: bool,
     /// The most that a turn of a model takes.
@@ -229,6 +249,7 @@ impl Plan {
             crashes,
             writers,
             fault,
+            stale: None,
             deletes_team: chance.percent(40),
             turn_ms: chance.between(20, 120),
         }
@@ -248,6 +269,26 @@ impl Plan {
         plan.workers.iter_mut().for_each(|worker| worker.has_worktree = false);
         plan.deletes_team = false;
         plan
+    }
+
+    /// Makes the plan of a seed without a crash, with commands whose writes are undone.
+    #[must_use]
+    pub fn of_stale_writes(seed: u64, stale: StaleWrites) -> Self {
+        let mut chance = Chance::of(seed, "stale writes");
+        let members = ROLES.iter().take(4).enumerate();
+        let workers = members
+            .map(|(index, role)| Worker { has_worktree: false, ..worker(&mut chance, role, index, Place::Mixed) });
+        let workers = workers.collect();
+        Self {
+            workers,
+            place: Place::Mixed,
+            crashes: Vec::new(),
+            writers: Writers::default(),
+            fault: None,
+            stale: Some(stale),
+            deletes_team: false,
+            ..Self::of(seed, None)
+        }
     }
 
     /// The same run with its first crashes only.
@@ -317,7 +358,7 @@ fn fault(chance: &mut Chance) -> Option<Fault> {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, place, workers, crashes, writers, fault, deletes_team, turn_ms } = self;
+        let Self { seed, place, workers, crashes, writers, fault, stale, deletes_team, turn_ms } = self;
         writeln!(f, "seed {seed}: {}, turns of up to {turn_ms} ms, deletes team: {deletes_team}", place.as_str())?;
         for Worker { role, in_pane, plans, has_worktree, refuses, tasks } in workers {
             let habits = [
@@ -333,6 +374,6 @@ impl fmt::Display for Plan {
             let phase = if *at_end { "at the end" } else { "at work" };
             writeln!(f, "  crash {}: {victim:?} {moment:?} {phase}", index + 1)?;
         }
-        writeln!(f, "  {writers:?}, fault: {fault:?}")
+        writeln!(f, "  {writers:?}, fault: {fault:?}, stale: {stale:?}")
     }
 }

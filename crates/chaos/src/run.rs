@@ -17,6 +17,7 @@ use crate::plan::{Crash, Fault, Moment, Plan, Victim};
 use crate::processes::members;
 use crate::server::Server;
 use crate::stage::{Disk, Stage};
+use crate::stale::{self, Commands};
 use crate::writers::{Desk, Writer};
 
 /// How long a run may go without a request, a journal entry or an end before it counts as waiting for ever.
@@ -24,6 +25,9 @@ const STALLED: Duration = Duration::from_secs(75);
 
 /// How long a run may take at most.
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// The same for a run with stale writes, which starts a process for each message.
+const LONGEST_STALE: Duration = Duration::from_secs(1_800);
 
 /// How long an event is waited for before its crash happens without it.
 const EVENT_WAIT: Duration = Duration::from_secs(4);
@@ -51,6 +55,8 @@ pub struct Outcome {
     pub took: Duration,
     /// What could not be done here.
     pub skipped: Vec<String>,
+    /// How much was written, in a run with stale writes.
+    pub figures: Option<String>,
 }
 
 /// How runs are made.
@@ -75,11 +81,12 @@ pub async fn run(plan: Plan, options: Options, stop: &'static AtomicBool) -> Res
 fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Result<Outcome, Error> {
     let started = Instant::now();
     let mut stage = Stage::new(&plan, &options.binary, &server.url())?;
-    let desk = Desk::default();
+    let (desk, commands) = (Desk::default(), Commands::default());
     let mut driver = Driver {
         stage: &stage,
         server: &server,
         desk: &desk,
+        commands: &commands,
         plan: &plan,
         stop,
         started,
@@ -104,6 +111,7 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
             let (desk, stage, seed) = (&desk, &stage, plan.seed);
             scope.spawn(move || desk.write(stage, writer, seed));
         }
+        commands.start(scope, stale::Run { stage: &stage, plan: &plan, desk: &desk });
         if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) = (plan.fault, stage.disk()) {
             let root = stage.root();
             scope.spawn(move || fill(&root, after_ms, for_ms));
@@ -117,7 +125,9 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
     let scene = Scene { stage: &stage, plan: &plan, seen: server.seen(), written: desk.written(), end, life };
     if findings.is_empty() {
         findings.extend(oracle::judge(&scene));
+        findings.extend(commands.judge(&stage));
     }
+    let figures = commands.figures().map(|figures| format!("{figures}, {} put back", put_back(&stage)));
     log.push(format!("{} requests", server.asked()));
     let mut skipped = Vec::new();
     if stage.disk() == Disk::Plain {
@@ -128,7 +138,14 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
         }
     }
     let folder = (options.keeps && !findings.is_empty()).then(|| stage.keep());
-    Ok(Outcome { plan, crashes, findings, log, folder, took: started.elapsed(), skipped })
+    Ok(Outcome { plan, crashes, findings, log, folder, took: started.elapsed(), skipped, figures })
+}
+
+/// How many writes the journal has as undone and put back.
+fn put_back(stage: &Stage) -> usize {
+    let entries = crate::journal::entries(stage);
+    let names = |entry: &Value| entry["put_back"].as_array().map_or(0, Vec::len);
+    entries.iter().filter(|entry| entry["event"] == "overwritten").map(names).sum()
 }
 
 /// Fills the file system of a folder for a while.
@@ -164,6 +181,7 @@ struct Driver<'a> {
     stage: &'a Stage,
     server: &'a Server,
     desk: &'a Desk,
+    commands: &'a Commands,
     plan: &'a Plan,
     stop: &'a AtomicBool,
     started: Instant,
@@ -198,6 +216,11 @@ impl Driver<'_> {
                 Waited::Now(entry) => self.strike(crash, entry.as_ref())?,
                 Waited::Over => return Ok(()),
             }
+        }
+        if self.plan.stale.is_some()
+            && let Waited::Over = self.wait(Some(&Moment::CommandsDone))?
+        {
+            return Ok(());
         }
         self.server.let_end();
         // The others write a little into the end, and then no more: a team that waits for ever must be seen to.
@@ -237,7 +260,7 @@ impl Driver<'_> {
         let since = Instant::now();
         let mut left = match moment {
             Some(Moment::At { nth, .. }) => *nth,
-            Some(Moment::After(_)) | None => 0,
+            Some(Moment::After(_) | Moment::CommandsDone) | None => 0,
         };
         loop {
             if self.stop.load(Ordering::SeqCst) {
@@ -247,6 +270,7 @@ impl Driver<'_> {
             self.entries.extend(more.iter().cloned());
             match moment {
                 Some(Moment::After(time)) if since.elapsed() >= *time => return Ok(Waited::Now(None)),
+                Some(Moment::CommandsDone) if self.commands.are_done() => return Ok(Waited::Now(None)),
                 Some(Moment::At { event, then, .. }) => {
                     for entry in more.iter().filter(|entry| is_of(entry, event)) {
                         left = left.saturating_sub(1);
@@ -260,7 +284,7 @@ impl Driver<'_> {
                         return Ok(Waited::Now(None));
                     }
                 }
-                Some(Moment::After(_)) | None => {}
+                Some(Moment::After(_) | Moment::CommandsDone) | None => {}
             }
             if let Some(over) = self.look_at_lead()? {
                 return Ok(over);
@@ -334,7 +358,7 @@ impl Driver<'_> {
         }
         let kind = if self.progress.at.elapsed() > STALLED {
             "waits for ever"
-        } else if self.started.elapsed() > LONGEST {
+        } else if self.started.elapsed() > if self.plan.stale.is_some() { LONGEST_STALE } else { LONGEST } {
             "takes too long"
         } else {
             return false;

@@ -55,6 +55,12 @@ impl Desk {
         self.stop.store(true, Ordering::SeqCst);
     }
 
+    /// Whether the writers are to stop.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+
     /// Everything that was written.
     #[must_use]
     pub fn written(&self) -> Vec<Written> {
@@ -73,7 +79,8 @@ impl Desk {
             let id = match writer {
                 Writer::Cli => send(stage, &to, &token),
                 Writer::Claims => {
-                    self.make_and_claim(stage, &token);
+                    // No token of a message: several notes to the lead may name the task.
+                    self.make_and_claim(stage, &format!("claimed {number}"));
                     continue;
                 }
                 Writer::Honouring => append(stage, &to, &token).map(|()| None),
@@ -92,20 +99,21 @@ impl Desk {
         }
     }
 
-    fn add(&self, written: Written) {
+    /// Notes a message that was written.
+    pub fn add(&self, written: Written) {
         self.written.lock().unwrap_or_else(PoisonError::into_inner).push(written);
     }
 
     /// Makes a task and has the lead claim it, which nobody else does.
-    fn make_and_claim(&self, stage: &Stage, token: &str) {
+    fn make_and_claim(&self, stage: &Stage, subject: &str) {
         let run = |args: &[&str]| {
             let output = stage.pitcrew(args).args(["--team", TEAM, "--json"]).output().ok()?;
             output.status.success().then(|| serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default())
         };
-        let Some(id) = run(&["task", "create", token]).as_ref().and_then(find_id) else { return };
+        let Some(id) = run(&["task", "create", subject]).as_ref().and_then(find_id) else { return };
         let written = |is_claimed| Written {
             writer: Writer::Claims,
-            token: token.to_owned(),
+            token: subject.to_owned(),
             to: "team-lead".to_owned(),
             id: Some(id.clone()),
             is_claimed,
@@ -136,11 +144,13 @@ fn send(stage: &Stage, to: &str, token: &str) -> Option<Option<String>> {
     Some(find_id(&answer))
 }
 
-/// The first field that looks like the id of a message.
-fn find_id(answer: &Value) -> Option<String> {
+/// The first field that looks like the id of a message or a task.
+#[must_use]
+pub fn find_id(answer: &Value) -> Option<String> {
     match answer {
         Value::Object(fields) => {
-            let own = ["message_id", "id"].iter().find_map(|name| fields.get(*name)?.as_str().map(str::to_owned));
+            let own =
+                ["message_id", "taskId", "id"].iter().find_map(|name| fields.get(*name)?.as_str().map(str::to_owned));
             own.or_else(|| fields.values().find_map(find_id))
         }
         Value::Array(items) => items.iter().find_map(find_id),

@@ -15,7 +15,7 @@ use pitcrew_protocol::Limits;
 use pitcrew_runtime::identity::Stopped;
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
-use pitcrew_store::{Durability, FileBackend, FileOptions, LockWait, OnWait};
+use pitcrew_store::{Durability, FileBackend, FileOptions, LockWait, OnPassedOver, OnWait, PassedOver};
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -138,7 +138,17 @@ impl Context {
             };
             output::remark(&format!("waiting for the lock {lock}: {held}; at most {left} s more"));
         };
-        let options = FileOptions { on_wait: Some(OnWait(Arc::new(tell))), ..FileOptions::new(durability) };
+        let passed_over = |PassedOver { path, reason }: &PassedOver| {
+            output::remark(&format!(
+                "warning: {} is left out of the tasks: {reason}; `pitcrew doctor` says what is to be done about it",
+                path.display()
+            ));
+        };
+        let options = FileOptions {
+            on_wait: Some(OnWait(Arc::new(tell))),
+            on_passed_over: Some(OnPassedOver(Arc::new(passed_over))),
+            ..FileOptions::new(durability)
+        };
         Ok(FileBackend::open(&self.root, options))
     }
 

@@ -73,7 +73,7 @@ impl FailureKind {
     /// What the exit code says, for the help and the manual.
     fn meaning(self) -> &'static str {
         match self {
-            Self::Failed => "failed: the run's lead failed, doctor found something, teammates remain",
+            Self::Failed => "failed: the run's lead failed, its team is gone, doctor found something, teammates remain",
             Self::Usage => "the request is malformed: an option, a name, a text over its limit",
             Self::NotFound => "no such team, agent, task or message",
             Self::Conflict => "the name is taken, or the thing's state does not allow it",
@@ -282,7 +282,11 @@ fn hints_in(error: &ApiError) -> Vec<String> {
         }
     }
     if error.details.contains_key("corrupt") {
-        hints.push("`pitcrew doctor` tells what is torn, and with --repair puts it aside".to_owned());
+        let path = error.details.get("path").and_then(Value::as_str).unwrap_or_default();
+        hints.push(match path.ends_with("/config.json") {
+            true => "a config is put right by hand; `pitcrew team delete TEAM --force` clears the team away".to_owned(),
+            false => "`pitcrew doctor --repair` puts it right; what it takes out is kept for a week".to_owned(),
+        });
     }
     hints
 }

@@ -21,6 +21,7 @@ use serde_json::{Map, Value};
 use crate::commands::pane_exec;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
+use crate::output;
 
 /// The tmux session that panes are in when the lead is not in tmux itself.
 const TMUX_SESSION: &str = "pitcrew";
@@ -201,15 +202,33 @@ fn panes(context: &Context, mode: &TeammateMode, socket: Option<PathBuf>) -> Res
         TeammateMode::Auto | TeammateMode::InProcess => Ok(None),
         TeammateMode::Tmux => Ok(Some(Arc::new(tmux(context, socket)?))),
         TeammateMode::ITerm2 => Ok(Some(Arc::new(iterm2(context)?))),
-        TeammateMode::Program(argv) => {
-            // It is recorded, and found from other folders too.
-            let found = |(at, word): (usize, &String)| match at {
-                0 if word.contains('/') => context.cwd.join(word).to_string_lossy().into_owned(),
-                _ => word.clone(),
-            };
-            Ok(Some(Arc::new(PaneProgram::new(argv.iter().enumerate().map(found).collect()))))
-        }
+        TeammateMode::Program(argv) => Ok(Some(Arc::new(PaneProgram::new(as_recorded(context, argv))))),
     }
+}
+
+/// A pane program as it is recorded: found from other folders too.
+fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
+    let found = |(at, word): (usize, &String)| match at {
+        0 if word.contains('/') => context.cwd.join(word).to_string_lossy().into_owned(),
+        _ => word.clone(),
+    };
+    argv.iter().enumerate().map(found).collect()
+}
+
+/// The pane programs that are run for the end of a team: the one that the settings name, and our own servers of panes.
+pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
+    let settings = context.settings_with(&context.cwd, None);
+    let mode = settings.and_then(|settings| mode_of(&settings)).unwrap_or_else(|error| {
+        output::remark(&format!("warning: the settings name no pane program: {}", error.chain()));
+        None
+    });
+    let named = match mode {
+        Some(TeammateMode::Program(argv)) => Some(as_recorded(context, &argv)),
+        Some(TeammateMode::Auto | TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2) | None => None,
+    };
+    let own = context.exe.to_string_lossy().into_owned();
+    let served = ["tmux", "iterm2"].map(|kind| [own.as_str(), "pane", "serve", kind].map(str::to_owned).to_vec());
+    named.into_iter().chain(served).collect()
 }
 
 fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {

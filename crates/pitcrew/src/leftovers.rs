@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::hosting;
 use crate::output::printable;
 
 /// What was started for a team, or left running by its dead processes.
@@ -35,6 +36,9 @@ pub(crate) struct StoppedView {
     /// Why the pane is still there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pane_left: Option<String>,
+    /// Why it is not known whether the pane is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pane_not_asked: Option<String>,
     #[serde(skip)]
     pub(crate) is_gone: bool,
 }
@@ -42,7 +46,8 @@ pub(crate) struct StoppedView {
 impl<'a> Leftovers<'a> {
     /// Those of `team`.
     pub(crate) fn of(context: &Context, team: &'a Team) -> Self {
-        Self { team, panes: RecordedPanes::below(&context.root).with_programs() }
+        let named = hosting::named_programs(context);
+        Self { team, panes: RecordedPanes::below(&context.root).with_named_programs(named) }
     }
 
     /// Stops all of them: TERM, `term`, KILL, and their panes; and what panes there are beside.
@@ -67,6 +72,7 @@ impl<'a> Leftovers<'a> {
             pane: None,
             outcome: word(outcome),
             pane_left: None,
+            pane_not_asked: None,
             is_gone: outcome != Stopped::StillRunning,
         }));
         stopped.extend(panes);
@@ -78,7 +84,7 @@ impl StoppedView {
     fn of_pane(pane: &TaggedPane, closed: PaneClosed) -> Self {
         let pane_left = match closed {
             PaneClosed::Closed => None,
-            PaneClosed::Left { reason } => Some(reason),
+            PaneClosed::Left { reason } | PaneClosed::NotAsked { reason } => Some(reason),
         };
         Self {
             name: pane.tag.agent.as_ref().map(ToString::to_string),
@@ -87,6 +93,7 @@ impl StoppedView {
             outcome: word(if pane_left.is_none() { Stopped::Ended } else { Stopped::StillRunning }),
             is_gone: pane_left.is_none(),
             pane_left,
+            pane_not_asked: None,
         }
     }
 
@@ -102,8 +109,14 @@ impl StoppedView {
             pane: member.started.pane.as_ref().map(ToString::to_string),
             outcome: word(outcome),
             pane_left: member.pane_left.clone(),
+            pane_not_asked: member.pane_not_asked.clone(),
             is_gone: member.is_gone(),
         }
+    }
+
+    /// Whether something of it is to be known although it is gone.
+    pub(crate) fn has_doubt(&self) -> bool {
+        self.pane_not_asked.is_some()
     }
 
     /// One line for people.
@@ -114,7 +127,10 @@ impl StoppedView {
             (None, None) => self.pane.clone().unwrap_or_default(),
         };
         let left = self.pane_left.as_ref().map(|reason| format!("; its pane is left: {reason}")).unwrap_or_default();
-        printable(&format!("{who}: {}{left}", self.outcome.replace('_', " "))).into_owned()
+        let unknown = self.pane_not_asked.as_ref();
+        let unknown =
+            unknown.map(|why| format!("; whether its pane is closed is not known: {why}")).unwrap_or_default();
+        printable(&format!("{who}: {}{left}{unknown}", self.outcome.replace('_', " "))).into_owned()
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod answer;
 mod config;
+mod counted;
 mod drift;
 mod error;
 mod frame;
@@ -28,6 +29,7 @@ mod wire;
 
 pub use answer::ToolAnswer;
 pub use config::{BACKEND_IN_PROCESS, LEAD_NAME, LeadProcess, Member, TeamConfig};
+pub use counted::{counted, counted_is};
 pub use drift::{Drift, DriftKind, RECORDED_VERSIONS, Written, drift};
 pub use error::{ApiError, ErrorCode};
 pub use frame::{

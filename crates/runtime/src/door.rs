@@ -43,7 +43,11 @@ const PAUSE: Duration = Duration::from_secs(1);
 #[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Knock {
     /// To end the team: every member is asked to leave, and then the run ends.
-    EndTeam,
+    EndTeam {
+        /// How long the caller waits for the end.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        wait_seconds: Option<u32>,
+    },
     /// To ask one member to shut down.
     Shutdown {
         /// The member.

@@ -300,7 +300,7 @@ pub struct RunOutcome {
     pub unpriced: Vec<String>,
     /// Worktrees that were kept because they hold something.
     pub kept: Vec<KeptWorktree>,
-    /// Whether the team is gone from disk; otherwise it can be resumed.
+    /// Whether the team is gone from disk, by its lead or by something else; otherwise it can be resumed.
     pub team_deleted: bool,
 }
 

@@ -116,6 +116,42 @@ impl Worktrees {
         Self { git: Git::new(repo_root.into()), folder: folder.into(), ignored: IgnoredFiles::default() }
     }
 
+    /// Those of the repository of another folder, below the same one.
+    #[must_use]
+    pub fn in_repository_of(&self, checkout: PathBuf) -> Self {
+        Self { git: self.git.at(checkout), ..self.clone() }
+    }
+
+    /// The folders that stand where worktrees of any repository are made, `<folder>/<team>/<member>`. No link is followed.
+    #[must_use]
+    pub fn standing(&self) -> Vec<PathBuf> {
+        let below = |folder: &Path| -> Vec<PathBuf> {
+            let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
+            let mut paths: Vec<PathBuf> =
+                entries.map(|entry| entry.path()).filter(|path| is_real_folder(path)).collect();
+            paths.sort();
+            paths
+        };
+        below(&self.folder).iter().flat_map(|team| below(team)).collect()
+    }
+
+    /// The same, worked on from the repository's own checkout; as they are where it has none.
+    #[must_use]
+    pub async fn in_main_checkout(&self) -> Self {
+        let common = self.git.common_folder().await.ok();
+        let main =
+            common.filter(|common| common.ends_with(".git")).and_then(|common| Some(common.parent()?.to_owned()));
+        main.map_or_else(|| self.clone(), |main| self.in_repository_of(main))
+    }
+
+    /// The folder that all worktrees of the repository share, by which two repositories are told apart.
+    ///
+    /// # Errors
+    /// `NotARepository`, `Git` or `Io`.
+    pub async fn common_folder(&self) -> Result<PathBuf, WorktreeError> {
+        self.git.common_folder().await
+    }
+
     /// Says what becomes of files that git ignores.
     #[must_use]
     pub fn with_ignored(self, ignored: IgnoredFiles) -> Self {

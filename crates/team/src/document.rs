@@ -137,6 +137,24 @@ impl Team {
         ]
     }
 
+    /// Says whether a run can work with the team's records and the inboxes of its members: whether they are whole, and of
+    /// no later version. Entries that cannot be read are passed over. Changes nothing.
+    ///
+    /// # Errors
+    /// `internal_error` with the first file that is torn or of a later version.
+    pub async fn check_records(&self) -> Result<(), ApiError> {
+        for (document, unread) in self.unread_entries().await {
+            // Nothing that a run does depends on what commands left running.
+            if document != EscapedProcesses::NAME {
+                unread?;
+            }
+        }
+        for member in &self.config().await?.members {
+            self.unread(&member.name).await?;
+        }
+        Ok(())
+    }
+
     /// Takes out of a document what cannot be read of it.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode, NameError, Rate, TeamConfig};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, NameError, Rate, TeamConfig, counted};
 use pitcrew_store::{FORMAT_VERSION, StoreError};
 
 use crate::near::nearest;
@@ -46,7 +46,7 @@ pub(crate) fn check_length(field: &str, text: &str, limit: u32) -> Result<(), Ap
     if u64::from(limit) >= got as u64 {
         return Ok(());
     }
-    let message = format!("{field} has {got} characters; at most {limit} are allowed");
+    let message = format!("{field} has {}; at most {limit} are allowed", counted(got, "character"));
     Err(invalid(message).with("field", field).with("limit", limit).with("got", got))
 }
 

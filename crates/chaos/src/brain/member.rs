@@ -8,6 +8,12 @@ use crate::chance::Chance;
 /// The most notes that one member writes.
 const NOTES_MOST: usize = 300;
 
+/// The same while the files are written back, where commands send most of the messages.
+const NOTES_MOST_STALE: usize = 24;
+
+/// The most pauses of a member that waits for the end of the commands.
+const PAUSES_MOST: usize = 4_000;
+
 /// After so many notes a member makes a task of its own and does it.
 const OWN_TASK_EVERY: usize = 4;
 
@@ -40,13 +46,19 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
     for id in &tasks {
         task(heard, name, id)?;
     }
+    let most = if world.plan.stale.is_some() { NOTES_MOST_STALE } else { NOTES_MOST };
     let mut sent = 0;
-    while sent < NOTES_LEAST || (sent < NOTES_MOST && !world.may_end) {
+    while sent < NOTES_LEAST || (sent < most && !world.may_end) {
         if sent % OWN_TASK_EVERY == OWN_TASK_EVERY - 1 {
             own_task(heard, name, sent)?;
         }
         all(heard, [note(name, sent, world)])?;
         sent += 1;
+    }
+    // Whoever rests is woken by mail only, and the run ends when all rest.
+    for nth in (0..PAUSES_MOST).take_while(|_| world.plan.stale.is_some() && !world.may_end) {
+        let pause = json!({"command": "sleep 0.3", "description": "Wait a moment"});
+        all(heard, [Wanted::new(format!("w-{nth}"), "Bash", pause)])?;
     }
     // The notes of before the end count too, so that the report is the last of them.
     let report = Wanted::note("report", "team-lead", &format!("report of {role}"));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use pitcrew_chaos::plan::{Place, Plan};
+use pitcrew_chaos::plan::{Place, Plan, StaleWrites};
 use pitcrew_chaos::run::{Options, run};
 
 /// The crashes of a run; `./test --long` makes all of the plan's.
@@ -80,4 +80,12 @@ async fn teams_here_and_there_survive_their_crashes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_acknowledged_survives_power_cuts() {
     check(vec![Plan::of_power_cuts(0).shortened(CRASHES)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stale_writes_undo_in_a_running_team_is_put_back() {
+    if has_tmux() {
+        let some = StaleWrites { messages: 60, updates: 15, writes: 60 };
+        check(vec![Plan::of_stale_writes(0, some), Plan::of_stale_writes(1, some)]).await;
+    }
 }

@@ -33,7 +33,7 @@ const FORCE_GRACE: Duration = Duration::from_secs(3);
 pub(crate) struct Shutdown {
     /// The team [default: the only one, else the one named after the repository's folder]
     team: Option<String>,
-    /// How long to wait for the end
+    /// How long to wait for the end; the teammates have all of it but 5 s to leave, and 20 s at least
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u32,
     /// Ask nobody: stop all that runs for the team, TERM first and KILL a moment later, and close its panes
@@ -90,7 +90,7 @@ impl Shutdown {
     async fn end_lead(&self, team: &Team) -> Result<Option<u32>, Failure> {
         let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(ProcessIdentity::from) else { return Ok(None) };
-        let is_asked = !self.force && is_asked(team).await?;
+        let is_asked = !self.force && is_asked(team, self.wait).await?;
         if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
         }
@@ -115,9 +115,9 @@ impl Shutdown {
 }
 
 /// Asks the lead to end its team; whether it could be asked. One that cannot be is stopped by a signal.
-async fn is_asked(team: &Team) -> Result<bool, Failure> {
+async fn is_asked(team: &Team, wait_seconds: u32) -> Result<bool, Failure> {
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(false) };
-    match knock(&folder, &Knock::EndTeam).await {
+    match knock(&folder, &Knock::EndTeam { wait_seconds: Some(wait_seconds) }).await {
         Ok(_) => Ok(true),
         Err(KnockError::Refused(error)) => Err(error.into()),
         Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(false),

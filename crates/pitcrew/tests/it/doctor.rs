@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use insta::assert_snapshot;
 
 use crate::room::Room;
+use crate::running::Running;
 
 fn age(path: &Path) {
     fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(120)).unwrap();
@@ -93,4 +94,110 @@ fn a_torn_config_is_left_to_a_person() {
     assert_eq!(report["findings"][0]["kind"], "bad_config");
     assert_eq!(report["left"], 1);
     assert_eq!(room.run(&["doctor", "--repair"]).code, 1);
+}
+
+/// A team whose bob has a worktree and was killed with its lead, in a repository beside the working folder.
+fn with_a_worktree() -> Room {
+    let room = Room::new();
+    let repository = room.work().join("../repository");
+    fs::create_dir(&repository).unwrap();
+    let git = |args: &[&str]| {
+        let name = ["-c", "user.name=Tess", "-c", "user.email=tess@example.org"];
+        let done = room.tool("git", &name).args(args).current_dir(&repository).output().unwrap();
+        assert!(done.status.success(), "{done:?}");
+    };
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "-m", "first"]);
+    let model = room.script(
+        "agents: {team-lead: [{tools: [{name: Task, input: {name: bob, description: w, prompt: w, isolation: worktree}}]}, \
+         {wait_for: {contains: what never comes}}], bob: [{text: Here.}]}",
+    );
+    let args = ["run", "go", "--team", "work", "--model", &model];
+    let mut running = Running::of(room.command(&args).current_dir(&repository));
+    running.until("bob is idle");
+    running.kill();
+    assert!(bobs_worktree(&room).is_dir());
+    room
+}
+
+fn bobs_worktree(room: &Room) -> std::path::PathBuf {
+    room.root().join("pitcrew/worktrees/work/bob")
+}
+
+fn kinds(report: &serde_json::Value) -> Vec<&str> {
+    report["findings"].as_array().unwrap().iter().filter_map(|finding| finding["kind"].as_str()).collect()
+}
+
+#[test]
+fn a_worktree_of_a_member_that_is_gone_is_found_from_another_folder() {
+    for team_is_gone in [false, true] {
+        let room = with_a_worktree();
+        match team_is_gone {
+            true => fs::rename(room.root().join("teams/work"), room.work().join("aside")).unwrap(),
+            false => {
+                let mut config = room.json_file("teams/work/config.json");
+                config["members"].as_array_mut().unwrap().truncate(1);
+                fs::remove_dir_all(room.root().join("teams/work/pitcrew/writes")).unwrap();
+                fs::write(room.root().join("teams/work/config.json"), config.to_string()).unwrap();
+            }
+        }
+        let found = room.json(&["doctor"]);
+        assert!(kinds(&found).contains(&"orphaned_worktree"), "{found:#}");
+        let mended = room.json(&["doctor", "--repair"]);
+        assert!(kinds(&mended).contains(&"orphaned_worktree") && mended["left"] == 0, "{mended:#}");
+        assert!(!bobs_worktree(&room).exists());
+    }
+}
+
+#[test]
+fn a_member_that_a_repair_puts_back_keeps_its_worktree() {
+    let room = with_a_worktree();
+    let mut config = room.json_file("teams/work/config.json");
+    config["members"].as_array_mut().unwrap().truncate(1);
+    fs::write(room.root().join("teams/work/config.json"), config.to_string()).unwrap();
+    let mended = room.json(&["doctor", "--repair"]);
+    assert!(kinds(&mended).contains(&"overwritten"), "{mended:#}");
+    assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2);
+    assert!(bobs_worktree(&room).is_dir(), "{mended:#}");
+}
+
+#[test]
+fn a_pane_program_that_only_a_record_names_is_never_run_and_keeps_nothing_from_its_end() {
+    for args in [&["shutdown", "work", "--force"][..], &["team", "delete", "work", "--force"]] {
+        let room = Room::new();
+        room.killed_run();
+        let (program, ran_at) = (room.work().join("program"), room.work().join("ran"));
+        fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran_at.display())).unwrap();
+        fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let host = serde_json::json!({"backend": "pane", "command": [program]});
+        let pane = serde_json::json!({"backend": "pane", "command": [program], "id": "1"});
+        let nobody = serde_json::json!({"pid": 1, "start_ticks": 1});
+        let record = serde_json::json!({"pane": pane, "program": "pitcrew", "owner": nobody, "at_ms": 1});
+        let write = |name: &str, document: serde_json::Value| {
+            fs::write(room.root().join("teams/work/pitcrew").join(name), document.to_string()).unwrap();
+        };
+        write("started.json", serde_json::json!({"version": 1, "started": {"bob": record}}));
+        write("panes.json", serde_json::json!({"version": 1, "hosts": [host]}));
+        let ran = room.ok(args);
+        let said = format!("{}{}", ran.stdout, ran.stderr);
+        assert!(said.contains("only a record names the program"), "{ran:?}");
+        assert!(!ran_at.exists(), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_nothing_from_its_end() {
+    let room = Room::new();
+    room.killed_run();
+    let settings = serde_json::json!({"pitcrew": {"teammateMode": "pane:false"}});
+    fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
+    let record = serde_json::json!({
+        "pane": {"backend": "pane", "command": ["false"], "id": "1"}, "program": "pitcrew",
+        "owner": {"pid": 1, "start_ticks": 1}, "at_ms": 1,
+    });
+    let started = serde_json::json!({"version": 1, "started": {"bob": record}});
+    fs::write(room.root().join("teams/work/pitcrew/started.json"), started.to_string()).unwrap();
+    let ran = room.ok(&["shutdown", "work", "--force"]);
+    assert!(ran.stdout.contains("whether its pane is closed is not known"), "{ran:?}");
+    room.ok(&["team", "delete", "work", "--force"]);
 }

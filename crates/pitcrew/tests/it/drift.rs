@@ -65,7 +65,7 @@ fn no_recording_holds_anything_new() {
     for recording in RECORDINGS {
         let (code, told) = Recorded::of(recording).told();
         assert_eq!(code, 0, "{recording}: {told}");
-        assert!(told.starts_with("no claude on the PATH\nnothing new in 1 configs, "), "{told}");
+        assert!(told.starts_with("no claude on the PATH\nnothing new in 1 config, "), "{told}");
     }
 }
 
@@ -75,7 +75,7 @@ fn the_recorded_messages_that_were_taken_out_since_hold_nothing_new() {
     let taken = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.329/inboxes-before-consumption");
     copy(&taken, &recorded.room.root().join("teams/session-6132882e/inboxes"));
     let (code, told) = recorded.told();
-    assert_eq!((code, told.lines().last().unwrap()), (0, "nothing new in 1 configs, 3 inboxes and 1 tasks"), "{told}");
+    assert_eq!((code, told.lines().last().unwrap()), (0, "nothing new in 1 config, 3 inboxes and 1 task"), "{told}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn what_is_new_is_told_with_the_file_and_the_field() {
     new field member.mood: [root]/teams/probe/config.json
     new field message.priority: [root]/teams/probe/inboxes/team-lead.json
     new field task.due: [root]/tasks/probe/1.json and 1 more
-    6 new in 1 configs, 2 inboxes and 3 tasks
+    6 new in 1 config, 2 inboxes and 3 tasks
     "#);
     let json = recorded.room.json(&["doctor", "--reference"]);
     assert_eq!(json["total"], 6);
@@ -130,7 +130,7 @@ fn what_is_missing_or_stands_elsewhere_is_told() {
     missing field message.from: [root]/teams/probe/inboxes/team-lead.json
     in another place idle_notification.from: [root]/teams/probe/inboxes/team-lead.json
     in another place task.id: [root]/tasks/probe/1.json
-    6 new in 1 configs, 2 inboxes and 3 tasks
+    6 new in 1 config, 2 inboxes and 3 tasks
     "#);
 }
 

@@ -66,7 +66,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
 
     Exit codes:
       0    done
-      1    failed: the run's lead failed, doctor found something, teammates remain
+      1    failed: the run's lead failed, its team is gone, doctor found something, teammates remain
       2    the request is malformed: an option, a name, a text over its limit
       3    no such team, agent, task or message
       4    the name is taken, or the thing's state does not allow it

@@ -4,6 +4,7 @@
 use std::fs;
 
 use crate::room::{Ran, Room};
+use crate::running::Running;
 
 /// A lead that goes on after a crash and ends; bob has nothing to do.
 const GOES_ON: &str = "agents: {team-lead: [{text: So}, {text: That is all.}, {text: Indeed.}, {text: Well.}], \
@@ -27,7 +28,7 @@ fn a_transcript_with_lines_that_cannot_be_read_is_gone_on_with_and_mended() {
         let (room, ran) = resumed("transcripts/bob.ndjson", |was| format!("{line}\n{was}"));
         assert_eq!(ran.code, 0, "{line:?}: {ran:?}");
         assert!(!ran.stderr.contains("cannot go on"), "{line:?}: {ran:?}");
-        let is_said = ran.stderr.matches("goes on without 1 lines of").count();
+        let is_said = ran.stderr.matches("goes on without 1 line of").count();
         assert_eq!(is_said, usize::from(!line.trim().is_empty()), "{line:?}: {ran:?}");
         let path = room.root().join("teams/work/pitcrew/transcripts/bob.ndjson");
         assert!(
@@ -119,4 +120,80 @@ fn a_long_journal_gets_a_checkpoint_and_a_damaged_one_changes_nothing() {
     assert!(lines > 12_000, "{lines}");
     assert_eq!(room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]).code, 0);
     assert!(checkpoint.exists());
+}
+
+#[test]
+fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
+    let records = ["started", "requests", "keys", "ended", "panes", "take-over"];
+    let records = records.map(|name| format!("pitcrew/{name}.json"));
+    for file in records.iter().map(String::as_str).chain(["inboxes/team-lead.json", "inboxes/bob.json"]) {
+        let room = Room::new();
+        room.killed_run();
+        let path = room.root().join("teams/work").join(file);
+        fs::write(&path, "{\"version\":1,\"").unwrap();
+        fs::write(room.work().join("on.yaml"), GOES_ON).unwrap();
+        let resume = || room.run(&["run", "--resume", "work", "--model", "script:on.yaml"]);
+        // The socket of the lead that was killed.
+        fs::remove_file(room.root().join("teams/work/pitcrew/door")).unwrap();
+        let before = room.tree();
+        let ran = resume();
+        assert_eq!(ran.code, 70, "{file}: {ran:?}");
+        assert!(ran.stderr.contains(&path.display().to_string()), "{file}: {ran:?}");
+        assert!(ran.stderr.contains("`pitcrew doctor --repair` puts it right"), "{file}: {ran:?}");
+        assert!(room.tree() == before, "{file}: the refused run has changed something");
+        room.run(&["doctor", "--repair"]);
+        let ran = resume();
+        assert_eq!(ran.code, 0, "{file}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_record_that_no_run_depends_on_keeps_none_from_going_on() {
+    let (_room, ran) = resumed("escaped.json", |_| "{\"version\":1,\"".to_owned());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(ran.stderr.contains("escaped.json is not readable"), "{ran:?}");
+}
+
+/// A lead that lets the harness damage something while bob is idle, and then is done.
+const DONE_AFTER: &str = "agents: {team-lead: [\
+                          {tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]}, \
+                          {wait_for: {contains: go on now, from: message}}, {text: Done.}, {text: Done.}, {text: Done.}], \
+                          bob: [{text: Here.}, {text: Here.}]}";
+
+/// A run of a team that somebody damages while it runs: how it ends, and what it says.
+fn damaged_while_it_runs(damage: impl Fn(&Room)) -> (Option<i32>, String) {
+    let room = Room::new();
+    let model = room.script(DONE_AFTER);
+    let mut running = Running::start(&room, &["run", "go", "--team", "work", "--model", &model]);
+    running.until("bob is idle");
+    damage(&room);
+    running.ended()
+}
+
+#[test]
+fn a_run_that_cannot_ask_its_teammates_to_leave_does_not_wait_for_them() {
+    for text in ["{\"version\":1,\"", "{\"version\":2}"] {
+        let (code, said) = damaged_while_it_runs(|room| {
+            fs::write(room.root().join("teams/work/pitcrew/requests.json"), text).unwrap();
+            room.ok(&["send", "team-lead", "go on now", "--team", "work"]);
+        });
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("bob cannot be asked to shut down") && said.contains("requests.json"), "{said}");
+        assert!(said.contains("it could not be asked to shut down") && !said.contains("in time"), "{said}");
+    }
+}
+
+#[test]
+fn a_run_whose_files_are_taken_away_says_so_and_fails() {
+    let aside = |room: &Room| room.work().join("aside");
+    let damages: [&dyn Fn(&Room); 2] =
+        [&|room| fs::remove_file(room.root().join("teams/work/config.json")).unwrap(), &|room| {
+            fs::rename(room.root().join("teams/work"), aside(room)).unwrap()
+        }];
+    for damage in damages {
+        let (code, said) = damaged_while_it_runs(damage);
+        assert_eq!(code, Some(1), "{said}");
+        assert!(said.contains("the team's files were taken away while it ran"), "{said}");
+        assert!(!said.contains("still there") && !said.contains("can be resumed"), "{said}");
+    }
 }

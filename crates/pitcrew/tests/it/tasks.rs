@@ -141,3 +141,26 @@ fn a_claim_is_won_by_one_and_the_others_are_told_who_won() {
     [exit 4]
     "#);
 }
+
+#[test]
+fn a_file_that_cannot_be_read_hides_no_other_task_and_is_said_once() {
+    for file in ["1.json", "notes.json"] {
+        let room = Room::with_crew();
+        for subject in ["one", "two"] {
+            room.ok(&["task", "create", subject]);
+        }
+        let path = room.root().join("tasks/crew").join(file);
+        std::fs::write(&path, "{\"id\": \"1").unwrap();
+        let listed = room.ok(&["task", "list"]);
+        assert!(listed.stdout.contains("two"), "{file}: {listed:?}");
+        let said = format!("{} is left out of the tasks", path.display());
+        assert_eq!(listed.stderr.matches(&said).count(), 1, "{file}: {listed:?}");
+        assert_eq!(room.ok(&["task", "claim", "2", "--as", "bob"]).code, 0);
+        let made = room.json(&["task", "create", "three"]);
+        assert_eq!(made["taskId"], "3", "{file}: the number of a torn task is not used again");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"id\": \"1", "{file}");
+        let kind = if file == "1.json" { "torn" } else { "no_task" };
+        let found = room.json(&["doctor"]);
+        assert_eq!((&found["findings"][0]["kind"], &found["total"]), (&kind.into(), &1.into()), "{found:#}");
+    }
+}

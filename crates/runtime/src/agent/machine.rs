@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use pitcrew_model::Response;
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, counted, counted_is};
 
 use super::compact::Compacting;
 use super::mail::Kind;
@@ -435,11 +435,13 @@ impl Agent {
         }
         self.phase = Phase::Idle;
         if self.profile.role == Role::Teammate {
-            self.send_idle(IdleCause::Failed(format!("it has used all of its {most} turns")), fx);
+            self.send_idle(IdleCause::Failed(format!("it has used all of its {}", counted(most, "turn"))), fx);
         }
         match self.profile.role {
             Role::Lead | Role::Teammate => fx.push(Effect::ReportLimit),
-            Role::Subagent => self.finish(Status::Completed, Some(format!("all of its {most} turns are used")), fx),
+            Role::Subagent => {
+                self.finish(Status::Completed, Some(format!("all of its {} used", counted_is(most, "turn"))), fx)
+            }
         }
     }
 

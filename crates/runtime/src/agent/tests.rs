@@ -536,7 +536,7 @@ fn an_agent_that_used_its_turns_calls_no_model_any_more() {
         .then(mail(&[]), &["judge a in default"])
         .then(allowed("a"), &["run a {}"])
         .then(done("a"), &["write result", "report a done", "take mail"])
-        .then(mail(&[]), &["send idle it has used all of its 1 turns: nothing", "report limit", "announce idle"]);
+        .then(mail(&[]), &["send idle it has used all of its 1 turn: nothing", "report limit", "announce idle"]);
 }
 
 #[test]

@@ -36,7 +36,7 @@ impl Why {
             Self::Limit(reason) => reason.clone(),
             Self::ModelUnavailable(reason) => format!("a model is unavailable: {reason}"),
             Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
-            Self::Gone => "the team was deleted".to_owned(),
+            Self::Gone => "the team's files were taken away while it ran, by something else than this run".to_owned(),
         }
     }
 

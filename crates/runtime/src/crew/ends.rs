@@ -11,6 +11,7 @@ use pitcrew_team::{Actor, RefusedFrame};
 
 use super::course::{News, Why};
 use super::elsewhere::is_goodbye;
+use super::ledger::RESUMABLE;
 use super::team_loop::{Farewell, Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::driver::{chain, output_file, task_notification};
@@ -101,7 +102,7 @@ impl TeamLoop {
 
     /// Takes note that an agent was dropped where it stood. It stays in the team, for the next run.
     pub(super) async fn dropped(&mut self, agent: &AgentName) -> Vec<News> {
-        self.ledger.of(agent).reason = Some("it was stopped, and can be resumed".to_owned());
+        self.ledger.of(agent).reason = Some(RESUMABLE.to_owned());
         self.ledger.of(agent).state = Status::Killed;
         match self.crew.remove(agent).map(|hand| hand.part) {
             None => Vec::new(),
@@ -157,6 +158,15 @@ impl TeamLoop {
             Some((Answers::Yes | Answers::Later, _)) | None => return false,
         }
         true
+    }
+
+    /// Stops a teammate that could not be asked to shut down: it would be waited for in vain.
+    pub(super) fn stop_unasked(&self, agent: &AgentName) {
+        let Some(hand) = self.crew.get(agent) else { return };
+        match self.course.why() {
+            Some(why) if why.is_resumable() => hand.body.cancel(),
+            Some(_) | None => hand.body.end("it could not be asked to shut down"),
+        }
     }
 
     /// Takes note that an agent does nothing more in this run, as its model is unavailable. Only a lead parks.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_model::Model;
-use pitcrew_protocol::{AgentName, neutralised};
+use pitcrew_protocol::{AgentName, counted, neutralised};
 use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team};
 use tokio_util::sync::CancellationToken;
@@ -77,8 +77,8 @@ fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
     let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(usize::to_string).collect();
     let more = if lines.len() > shown.len() { ", ..." } else { "" };
     format!(
-        "{agent} goes on without {} lines of {} that cannot be read ({}{more}); `pitcrew doctor --repair` takes them out",
-        lines.len(),
+        "{agent} goes on without {} of {} that cannot be read ({}{more}); `pitcrew doctor --repair` mends that",
+        counted(lines.len(), "line"),
         path.display(),
         shown.join(", ")
     )

@@ -8,6 +8,9 @@ use pitcrew_protocol::AgentName;
 use crate::agent::Status;
 use crate::run::AgentSummary;
 
+/// Why an agent ended that was dropped where it stood.
+pub(super) const RESUMABLE: &str = "it was stopped, and can be resumed";
+
 /// The summaries of all agents there ever were, in order of their start.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -51,6 +54,13 @@ impl Ledger {
         account.cost_usd += cost_usd.unwrap_or(0.0);
         if cost_usd.is_none() {
             self.unpriced.insert(model);
+        }
+    }
+
+    /// Corrects the accounts of a run whose team is gone.
+    pub(crate) fn nobody_can_be_resumed(&mut self) {
+        for agent in self.agents.iter_mut().filter(|agent| agent.reason.as_deref() == Some(RESUMABLE)) {
+            agent.reason = Some("it was stopped, and its team is gone".to_owned());
         }
     }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pitcrew_protocol::{
     AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated,
-    render,
+    counted, render,
 };
 use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
@@ -229,7 +229,8 @@ impl TeamLoop {
         match self.limits.max_teammates {
             Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => {
                 Err(ToolOutcome::refused(format_args!(
-                    "There are {most} teammates, as many as this run may have; shut one down first"
+                    "The team has {}, as many as this run may have; shut one down first",
+                    counted(most, "teammate")
                 )))
             }
             Some(_) | None => Ok(()),

@@ -48,13 +48,13 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     let (minders, sightings) = mpsc::channel(REPORTS_WAITING);
     let (desk, requests) = Desk::new();
     let (limits, grace) = (options.furnishings.limits, options.furnishings.shutdown_grace);
-    let (hosting, begin, is_resumed) = (options.hosting.clone(), options.begin.clone(), options.begin.is_resumed());
+    let (hosting, begin) = (options.hosting.clone(), options.begin.clone());
     let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
     let (model, teammate_model) = (options.model, options.teammate_model);
     let mut quarters =
         Quarters::new(team.clone(), Role::Lead, options.furnishings, model, teammate_model, Sink(events), reports)?;
-    let lead_model = quarters.model_name.clone();
-    let model = quarters.model(&lead_model).map_err(|source| RunError::Model { name: lead_model.clone(), source })?;
+    let name = quarters.model_name.clone();
+    let model = quarters.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
     let wakers = Wakers {
         stopper: stopper.clone(),
@@ -86,7 +86,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         hosting,
         settings_file: None,
         minders,
-        is_resumed,
+        is_resumed: begin.is_resumed(),
         journal_position: 0,
         last_states: BTreeMap::new(),
         last_turns: BTreeMap::new(),
@@ -96,26 +96,28 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         errands: 0,
         wakers,
         grace,
+        asking_grace: grace,
         looks_again_at: None,
         is_over: false,
         _lease: lease,
     };
     let beginning = team_loop.hire_lead(&begin, model, &config).await?;
     let (sender, outcome) = oneshot::channel();
-    let name = team.name().to_string();
     let task = tokio::spawn(async move {
         team_loop.begin(beginning, &config).await;
         team_loop.run().await;
         // The only error is that nobody waits for the outcome.
         let _not_waited_for = sender.send(team_loop.close().await);
     });
-    Ok(RunHandle { team: name, events: received, stopper, outcome, task: Some(task) })
+    Ok(RunHandle { team: team.name().to_string(), events: received, stopper, outcome, task: Some(task) })
 }
 
 /// The team and its lease. What dead processes of it left running is stopped, and whoever is to take over has done so.
 async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
     let team = team_of(options).await?;
     if options.begin.is_resumed() {
+        // Before anything is changed: what is torn here would keep the run from its mail, or from asking anybody.
+        team.check_records().await?;
         for (process, stopped) in sweep(&team, SWEEP_GRACE).await? {
             tracing::info!(%process, ?stopped, "what a dead process of the team left running");
         }
@@ -407,12 +409,15 @@ impl TeamLoop {
     /// Turns the end into the outcome.
     async fn close(mut self) -> RunOutcome {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
-        if self.adopted != Adopted::Deleted {
+        if self.adopted != Adopted::Deleted && self.course.why() != Some(&Why::Gone) {
             self.void_parting_requests().await;
         }
+        // An agent may have ended before anybody could see that the files are gone.
+        let is_gone = self.adopted != Adopted::Deleted && is_gone(&self.quarters.team).await;
         let text = self.lead_text.clone();
         let end = match self.course.why() {
             _ if self.wakers.was_killed => RunEnd::Interrupted,
+            None | Some(Why::Finished) if is_gone => RunEnd::Failed { reason: Why::Gone.in_words() },
             None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
             Some(Why::Interrupted | Why::ShutDown) => RunEnd::Interrupted,
             Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text },
@@ -422,6 +427,9 @@ impl TeamLoop {
             Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
             Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
         };
+        if is_gone {
+            self.ledger.nobody_can_be_resumed();
+        }
         let (agents, unpriced) = self.ledger.close();
         RunOutcome {
             team: self.quarters.team.name().to_string(),
@@ -429,9 +437,14 @@ impl TeamLoop {
             agents,
             unpriced,
             kept: self.kept,
-            team_deleted: self.adopted == Adopted::Deleted,
+            team_deleted: is_gone || self.adopted == Adopted::Deleted,
         }
     }
+}
+
+/// Whether the team's files were taken away from under the run.
+async fn is_gone(team: &Team) -> bool {
+    matches!(team.backend().team(team.dir()).await, Err(StoreError::NoTeam { .. }))
 }
 
 /// What the lead reads of teammates whose end it was told, and who are members still: a full disk, say, kept their end out of

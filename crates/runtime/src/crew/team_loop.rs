@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, neutralised};
+use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, counted, neutralised};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
@@ -72,6 +72,8 @@ pub(super) struct TeamLoop {
     pub(super) errands: u32,
     pub(super) wakers: Wakers,
     pub(super) grace: Duration,
+    /// The same for teammates that are asked to leave, which a user may wait for longer.
+    pub(super) asking_grace: Duration,
     /// The inbox whose unread mail kept the run from being over: when it changes, the loop looks around again.
     pub(super) looks_again_at: Option<InboxFile>,
     pub(super) is_over: bool,
@@ -222,7 +224,7 @@ impl TeamLoop {
             Order::Remind(names) => self.remind(&names),
             Order::AskToShutDown(names) => {
                 self.ask_to_shut_down(&names).await;
-                self.start_grace();
+                self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.asking_grace)));
             }
             Order::Suspend(names) => {
                 self.suspend(names).await;
@@ -343,6 +345,7 @@ impl TeamLoop {
             }
             if let Err(error) = self.quarters.team.ask_to_part(name, &reason).await {
                 self.warn(format!("{name} cannot be asked to shut down: {}", chain(&error))).await;
+                self.stop_unasked(name);
             }
         }
     }
@@ -465,7 +468,7 @@ impl TeamLoop {
         let turns = self.crew.get(agent).map_or(0, |hand| hand.turns);
         match self.limits.max_turns {
             Some(most) if turns >= most => {
-                vec![News::EndAsked(Why::Limit(format!("{agent} has used all of its {most} turns")))]
+                vec![News::EndAsked(Why::Limit(format!("{agent} has used all of its {}", counted(most, "turn"))))]
             }
             Some(_) | None => Vec::new(),
         }

@@ -1,5 +1,7 @@
 //! What the user's other processes ask of the lead, through the door of its process.
 
+use std::time::Duration;
+
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, SendMessageInput};
 use pitcrew_team::{Actor, SentView};
 use serde_json::{Value, json};
@@ -10,6 +12,9 @@ use super::wake::Decision;
 use crate::door::{Call, Door, Knock};
 use crate::driver::chain;
 use crate::transcript::Grant;
+
+/// How much of the time that a caller waits for the end of a team is left for what follows when its teammates have left.
+const END_TAKES: Duration = Duration::from_secs(5);
 
 impl TeamLoop {
     /// Opens the door, where the team has a folder to put it into. A run without one goes on: only other processes miss it.
@@ -36,7 +41,9 @@ impl TeamLoop {
     pub(super) async fn visited(&mut self, call: Call) -> Vec<News> {
         let mut news = Vec::new();
         let answer = match call.knock.clone() {
-            Knock::EndTeam => {
+            Knock::EndTeam { wait_seconds } => {
+                let wait = wait_seconds.map(|wait| Duration::from_secs(wait.into()).saturating_sub(END_TAKES));
+                self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
                 news.push(News::EndAsked(Why::ShutDown));
                 Ok(json!({"success": true}))
             }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use pitcrew_protocol::counted;
 
 use super::options::Entry;
 use super::solo_loop::SoloLoop;
@@ -44,7 +45,7 @@ impl SoloLoop {
 
     pub(super) fn used_up(&mut self) {
         if let Some(most) = self.limits.max_turns.filter(|most| self.turns >= *most) {
-            self.drop_agent(Why::Limit(format!("it has used all of its {most} turns")));
+            self.drop_agent(Why::Limit(format!("it has used all of its {}", counted(most, "turn"))));
         }
     }
 

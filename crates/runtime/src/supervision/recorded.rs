@@ -19,9 +19,11 @@ pub struct RecordedPanes {
 
 /// Whether the programs of the pane protocol that teams have recorded are run: a record is a file, and running what stands
 /// in it is for a user to ask, by naming the team.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Programs {
     Left,
+    /// Those only that the user names elsewhere too.
+    Named(Vec<Vec<String>>),
     Run,
 }
 
@@ -32,6 +34,11 @@ pub enum PaneClosed {
     Closed,
     /// It is still there.
     Left {
+        /// Why.
+        reason: String,
+    },
+    /// Whether it is there is not known: what shows it cannot be asked.
+    NotAsked {
         /// Why.
         reason: String,
     },
@@ -50,6 +57,12 @@ impl RecordedPanes {
         Self { programs: Programs::Run, ..self }
     }
 
+    /// Those of `named` programs too, and of no other one: a record can name any program.
+    #[must_use]
+    pub fn with_named_programs(self, named: Vec<Vec<String>>) -> Self {
+        Self { programs: Programs::Named(named), ..self }
+    }
+
     /// The tag of a member's panes, or of all of a team.
     #[must_use]
     pub fn tag(&self, team: &Team, member: Option<&AgentName>) -> PaneTag {
@@ -60,10 +73,18 @@ impl RecordedPanes {
     /// is gone then.
     pub async fn close(&self, team: &Team, member: &AgentName, pane: &PanePlace) -> PaneClosed {
         let Some(panes) = self.open(&pane.host) else {
-            let reason = format!("the pane {pane} is closed by a command that names its team");
-            return PaneClosed::Left { reason };
+            return match self.programs {
+                Programs::Left => {
+                    PaneClosed::Left { reason: format!("the pane {pane} is closed by a command that names its team") }
+                }
+                Programs::Named(_) | Programs::Run => PaneClosed::NotAsked { reason: not_opened(&pane.host) },
+            };
         };
-        stop(&*panes, &PaneId(pane.id.clone()), &self.tag(team, Some(member))).await
+        let is_program = !pane.host.command.is_empty();
+        match stop(&*panes, &PaneId(pane.id.clone()), &self.tag(team, Some(member))).await {
+            PaneClosed::Left { reason } if is_program => PaneClosed::NotAsked { reason },
+            closed => closed,
+        }
     }
 
     /// Finds every pane that carries the team's tag, wherever its panes were made: also one that its lead died over before
@@ -104,11 +125,32 @@ impl RecordedPanes {
                 let program = PathBuf::from("it2");
                 Some(Arc::new(ITerm2::new(ITerm2Options { program, beside: None, launcher, temporary })))
             }
-            "pane" if !host.command.is_empty() && self.programs == Programs::Run => {
+            "pane" if !host.command.is_empty() && self.programs.include(&host.command) => {
                 Some(Arc::new(PaneProgram::new(host.command.clone())))
             }
             _ => None,
         }
+    }
+}
+
+impl Programs {
+    fn include(&self, command: &Vec<String>) -> bool {
+        match self {
+            Self::Left => false,
+            Self::Named(named) => named.contains(command),
+            Self::Run => true,
+        }
+    }
+}
+
+/// Why what shows a pane is not asked.
+fn not_opened(host: &PaneHost) -> String {
+    match host.command.is_empty() {
+        true => format!("panes of the kind {:?} are not known", host.backend),
+        false => format!(
+            "only a record names the program {:?}; it is run when `pitcrew.teammateMode` in the settings names it",
+            host.command.join(" ")
+        ),
     }
 }
 

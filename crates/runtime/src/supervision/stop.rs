@@ -22,6 +22,8 @@ pub struct StoppedMember {
     pub end: LadderEnd,
     /// Why its pane is still there.
     pub pane_left: Option<String>,
+    /// Why nobody knows whether its pane is still there. It keeps nobody from forgetting the member.
+    pub pane_not_asked: Option<String>,
 }
 
 impl StoppedMember {
@@ -73,7 +75,7 @@ pub async fn stop_member(
     (name, started): (AgentName, Started),
 ) -> Result<StoppedMember, ApiError> {
     let (mut ladder, mut orders) = Ladder::forced(Patience { asked: Duration::ZERO, term });
-    let (mut end, mut pane_left) = (LadderEnd::Stuck, None);
+    let (mut end, mut pane_left, mut pane_not_asked) = (LadderEnd::Stuck, None, None);
     while let Some(order) = orders.pop() {
         let event = match order {
             LadderOrder::Stop(term) => match own_process(panes, team, &name, &started) {
@@ -81,10 +83,12 @@ pub async fn stop_member(
                 None => LadderEvent::Stopped(Stopped::WasGone),
             },
             LadderOrder::ClosePane => {
-                if let Some(pane) = &started.pane
-                    && let PaneClosed::Left { reason } = panes.close(team, &name, pane).await
-                {
-                    pane_left = Some(reason);
+                if let Some(pane) = &started.pane {
+                    match panes.close(team, &name, pane).await {
+                        PaneClosed::Closed => {}
+                        PaneClosed::Left { reason } => pane_left = Some(reason),
+                        PaneClosed::NotAsked { reason } => pane_not_asked = Some(reason),
+                    }
                 }
                 LadderEvent::PaneClosed
             }
@@ -97,7 +101,7 @@ pub async fn stop_member(
         };
         orders.extend(ladder.handle(event));
     }
-    let stopped = StoppedMember { name, started, end, pane_left };
+    let stopped = StoppedMember { name, started, end, pane_left, pane_not_asked };
     if stopped.is_gone() {
         team.forget_started(&stopped.name).await?;
     }

@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
+use pitcrew_protocol::counted_is;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -96,7 +97,7 @@ fn outcome(files: &[Found], context: &ToolContext) -> ToolOutcome {
     let mut text = if names.is_empty() { "No files found".to_owned() } else { names.join("\n") };
     if is_truncated {
         let rest = files.len() - most;
-        text.push_str(&format!("\n[{rest} more files are not shown; use a narrower pattern or path]"));
+        text.push_str(&format!("\n[{} not shown; use a narrower pattern or path]", counted_is(rest, "more file")));
     }
     let data = json!({"filenames": names, "numFiles": names.len(), "truncated": is_truncated});
     ToolOutcome::done(text, data)

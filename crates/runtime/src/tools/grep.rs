@@ -8,6 +8,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
+use pitcrew_protocol::counted;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
@@ -328,7 +329,7 @@ impl Search<'_> {
         } else {
             format!("{}{}", lines.join("\n"), window.rest(counts.len(), "files"))
         };
-        let text = format!("{content}\n{matches} matching lines in {} files", counts.len());
+        let text = format!("{content}\n{} in {}", counted(matches, "matching line"), counted(counts.len(), "file"));
         let data = json!({
             "mode": "count", "numFiles": counts.len(), "filenames": [], "content": content, "numMatches": matches,
         });

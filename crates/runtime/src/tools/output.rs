@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::fmt;
 
+use pitcrew_protocol::counted;
+
 /// The most bytes one character takes.
 const CHAR_BYTES: usize = 4;
 
@@ -94,7 +96,7 @@ struct Cut(u64);
 
 impl fmt::Display for Cut {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "\n\n... [{} bytes cut from the middle] ...\n\n", self.0)
+        write!(formatter, "\n\n... [{} cut from the middle] ...\n\n", counted(self.0, "byte"))
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
+use pitcrew_protocol::counted;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -178,10 +179,13 @@ impl Page {
         let text = if self.lines == 0 {
             format!("{} exists but is empty.", path.display())
         } else if self.first > self.lines {
-            format!("{} has {} lines; line {} is past its end.", path.display(), self.lines, self.first)
+            {
+                let lines = counted(self.lines, "line");
+                format!("{} has {lines}; line {} is past its end.", path.display(), self.first)
+            }
         } else if next <= self.lines {
             let rest = self.lines - next + 1;
-            format!("{}\n[{rest} more lines; go on with offset {next}]", self.text)
+            format!("{}\n[{}; go on with offset {next}]", self.text, counted(rest, "more line"))
         } else {
             self.text
         };

@@ -1,6 +1,7 @@
 //! Write: creates a file or replaces all of it.
 
 use async_trait::async_trait;
+use pitcrew_protocol::counted;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -73,6 +74,6 @@ fn write(input: Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
         "content": input.content,
         "structuredPatch": patch,
     });
-    let text = format!("{verb} {} ({} bytes).", path.display(), done.after.len());
+    let text = format!("{verb} {} ({}).", path.display(), counted(done.after.len(), "byte"));
     Ok(ToolOutcome::done(text, data))
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pitcrew_model::{Block, Message, Role, ToolContent, Usage};
+use pitcrew_protocol::counted_is;
 use serde_json::json;
 
 use super::Conversation;
@@ -231,7 +232,7 @@ pub(crate) fn shortened(text: &str, most: usize) -> String {
         return text.to_owned();
     }
     let kept: String = text.chars().take(most).collect();
-    format!("{kept}\n[{} more characters are left out here.]", all - most)
+    format!("{kept}\n[{} left out here.]", counted_is(all - most, "more character"))
 }
 
 /// How many tokens so many characters are, about.

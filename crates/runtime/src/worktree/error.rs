@@ -3,19 +3,21 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pitcrew_protocol::{counted, counted_is};
+
 use super::MOST_KEPT;
 
 /// Why a worktree was kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeepReason {
     /// Files were changed or created and not committed.
-    #[error("{files} files are changed or new and not committed")]
+    #[error("{} changed or new and not committed", counted_is(*.files, "file"))]
     Uncommitted {
         /// How many.
         files: usize,
     },
     /// There are files that git ignores: no commit has them.
-    #[error("git ignores {files} files or folders in it, such as {example}")]
+    #[error("git ignores {} in it, such as {example}", counted(*.files, "path"))]
     Ignored {
         /// How many.
         files: usize,
@@ -23,7 +25,7 @@ pub enum KeepReason {
         example: String,
     },
     /// A submodule has commits that none of its remotes has.
-    #[error("its submodule {submodule} has {commits} commits that are nowhere else")]
+    #[error("its submodule {submodule} has {} that {} nowhere else", counted(*.commits, "commit"), if *.commits == 1 { "is" } else { "are" })]
     InSubmodule {
         /// Where it is in the worktree.
         submodule: String,
@@ -34,7 +36,7 @@ pub enum KeepReason {
     #[error("something else stands in its place by now")]
     Replaced,
     /// Commits were made that the base branch does not have.
-    #[error("{commits} commits are not merged into {base}")]
+    #[error("{} not merged into {base}", counted_is(*.commits, "commit"))]
     Unmerged {
         /// How many.
         commits: usize,

@@ -60,6 +60,11 @@ impl Git {
         Self { confinement, ..self }
     }
 
+    /// Git in another checkout.
+    pub(super) fn at(&self, checkout: PathBuf) -> Self {
+        Self { checkout, confinement: self.confinement.clone() }
+    }
+
     pub(super) fn checkout(&self) -> &Path {
         &self.checkout
     }

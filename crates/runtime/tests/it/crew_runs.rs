@@ -252,7 +252,7 @@ async fn more_teammates_than_the_run_may_have_are_refused() {
     let ran = setting.run(options).await;
     let answers = ran.results_of("team-lead", "Task");
     assert!(answers[0].starts_with("Spawned successfully."), "{answers:?}");
-    assert!(answers[1].contains("There are 1 teammates, as many as this run may have"), "{answers:?}");
+    assert!(answers[1].contains("The team has 1 teammate, as many as this run may have"), "{answers:?}");
 }
 
 #[tokio::test]
@@ -424,7 +424,7 @@ agents:
     ran.success();
     assert!(!setting.cwd.join("new.txt").exists());
     let kept: Vec<_> = ran.outcome.kept.iter().map(|kept| (kept.agent.as_str(), kept.reason.as_str())).collect();
-    assert_eq!(kept, [("busy", "1 files are changed or new and not committed")]);
+    assert_eq!(kept, [("busy", "1 file is changed or new and not committed")]);
     assert_eq!(std::fs::read_to_string(ran.outcome.kept[0].path.join("new.txt")).unwrap(), "new");
     assert!(!setting.root.join("pitcrew/worktrees/probe/clean").exists());
 }

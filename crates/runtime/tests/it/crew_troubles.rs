@@ -184,9 +184,13 @@ async fn who_does_not_shut_down_in_time_is_told() {
     let deaf = "  bob:\n    - wait_for: {contains: what never comes}\n";
     let polite = WAITER.replace("default:", "bob:");
     let hour = Duration::from_secs(3600);
-    for (bob, grace, late) in
-        [(deaf, Duration::from_millis(1), &["bob did not shut down in time"][..]), (&polite, hour, &[])]
-    {
+    let moment = Duration::from_millis(1);
+    for (bob, grace, wait_seconds, late) in [
+        (deaf, moment, None, &["bob did not shut down in time"][..]),
+        (&polite, hour, None, &[]),
+        // Whoever waits longer gives the teammates more time.
+        (&polite, moment, Some(3600), &[]),
+    ] {
         let setting = Setting::in_files();
         let spawns = "- tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]";
         let script =
@@ -199,7 +203,7 @@ async fn who_does_not_shut_down_in_time_is_told() {
             _ => false,
         };
         until(&mut handle, is_idle).await;
-        knock(&setting.root.join("teams/probe/pitcrew"), &Knock::EndTeam).await.unwrap();
+        knock(&setting.root.join("teams/probe/pitcrew"), &Knock::EndTeam { wait_seconds }).await.unwrap();
         let ran = finish(handle).await;
         let told = ran.events.iter().filter_map(|event| match event {
             RunEvent::Warning { text } => Some(text.as_str()).filter(|text| text.contains("in time")),

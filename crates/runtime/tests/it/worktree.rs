@@ -100,7 +100,7 @@ async fn files_that_git_ignores_keep_a_worktree_unless_the_user_says_otherwise()
     let setting = Setting::new();
     let worktree = setting.worker().await;
     fs::write(worktree.path.join("ignored"), "x").unwrap();
-    assert_eq!(setting.finish(&worktree).await, "git ignores 1 files or folders in it, such as ignored");
+    assert_eq!(setting.finish(&worktree).await, "git ignores 1 path in it, such as ignored");
     assert!(worktree.path.join("ignored").exists());
     let removing = setting.worktrees.clone().with_ignored(IgnoredFiles::Remove);
     assert_eq!(removing.finish(&worktree).await.unwrap(), Finished::Removed);
@@ -115,7 +115,7 @@ async fn work_in_files_that_git_was_told_not_to_look_at_keeps_a_worktree() {
         let worktree = setting.worker().await;
         git(&worktree.path, &format!("update-index {flag} known"));
         fs::write(worktree.path.join("known"), "work of a day").unwrap();
-        assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed", "{flag}");
+        assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed", "{flag}");
         assert_eq!(fs::read_to_string(worktree.path.join("known")).unwrap(), "work of a day");
     }
 }
@@ -133,15 +133,15 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
     let worktree = setting.worker().await;
     git(&worktree.path, &format!("{allow} submodule --quiet update --init"));
     commit(&worktree.path.join("vendor"), "more");
-    assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed");
+    assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
     // As if the lead had merged the commit that names it.
     git(&worktree.path, "commit --quiet --all -m vendor-more");
     git(&setting.repository, "merge --quiet --no-edit pitcrew/probe/worker");
-    assert_eq!(setting.finish(&worktree).await, "its submodule vendor has 1 commits that are nowhere else");
+    assert_eq!(setting.finish(&worktree).await, "its submodule vendor has 1 commit that is nowhere else");
     git(&worktree.path.join("vendor"), "push --quiet origin HEAD:refs/heads/more");
     git(&worktree.path.join("vendor"), "fetch --quiet");
     fs::write(worktree.path.join("vendor/new"), "x").unwrap();
-    assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed");
+    assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
     fs::remove_file(worktree.path.join("vendor/new")).unwrap();
     git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
     assert!(setting.finish(&worktree).await.contains("git would not remove it"));
@@ -201,7 +201,7 @@ async fn what_is_not_merged_is_kept_and_what_is_merged_goes() {
     let setting = Setting::new();
     let worktree = setting.worker().await;
     commit(&worktree.path, "second");
-    assert_eq!(setting.finish(&worktree).await, "1 commits are not merged into main");
+    assert_eq!(setting.finish(&worktree).await, "1 commit is not merged into main");
     git(&setting.repository, "merge --quiet --no-ff -m merged pitcrew/probe/worker");
     assert_eq!(setting.finish(&worktree).await, "removed");
     assert_eq!(setting.branches(), "main");
@@ -214,7 +214,7 @@ async fn commits_off_the_branch_are_kept_too() {
     let worktree = setting.worker().await;
     git(&worktree.path, "checkout --quiet --detach");
     commit(&worktree.path, "second");
-    assert_eq!(setting.finish(&worktree).await, "1 commits are not merged into main");
+    assert_eq!(setting.finish(&worktree).await, "1 commit is not merged into main");
     assert!(worktree.path.exists());
 }
 

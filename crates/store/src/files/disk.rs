@@ -36,6 +36,8 @@ pub struct FileOptions {
     pub durability: Durability,
     /// Is told when a lock is waited for that may be held for seconds.
     pub on_wait: Option<OnWait>,
+    /// Learns of each task file that cannot be read and is left out of the task list; once for each state of the file.
+    pub on_passed_over: Option<OnPassedOver>,
     /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
     ///
     /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
@@ -58,6 +60,25 @@ impl std::fmt::Debug for OnWait {
     }
 }
 
+/// A task file that cannot be read and is left out of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+/// Who learns of a task file that is left out.
+#[derive(Clone)]
+pub struct OnPassedOver(pub Arc<dyn Fn(&PassedOver) + Send + Sync>);
+
+impl std::fmt::Debug for OnPassedOver {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnPassedOver")
+    }
+}
+
 impl FileOptions {
     /// Options with that durability and nothing else.
     #[must_use]
@@ -65,6 +86,7 @@ impl FileOptions {
         Self {
             durability,
             on_wait: None,
+            on_passed_over: None,
             #[cfg(feature = "crash-points")]
             crash_at: None,
         }
@@ -202,6 +224,14 @@ impl Disk {
     fn tell_wait(&self, wait: &LockWait) {
         if let Some(OnWait(tell)) = &self.options.on_wait {
             tell(wait);
+        }
+    }
+
+    /// Says that a task file is left out of the list.
+    pub(crate) fn tell_passed_over(&self, path: &Path, reason: &str) {
+        tracing::warn!(path = %path.display(), reason, "a file among the tasks cannot be read and is passed over");
+        if let Some(OnPassedOver(tell)) = &self.options.on_passed_over {
+            tell(&PassedOver { path: path.to_owned(), reason: reason.to_owned() });
         }
     }
 

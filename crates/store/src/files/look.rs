@@ -46,7 +46,7 @@ pub enum Leaving {
         /// The lock or folder.
         path: PathBuf,
     },
-    /// A file among the tasks that is whole and no task.
+    /// A file among the tasks that is no task, under a number or torn.
     NoTask {
         /// The file.
         path: PathBuf,
@@ -315,7 +315,7 @@ impl Look<'_> {
         for path in self.listed(folder) {
             let name = name_of(&path);
             match meaning(place, name) {
-                Means::Foreign => {}
+                Means::Foreign => self.at_foreign(&path, place),
                 Means::Temporary if is_older(&path, TEMP_DEAD_AFTER) => self.found(Leaving::Unfinished { path }),
                 Means::Lock if is_stale(&path) => match is_free(&path) {
                     Ok(true) => self.found(Leaving::StaleLock { path }),
@@ -346,6 +346,23 @@ impl Look<'_> {
             }
             (Ok(_), Ok(_)) => {}
             (_, Err(error)) | (Err(error), _) => self.unseen(path, &error),
+        }
+    }
+
+    /// Whoever lists tasks reads each `.json` file, and says so of one that cannot be read.
+    fn at_foreign(&mut self, path: &Path, place: Place) {
+        let is_read = place == Place::Tasks && path.extension().is_some_and(|ending| ending == "json");
+        if !is_read {
+            return;
+        }
+        let is_torn = |_: &()| match plain::read(path, plain::FILE_MOST) {
+            Ok(Some(bytes)) => serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_err(),
+            Ok(None) | Err(StoreError::Io { .. }) => false,
+            Err(_) => true,
+        };
+        // Twice, since somebody may be writing it.
+        if [(), ()].iter().all(is_torn) {
+            self.found(Leaving::NoTask { path: path.to_owned() });
         }
     }
 

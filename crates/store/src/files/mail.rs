@@ -28,7 +28,7 @@ impl Files {
         self.must_exist(team)?;
         let path = self.paths.inbox(team, inbox);
         self.verify_mail(team, inbox)?;
-        update::read(&path, &path, |snapshot| {
+        update::read(&path, self.lock_to_read(&path), |snapshot| {
             let Some(snapshot) = snapshot else { return Ok(Vec::new()) };
             let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
             Ok(stored(&entries).into_iter().map(|(_, stored)| stored).collect())

@@ -35,7 +35,7 @@ mod written;
 mod written_log;
 
 pub use backend::FileBackend;
-pub use disk::{Durability, FileOptions, OnWait};
+pub use disk::{Durability, FileOptions, OnPassedOver, OnWait, PassedOver};
 pub use keep::Keep;
 pub use lock::LockWait;
 pub use look::{BadLine, Leaving, Looked};

@@ -84,7 +84,8 @@ impl PutsBack {
 }
 
 impl FileBackend {
-    /// The same store, which from now on leaves what other programs undid as it is, for somebody who only looks.
+    /// The same store, which from now on leaves what other programs undid as it is and takes no lock to read, for somebody
+    /// who only looks.
     #[must_use]
     pub fn putting_back_when_asked(self) -> Self {
         self.files().puts_back.only_when_asked.store(true, Ordering::Relaxed);
@@ -113,6 +114,11 @@ impl FileBackend {
 }
 
 impl Files {
+    /// The lock under which a torn file is read again; none for somebody who only looks, since a lock changes its folder.
+    pub(crate) fn lock_to_read<'a>(&self, lock_of: &'a Path) -> Option<&'a Path> {
+        self.puts_back.at_once().then_some(lock_of)
+    }
+
     /// Puts back what other programs undid in the team's files.
     pub(crate) fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let mut found: Vec<Overwritten> = self.verify_config(team)?.into_iter().collect();

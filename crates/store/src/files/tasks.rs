@@ -64,6 +64,8 @@ enum Holds {
     Listed,
     /// Something else, which keeps its id taken.
     Other,
+    /// Nothing that can be read, for this reason. Its id stays taken too.
+    Torn(String),
 }
 
 /// The tasks at one moment.
@@ -253,7 +255,11 @@ impl Files {
                 }
                 let suspects = of_file.into_iter().filter(|(file, writes)| {
                     let stem = file.strip_suffix(".json").unwrap_or(file);
-                    let Some(Entry { stamp, .. }) = table.files.get(stem) else { return false };
+                    let Some(Entry { stamp, holds, .. }) = table.files.get(stem) else { return false };
+                    // Whatever of it is gone, nothing can be put back into it.
+                    if matches!(holds, Holds::Torn(_)) {
+                        return false;
+                    }
                     let is_as_left = writes.last().is_some_and(|last| last.stamp == Some(*stamp))
                         || self.logs.is_checked(&folder.join(file), stamp);
                     let task = find(&reading.listed, stem);
@@ -317,20 +323,24 @@ impl Files {
         }
         let (read, torn) = read_all(folder, &names, &table.files)?;
         // Where stamps cannot be trusted, a file is read again each time, and mostly is the same.
-        let mut is_same = torn.is_empty() && table.current.is_some();
-        for (stem, entry) in read {
+        let mut is_same = table.current.is_some();
+        let torn = torn.into_iter().map(|stem| Ok((stem.clone(), self.read_torn(team, &stem, lock)?)));
+        let torn = torn.collect::<Result<Vec<_>, StoreError>>()?;
+        for (stem, entry) in read.into_iter().chain(torn) {
             match entry {
                 Some(entry) => {
-                    is_same &= table.knows(&stem, &entry);
+                    let is_known = table.knows(&stem, &entry);
+                    // Somebody who only looks says it in other words.
+                    if let Holds::Torn(reason) = &entry.holds
+                        && !is_known
+                        && self.puts_back.at_once()
+                    {
+                        self.disk.tell_passed_over(&folder.join(format!("{stem}.json")), reason);
+                    }
+                    is_same &= is_known;
                     table.files.insert(stem, entry);
                 }
                 None => is_same &= table.files.remove(&stem).is_none(),
-            }
-        }
-        for stem in torn {
-            match self.read_torn(team, &stem, lock)? {
-                Some(entry) => _ = table.files.insert(stem, entry),
-                None => _ = table.files.remove(&stem),
             }
         }
         let high_water = if is_mark_due { self.read_high_water(team)? } else { table.high_water };
@@ -347,13 +357,22 @@ impl Files {
         Ok(reading)
     }
 
+    /// Reads a file again that was torn. Who writes it may be at it; one that stays torn hides no other task.
     fn read_torn(&self, team: &TeamDir, stem: &str, lock: Option<&Lock>) -> Result<Option<Entry>, StoreError> {
         let path = self.paths.tasks(team).join(format!("{stem}.json"));
         let list = self.paths.task_list(team);
         let parse = |snapshot: Option<&Snapshot>| snapshot.map(|s| Entry::of(stem, s)).transpose();
-        match lock {
-            None => update::read(&path, &list, parse),
+        let read = match lock {
+            // A name that no client gives to a task is not worth a wait.
+            _ if TaskId::parse(stem).is_none() => {
+                Snapshot::read(&path).and_then(|read| parse(read.as_ref()).map_err(|fault| fault.at(&path)))
+            }
+            None => update::read(&path, self.lock_to_read(&list), parse),
             Some(_) => update::read_locked(&path, parse),
+        };
+        match read {
+            Err(StoreError::Corrupt { reason, .. }) => Entry::torn(&path, reason),
+            read => read,
         }
     }
 
@@ -398,6 +417,18 @@ impl Entry {
         }
         Ok(Self { stamp: snapshot.stamp, is_settled: snapshot.is_settled(), holds })
     }
+
+    /// A file that cannot be read; `None` when it is gone.
+    fn torn(path: &Path, reason: String) -> Result<Option<Self>, StoreError> {
+        match fs::symlink_metadata(path) {
+            Ok(meta) => {
+                let stamp = Stamp::of(&meta);
+                Ok(Some(Self { stamp, is_settled: !stamp.is_fresh(), holds: Holds::Torn(reason) }))
+            }
+            Err(error) if is_absent(&error) => Ok(None),
+            Err(error) => Err(failed("look at", path)(error)),
+        }
+    }
 }
 
 impl Table {
@@ -409,8 +440,8 @@ impl Table {
             (Holds::Listed, Holds::Task(task)) => {
                 self.current.as_ref().and_then(|current| find(&current.listed, stem)) == Some(task.as_ref())
             }
-            (Holds::Other, Holds::Other) => true,
-            (Holds::Task(_) | Holds::Listed | Holds::Other, _) => false,
+            (Holds::Other, Holds::Other) | (Holds::Torn(_), Holds::Torn(_)) => true,
+            (Holds::Task(_) | Holds::Listed | Holds::Other | Holds::Torn(_), _) => false,
         }
     }
 
@@ -425,6 +456,7 @@ impl Table {
                 Holds::Task(task) => tasks.push(*task),
                 Holds::Listed => tasks.extend(find(listed, stem).cloned()),
                 Holds::Other => entry.holds = Holds::Other,
+                Holds::Torn(reason) => entry.holds = Holds::Torn(reason),
             }
         }
         // The order of ids, their numbers read once; only made-up ids share one.
@@ -532,7 +564,14 @@ fn read_share(folder: &Path, stems: &[String], known: &HashMap<String, Entry>) -
         {
             continue;
         }
-        match Snapshot::read_in(&dir, folder, &name)?.map(|s| Entry::of(stem, &s)) {
+        let snapshot = match Snapshot::read_in(&dir, folder, &name) {
+            Err(StoreError::Corrupt { .. }) => {
+                all.1.push(stem.clone());
+                continue;
+            }
+            snapshot => snapshot?,
+        };
+        match snapshot.map(|s| Entry::of(stem, &s)) {
             None => all.0.push((stem.clone(), None)),
             Some(Ok(entry)) => all.0.push((stem.clone(), Some(entry))),
             Some(Err(Fault::Torn(_))) => all.1.push(stem.clone()),

@@ -149,7 +149,7 @@ impl Files {
         {
             return Ok(Arc::clone(config));
         }
-        let (settled, config) = update::read(&path, &path, |snapshot| {
+        let (settled, config) = update::read(&path, self.lock_to_read(&path), |snapshot| {
             let config = read_config(team, snapshot)?;
             Ok((snapshot.filter(|s| s.is_settled()).map(|s| s.stamp), config))
         })?;
@@ -234,6 +234,10 @@ impl Files {
     ) -> Result<(), StoreError> {
         self.must_exist(team)?;
         let path = self.paths.document(team, name);
+        if self.lock_to_read(&path).is_none() {
+            // An edit of a torn document would take its lock.
+            update::read(&path, None, |snapshot| snapshot.map_or(Ok(()), |s| parse::<Value>(&s.bytes).map(|_| ())))?;
+        }
         let mut update = || {
             update::update(&self.disk, &path, &path, |before| {
                 let there: Option<Value> = match before {

@@ -132,18 +132,22 @@ pub(crate) fn update<T>(
     Err(StoreError::Locked { path: path.to_owned(), waited_ms: 0, holder: None })
 }
 
-/// Reads the file at `path`; a torn one is read again under the lock before it is called corrupt.
+/// Reads the file at `path`; a torn one is read again, under the lock where there is one to take, before it is called
+/// corrupt.
 ///
 /// # Errors
 /// [`StoreError::Corrupt`], and the errors of lock and disk.
 pub(crate) fn read<T>(
     path: &Path,
-    lock_of: &Path,
+    lock_of: Option<&Path>,
     mut parse: impl FnMut(Option<&Snapshot>) -> Result<T, Fault>,
 ) -> Result<T, StoreError> {
     let mut torn = 0;
     loop {
-        let lock = if torn > 0 { take_if_writable(lock_of)? } else { None };
+        let lock = match lock_of {
+            Some(lock_of) if torn > 0 => take_if_writable(lock_of)?,
+            Some(_) | None => None,
+        };
         match parse(Snapshot::read(path)?.as_ref()) {
             Ok(value) => return Ok(value),
             Err(Fault::Failed(error)) => return Err(error),

@@ -3,6 +3,7 @@
 //! To add one: a file beside this one with its `look`, a variant of [`TeamCheck`], and a [`Remedy`](super::fault::Remedy)
 //! when it can mend something.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use pitcrew_protocol::TeamDir;
@@ -66,10 +67,10 @@ pub(super) struct Files {
     known: Vec<String>,
 }
 
-/// The worktrees that teams have, as far as they can be read.
+/// The teams that may have worktrees, and those that cannot be read.
 #[derive(Default)]
 pub(super) struct Worktrees {
-    live: Vec<PathBuf>,
+    teams: Vec<TeamDir>,
     unread: Vec<TeamDir>,
 }
 
@@ -95,8 +96,7 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
                 continue;
             }
         };
-        let paths = view.config.members.iter().filter_map(|member| member.worktree_path.as_ref());
-        worktrees.live.extend(paths.map(PathBuf::from));
+        worktrees.teams.push(dir.clone());
         for check in TeamCheck::ALL {
             match check.look(rooms, &view, &known).await {
                 Ok(found) => faults.extend(found),
@@ -108,9 +108,22 @@ pub(super) async fn teams(rooms: &Rooms, files: Files) -> (Vec<Fault>, Worktrees
     (faults, worktrees)
 }
 
-/// Looks at the worktrees of this repository.
+/// Looks at the worktrees of this repository, and of those that teams work in.
+///
+/// The members are read only now: a repair may have put somebody back.
 pub(super) async fn worktrees(rooms: &Rooms, of_teams: &Worktrees) -> Vec<Fault> {
-    worktrees::look(rooms, &of_teams.live, &of_teams.unread).await
+    let (mut live, mut folders, mut unread) = (Vec::new(), BTreeSet::new(), of_teams.unread.clone());
+    for dir in &of_teams.teams {
+        let Ok(view) = TeamView::at(rooms, dir).await else {
+            unread.push(dir.clone());
+            continue;
+        };
+        for member in &view.config.members {
+            live.extend(member.worktree_path.as_ref().map(PathBuf::from));
+            folders.extend(member.cwd.as_ref().map(PathBuf::from));
+        }
+    }
+    worktrees::look(rooms, &live, &folders, &unread).await
 }
 
 /// A check that could not be made.

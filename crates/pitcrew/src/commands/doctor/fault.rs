@@ -3,7 +3,7 @@
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::supervision::TaggedPane;
-use pitcrew_runtime::worktree::Worktree;
+use pitcrew_runtime::worktree::{Worktree, Worktrees};
 use pitcrew_store::{Keep, Leaving};
 use pitcrew_team::{Started, Team};
 
@@ -37,7 +37,7 @@ pub(super) enum Remedy {
     /// Mail for nobody is noted as dead.
     GiveUpMail { team: Team, name: AgentName, ids: Vec<MessageId> },
     /// A worktree without a member is removed when it holds nothing of its own.
-    FinishWorktree(Worktree),
+    FinishWorktree(Worktrees, Worktree),
 }
 
 /// What came of a remedy.
@@ -90,7 +90,7 @@ impl Remedy {
             Self::TakeOutEntries { team, document } => records::take_out(rooms, &team, document, keep).await,
             Self::FreeTasks { team, owner } => tasks::free(&team, &owner).await,
             Self::GiveUpMail { team, name, ids } => mail::give_up(&team, &name, &ids).await,
-            Self::FinishWorktree(worktree) => worktrees::finish(rooms, &worktree).await,
+            Self::FinishWorktree(repository, worktree) => worktrees::finish(&repository, &worktree).await,
         }
     }
 }

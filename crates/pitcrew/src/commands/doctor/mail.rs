@@ -1,6 +1,6 @@
 //! The check of mail: unread messages for somebody who is no member.
 
-use pitcrew_protocol::{AgentName, MessageId};
+use pitcrew_protocol::{AgentName, MessageId, counted};
 use pitcrew_store::Event;
 use pitcrew_team::Team;
 
@@ -23,7 +23,7 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
             continue;
         }
         let ids: Vec<MessageId> = unread.into_iter().map(|mail| mail.id).collect();
-        let detail = format!("{} unread messages for {name}, who is no member", ids.len());
+        let detail = format!("{} for {name}, who is no member", counted(ids.len(), "unread message"));
         let finding = Finding::new("dead_mail", detail).in_team(team.dir());
         let remedy = Remedy::GiveUpMail { team: team.clone(), name, ids };
         faults.push(Fault::mended_by(remedy, "told as dead", finding));

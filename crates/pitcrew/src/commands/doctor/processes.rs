@@ -96,7 +96,7 @@ pub(super) async fn stop_started(
 pub(super) async fn close(pane: &TaggedPane) -> Mended {
     match pane.close().await {
         PaneClosed::Closed => Mended::Done("closed".to_owned()),
-        PaneClosed::Left { reason } => Mended::Left(reason),
+        PaneClosed::Left { reason } | PaneClosed::NotAsked { reason } => Mended::Left(reason),
     }
 }
 

@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pitcrew_protocol::{Drift, DriftKind, RECORDED_VERSIONS, Written, drift};
+use pitcrew_protocol::{Drift, DriftKind, RECORDED_VERSIONS, Written, counted, drift};
 use pitcrew_runtime::process::{Job, Stream};
 use pitcrew_store::WrittenFile;
 use serde::Serialize;
@@ -128,7 +128,12 @@ impl Compared {
             text += &format!("{}\n", printable(&finding.text()));
         }
         let end = if self.findings.is_empty() { "nothing new".to_owned() } else { format!("{} new", self.total) };
-        text + &format!("{end} in {configs} configs, {inboxes} inboxes and {tasks} tasks")
+        text + &format!(
+            "{end} in {}, {inboxes} {} and {}",
+            counted(configs, "config"),
+            if inboxes == 1 { "inbox" } else { "inboxes" },
+            counted(tasks, "task")
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_protocol::{AgentName, Task, TaskGraph, TaskId, TaskStatus};
+use pitcrew_protocol::{AgentName, Task, TaskGraph, TaskId, TaskStatus, counted_is};
 use pitcrew_team::Team;
 
 use super::fault::{Fault, Mended, Remedy};
@@ -33,7 +33,7 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
 
 pub(super) async fn free(team: &Team, owner: &AgentName) -> Result<Mended, Failure> {
     let freed = team.release_tasks_of_stranger(owner).await?;
-    Ok(Mended::Done(format!("{} tasks are free again", freed.len())))
+    Ok(Mended::Done(format!("{} free again", counted_is(freed.len(), "task"))))
 }
 
 /// Who is no member and owns tasks that are not completed.

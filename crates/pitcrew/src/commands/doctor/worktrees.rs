@@ -1,9 +1,10 @@
-//! The check of worktrees: those of this repository that no member has.
+//! The check of worktrees that no member has: those of this repository, and of the repositories that teams work in.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use pitcrew_protocol::TeamDir;
-use pitcrew_runtime::worktree::{Finished, Worktree, WorktreeError};
+use pitcrew_runtime::worktree::{Finished, Worktree, WorktreeError, Worktrees};
 
 use super::check::unchecked;
 use super::fault::{Fault, Mended, Remedy};
@@ -12,25 +13,50 @@ use super::rooms::Rooms;
 use crate::failure::Failure;
 
 /// Looks for worktrees at none of the `live` paths. Whose team cannot be read may have a member yet, and is passed over.
-pub(super) async fn look(rooms: &Rooms, live: &[PathBuf], unread: &[TeamDir]) -> Vec<Fault> {
-    let orphans = match rooms.worktrees.orphans(live).await {
-        Ok(orphans) => orphans,
-        // A folder that is in no repository has no worktrees.
-        Err(WorktreeError::NotARepository { .. }) => return Vec::new(),
-        Err(error) => return vec![unchecked("the worktrees", &Failure::internal(error))],
-    };
-    let is_known = |worktree: &Worktree| !unread.contains(&TeamDir::of(&worktree.team));
-    orphans.into_iter().filter(is_known).map(fault).collect()
+///
+/// The repositories are found by the working folder, by the `folders` of members, and by the worktrees that stand below the
+/// root: their members, and their team, may be gone.
+pub(super) async fn look(
+    rooms: &Rooms,
+    live: &[PathBuf],
+    folders: &BTreeSet<PathBuf>,
+    unread: &[TeamDir],
+) -> Vec<Fault> {
+    let elsewhere = folders.iter().cloned().chain(rooms.worktrees.standing());
+    let elsewhere = elsewhere.filter(|folder| folder.is_dir()).map(|folder| rooms.worktrees.in_repository_of(folder));
+    let (mut faults, mut seen) = (Vec::new(), BTreeSet::new());
+    for worktrees in std::iter::once(rooms.worktrees.clone()).chain(elsewhere) {
+        let orphans = match worktrees.common_folder().await {
+            Ok(repository) if seen.contains(&repository) => continue,
+            Ok(repository) => {
+                seen.insert(repository);
+                worktrees.orphans(live).await
+            }
+            Err(error) => Err(error),
+        };
+        match orphans {
+            Ok(orphans) => {
+                let known = orphans.into_iter().filter(|it| !unread.contains(&TeamDir::of(&it.team)));
+                // Git removes no worktree from within.
+                let main = worktrees.in_main_checkout().await;
+                faults.extend(known.map(|it| fault(&main, it)));
+            }
+            // A folder that is in no repository has no worktrees.
+            Err(WorktreeError::NotARepository { .. }) => {}
+            Err(error) => faults.push(unchecked("the worktrees", &Failure::internal(error))),
+        }
+    }
+    faults
 }
 
-fn fault(it: Worktree) -> Fault {
+fn fault(worktrees: &Worktrees, it: Worktree) -> Fault {
     let detail = format!("worktree of {}, who is no member, on branch {}", it.member, it.branch);
     let finding = Finding::new("orphaned_worktree", detail).in_team(&TeamDir::of(&it.team)).at(&it.path);
-    Fault::mended_by(Remedy::FinishWorktree(it), "removed if it holds nothing of its own", finding)
+    Fault::mended_by(Remedy::FinishWorktree(worktrees.clone(), it), "removed if it holds nothing of its own", finding)
 }
 
-pub(super) async fn finish(rooms: &Rooms, worktree: &Worktree) -> Result<Mended, Failure> {
-    Ok(match rooms.worktrees.finish(worktree).await.map_err(Failure::internal)? {
+pub(super) async fn finish(worktrees: &Worktrees, worktree: &Worktree) -> Result<Mended, Failure> {
+    Ok(match worktrees.finish(worktree).await.map_err(Failure::internal)? {
         Finished::Removed => Mended::Done("removed; it held nothing of its own".to_owned()),
         Finished::Kept { reason } => Mended::Left(reason.to_string()),
     })

@@ -10,6 +10,7 @@ use pitcrew_team::{Actor, Team};
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::leftovers::Leftovers;
+use crate::output;
 use crate::running::Running;
 use crate::selection;
 
@@ -101,6 +102,7 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     }
     // A record that cannot be read will not tell later either what else runs; it goes to the archive as it is.
     let Ok(stopped) = Leftovers::of(context, team).stop(TERM_GRACE).await else { return Ok(false) };
+    stopped.iter().filter(|it| it.has_doubt()).for_each(|it| output::remark(&format!("warning: {}", it.line())));
     let stuck: Vec<String> = stopped.iter().filter(|it| !it.is_gone).map(|it| it.line()).collect();
     if stuck.is_empty() {
         return Ok(true);

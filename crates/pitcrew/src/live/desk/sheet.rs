@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use anstyle::Style;
 use pitcrew_model::Block;
-use pitcrew_protocol::{AgentName, Task, TaskStatus};
+use pitcrew_protocol::{AgentName, Task, TaskStatus, counted};
 use pitcrew_runtime::events::{Answered, RunEvent};
 use pitcrew_team::MessageView;
 
@@ -92,7 +92,7 @@ impl Sheet {
         lines.extend(rest.by_ref().take(MAIL_LINES).map(|line| format!("  {line}")));
         let left = rest.count();
         if left > 0 {
-            lines.push(format!("  {FAINT}({left} more lines){FAINT:#}"));
+            lines.push(format!("  {FAINT}({}){FAINT:#}", counted(left, "more line")));
         }
         lines
     }

@@ -70,9 +70,11 @@ fn check_all(damages: &[Damage]) {
 fn check(damage: &Damage) -> Result<(), String> {
     let scene = Scene::new();
     let may_change = (damage.make)(&scene);
-    let before = scene.tree();
+    let (before, stamps) = (scene.tree(), scene.stamps());
     let (code, looked) = scene.doctor(&[]);
     is(scene.tree() == before, || format!("a look changed {}", differences(&before, &scene.tree())))?;
+    let touched: Vec<_> = scene.stamps().into_iter().filter(|(path, at)| stamps.get(path) != Some(at)).collect();
+    is(touched.is_empty(), || format!("a look wrote to {touched:?}"))?;
     match damage.expect {
         Expect::Untouched => {
             is(code == 0, || format!("it ended with {code}: {looked:#}"))?;

@@ -178,6 +178,15 @@ impl Scene {
         (ran.code, report)
     }
 
+    /// When each file and folder of the scene changed last, and which file it is.
+    pub(super) fn stamps(&self) -> BTreeMap<PathBuf, (i64, i64, u64)> {
+        let stamp = |path: &PathBuf| {
+            let meta = fs::symlink_metadata(self.at("").join(path)).unwrap();
+            (meta.mtime(), meta.mtime_nsec(), meta.ino())
+        };
+        self.tree().into_keys().map(|path| (path.clone(), stamp(&path))).collect()
+    }
+
     /// All that is in the scene, not followed.
     pub(super) fn tree(&self) -> Tree {
         let top = self.at("");

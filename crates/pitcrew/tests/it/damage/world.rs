@@ -116,7 +116,7 @@ fn tasks() -> Vec<Damage> {
             scene.write("root/tasks/crew/9.json", "{\"port\": 8080}");
             Vec::new()
         }),
-        Damage::new("a file of somebody's that keeps tasks from being listed", Expect::Named("unchecked"), |scene| {
+        Damage::new("a file of somebody's among the tasks that cannot be read", Expect::Named("no_task"), |scene| {
             scene.write("root/tasks/crew/notes.json", "{ mine");
             Vec::new()
         }),
