@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, pane, pane_exec, pane_probe, run,
-    send, shutdown, task, team,
+    send, shutdown, task, team, trust,
 };
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
@@ -73,6 +73,8 @@ enum Command {
     Inbox(inbox::Inbox),
     Message(message::Message),
     Shutdown(shutdown::Shutdown),
+    #[command(subcommand)]
+    Trust(trust::Trust),
     Doctor(doctor::Doctor),
     #[command(subcommand)]
     Pane(pane::Pane),
@@ -97,6 +99,7 @@ impl Command {
             Self::Inbox(command) => command.run(context),
             Self::Message(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
+            Self::Trust(command) => limits::without_runtime(|| command.run(context)),
             Self::Doctor(command) => command.run(context),
             Self::Pane(command) => command.run(context),
             Self::PaneExec(command) => command.run(),

@@ -12,9 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_protocol::Limits;
+use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::identity::Stopped;
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
+use pitcrew_runtime::trust::{LeftOut, Project, Trust};
 use pitcrew_store::{Durability, FileBackend, FileOptions, LockWait, OnPassedOver, OnWait, PassedOver};
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
@@ -69,6 +71,21 @@ impl Surroundings {
     fn non_empty(&self, name: &str) -> Option<&str> {
         self.environment.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
+}
+
+/// The settings in force, and what goes with them.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// The settings.
+    pub(crate) settings: Settings,
+    /// The project's agent definitions, as far as they count.
+    pub(crate) project_agents: AgentFiles,
+    /// The folder that trust is about.
+    pub(crate) top: Option<PathBuf>,
+    /// What of the project's files was left out.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// What of them could not be read.
+    pub(crate) warnings: Vec<String>,
 }
 
 /// Where a command runs.
@@ -181,18 +198,41 @@ impl Context {
         Ok(Teams::new(Arc::new(files), limits, Arc::new(SystemClock)))
     }
 
-    /// The settings of a project's folder, with what the command line sets on top.
+    /// The settings of a project's folder, with what the command line sets on top; of the project's own what is trusted.
     ///
     /// # Errors
     /// When a file of them cannot be read.
     pub(crate) fn settings_with(&self, project: &Path, cli: Option<Value>) -> Result<Settings, Failure> {
+        Ok(self.load(project, cli)?.settings)
+    }
+
+    /// The same, with the project's agent definitions, and what was left out.
+    ///
+    /// # Errors
+    /// When a file of the settings cannot be read.
+    pub(crate) fn load(&self, project: &Path, cli: Option<Value>) -> Result<Loaded, Failure> {
+        let files = Project::read(project, &self.root).map_err(Failure::unusable)?;
+        // Answers that cannot be read are none: less counts then, and what is left out says so.
+        let (trust, unread) = match Trust::load(&self.root) {
+            Ok(trust) => (trust, None),
+            Err(error) => (Trust::default(), Some(Failure::internal(error).chain())),
+        };
+        let trust = match &cli {
+            Some(layer) => trust.with_run_items(layer),
+            None => trust,
+        };
+        let top = files.top().map(Path::to_path_buf);
+        let standing = trust.standing(&files);
+        let counted = files.counted(standing);
         let paths = Paths {
             managed: Some(PathBuf::from(MANAGED_SETTINGS)),
             cli,
             project: Some(project.to_owned()),
             root: Some(self.root.clone()),
         };
-        Settings::load(&paths).map_err(Failure::unusable)
+        let settings = Settings::load(&paths, counted.layers).map_err(Failure::unusable)?;
+        let warnings = counted.warnings.into_iter().chain(unread).collect();
+        Ok(Loaded { settings, project_agents: counted.agents, top, left_out: counted.left_out, warnings })
     }
 
     /// Runs a short command: on this thread alone, so that it starts fast.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pitcrew_model::{
     Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec, ollama_models, open,
 };
-use pitcrew_protocol::LEAD_NAME;
+use pitcrew_protocol::{LEAD_NAME, Member};
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{
@@ -17,9 +17,10 @@ use pitcrew_runtime::settings::Settings;
 use pitcrew_team::{LeadKeys, Team, Teams};
 use serde_json::{Map, Value};
 
-use crate::context::Context;
+use crate::context::{Context, Loaded};
 use crate::failure::{Explained, Failure, FailureKind};
 use crate::hosting::{HostingArgs, Left, hosting};
+use crate::trusting;
 
 /// How long agents have to end when they are asked to.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
@@ -92,17 +93,20 @@ pub(crate) struct SoloPlan {
 pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(RunHandle, Team), Failure> {
     let config = context.teams()?.open(&plan.team).await?.config().await?;
     let member = config.member(&plan.name);
-    let folder = member.and_then(|member| member.worktree_path.clone().or_else(|| member.cwd.clone()));
-    let cwd = folder.map(PathBuf::from).filter(|folder| folder.is_dir()).unwrap_or_else(|| context.cwd.clone());
-    let settings = context.settings_with(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
-    let endpoints = endpoints(context, &settings);
+    let cwd = folder_of(context, member);
+    let loaded = context.load(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
+    if plan.entry == Entry::Joins {
+        trusting::say(&loaded);
+    }
+    let settings = &loaded.settings;
+    let endpoints = endpoints(context, settings);
     let has_model = member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
     let model = match plan.model.as_deref() {
         // Who is placed has its model in the config; that somebody is not there at all is told before that.
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
-        named => Some(model_name(named, &settings, &endpoints).await?),
+        named => Some(model_name(named, settings, &endpoints).await?),
     };
-    let teams = context.teams_with(&settings)?;
+    let teams = context.teams_with(settings)?;
     let options = SoloOptions {
         teams: teams.clone(),
         team: plan.team,
@@ -113,7 +117,7 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
             asks: plan.asks,
             limits: plan.limits,
             append_system_prompt: plan.append_system_prompt,
-            ..furnishings(context, cwd, endpoints, settings, plan.mode.as_deref())?
+            ..furnishings(context, cwd, endpoints, loaded, plan.mode.as_deref())?
         },
         model,
         agent_type: plan.agent_type,
@@ -131,26 +135,23 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
 /// # Errors
 /// When the settings, the model or the team cannot be used, or another process runs the team.
 pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Failure> {
-    let cwd = match &plan.begin {
-        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
-            lead_folder(&context.teams()?, team).await?.unwrap_or(plan.cwd)
-        }
-        Begin::New { .. } => plan.cwd,
-    };
+    let cwd = run_folder(context, &plan.begin, plan.cwd).await?;
     let layer = cli_layer(context, plan.settings);
-    let settings = context.settings_with(&cwd, Some(Value::Object(layer.clone())))?;
-    let endpoints = endpoints(context, &settings);
-    let teams = context.teams_with(&settings)?;
+    let loaded = context.load(&cwd, Some(Value::Object(layer.clone())))?;
+    trusting::say(&loaded);
+    let settings = &loaded.settings;
+    let endpoints = endpoints(context, settings);
+    let teams = context.teams_with(settings)?;
     let left = match &plan.begin {
         Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => Left::by(&teams.open(team).await?).await?,
         Begin::New { .. } => None,
     };
-    let hosting = hosting(context, &settings, &plan.hosting, left, layer)?;
+    let hosting = hosting(context, settings, &plan.hosting, left, layer)?;
     let named = match (plan.model, &plan.begin) {
         (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => lead_model(&teams, team).await?,
         (named, _) => named,
     };
-    let model = model_name(named.as_deref(), &settings, &endpoints).await?;
+    let model = model_name(named.as_deref(), settings, &endpoints).await?;
     let options = RunOptions {
         teams,
         begin: plan.begin,
@@ -158,7 +159,7 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
             asks: plan.asks,
             limits: plan.limits,
             append_system_prompt: plan.append_system_prompt,
-            ..furnishings(context, cwd, endpoints, settings, plan.mode.as_deref())?
+            ..furnishings(context, cwd, endpoints, loaded, plan.mode.as_deref())?
         },
         model,
         teammate_model: plan.teammate_model,
@@ -167,14 +168,42 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
     Runtime::start(options).await.map_err(not_started)
 }
 
+/// The folder a run works in: where the user stands, and for a team that goes on where it worked before.
+///
+/// # Errors
+/// When the team cannot be read, or its folder is gone.
+pub(crate) async fn run_folder(context: &Context, begin: &Begin, here: PathBuf) -> Result<PathBuf, Failure> {
+    match begin {
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
+            Ok(lead_folder(&context.teams()?, team).await?.unwrap_or(here))
+        }
+        Begin::New { .. } => Ok(here),
+    }
+}
+
+/// The folder a member alone works in.
+///
+/// # Errors
+/// When the team cannot be read.
+pub(crate) async fn member_folder(context: &Context, team: &str, name: &str) -> Result<PathBuf, Failure> {
+    let config = context.teams()?.open(team).await?.config().await?;
+    Ok(folder_of(context, config.member(name)))
+}
+
+fn folder_of(context: &Context, member: Option<&Member>) -> PathBuf {
+    let folder = member.and_then(|member| member.worktree_path.clone().or_else(|| member.cwd.clone()));
+    folder.map(PathBuf::from).filter(|folder| folder.is_dir()).unwrap_or_else(|| context.cwd.clone())
+}
+
 /// What agents work with as the context and the settings have it, with nobody to ask; the mode is the one named, or the settings'.
 fn furnishings(
     context: &Context,
     cwd: PathBuf,
     endpoints: Endpoints,
-    settings: Settings,
+    loaded: Loaded,
     mode: Option<&str>,
 ) -> Result<Furnishings, Failure> {
+    let settings = loaded.settings;
     let mode = match mode {
         Some(name) => permission_mode(name)?,
         None => settings.permissions().default_mode.unwrap_or_default(),
@@ -189,6 +218,7 @@ fn furnishings(
         append_system_prompt: None,
         prices: prices(&settings)?,
         settings,
+        project_agents: loaded.project_agents,
         mode,
         asks: Asks::Deny,
         limits: RunLimits::default(),

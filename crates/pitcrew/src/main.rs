@@ -19,6 +19,7 @@ mod report;
 mod running;
 mod selection;
 mod showcase;
+mod trusting;
 mod whereabouts;
 
 fn main() -> std::process::ExitCode {

@@ -113,6 +113,29 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect())
 }
 
+/// The text on one line, with every character that steers a terminal or cannot be seen written as its escape: `\n`, `\u{1b}`.
+pub(crate) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unseen(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+/// Control characters, marks of direction, and what has no width.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
+            | '\u{e0000}'..='\u{e0fff}')
+}
+
 /// The first line of a text, cut to `width` characters.
 pub(crate) fn first_line(text: &str, width: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
@@ -154,6 +177,12 @@ mod tests {
     fn a_text_from_a_file_cannot_steer_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}c\r"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
         assert!(matches!(printable("plain\n\ttext"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_made_visible() {
+        assert_eq!(visible("a\x1b[2J\r\nb\u{202e}c\u{200b}\u{e0041}"), r"a\u{1b}[2J\r\nb\u{202e}c\u{200b}\u{e0041}");
+        assert_eq!(visible("naïve 日本 🙂"), "naïve 日本 🙂");
     }
 
     #[test]

@@ -12,9 +12,8 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::{Failure, FailureKind};
 
 /// What is unpacked, by its path below the demo's folder.
-const FILES: [(&str, &str); 11] = [
+const FILES: [(&str, &str); 10] = [
     ("script.yaml", include_str!("../demo/script.yaml")),
-    ("repository/.claude/settings.json", include_str!("../demo/crate/settings.json")),
     ("repository/.gitignore", include_str!("../demo/crate/gitignore")),
     ("repository/CLAUDE.md", include_str!("../demo/crate/CLAUDE.md")),
     ("repository/Cargo.toml", include_str!("../demo/crate/Cargo.toml")),

@@ -26,8 +26,8 @@ use tokio_util::sync::CancellationToken;
 use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::panes::PaneTag;
 
-/// The variable whose value every process of one job carries.
-const TAG_VARIABLE: &str = "PITCREW_JOB";
+/// The variable whose value every process of one job carries: whatever a tool of an agent starts.
+pub const TAG_VARIABLE: &str = "PITCREW_JOB";
 
 /// The variable that names the process that started a job, as `pid.start_ticks`.
 const OWNER_VARIABLE: &str = "PITCREW_JOB_OWNER";

@@ -16,6 +16,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::crew;
+use crate::definitions::AgentFiles;
 use crate::events::RunEvent;
 use crate::gate::PermissionMode;
 use crate::hosting::Hosting;
@@ -48,6 +49,8 @@ pub struct Furnishings {
     pub prices: PriceTable,
     /// The merged settings.
     pub settings: Settings,
+    /// The project's agent definitions, as far as they count.
+    pub project_agents: AgentFiles,
     /// The permission mode of the lead, in which teammates start too, `plan` and `delegate` excepted; of a member alone when
     /// the config says none.
     pub mode: PermissionMode,

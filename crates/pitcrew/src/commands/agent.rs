@@ -6,6 +6,7 @@ use pitcrew_protocol::AgentName;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
 use pitcrew_team::LeadKeys;
+use serde_json::{Map, Value};
 
 use super::run::{OutputFormat, PermissionArgs, face, shown};
 use crate::context::Context;
@@ -16,6 +17,7 @@ use crate::live::desk;
 use crate::live::signals::Signals;
 use crate::live::watch::watch;
 use crate::report;
+use crate::trusting;
 
 /// Run one teammate in this terminal, as a pane does
 ///
@@ -80,11 +82,12 @@ impl Agent {
         let format = OutputFormat::chosen(self.output_format, context);
         let resume = format!("pitcrew agent --team-name {team} --agent-name {name}");
         let (asks, questions) = self.permissions.asks(context, format, Questions::typed_elsewhere);
+        let settings = self.settings(context, &team, &name)?;
         let plan = SoloPlan {
             team,
             name,
             entry: Entry::Placed,
-            settings: self.permissions.settings(self.settings.as_deref())?,
+            settings,
             mode: if self.plan_mode_required { Some("plan".to_owned()) } else { self.permissions.mode() },
             model: self.model,
             agent_type: self.agent_type,
@@ -97,6 +100,16 @@ impl Agent {
             lead_process: self.lead_process,
         };
         live_alone(context, plan, questions, format, &resume)
+    }
+
+    /// The command line's layer of settings. Nobody is asked for trust in a pane: its lead has settled that.
+    fn settings(&self, context: &Context, team: &str, name: &str) -> Result<Map<String, Value>, Failure> {
+        let mut layer = self.permissions.settings(self.settings.as_deref())?;
+        if self.permissions.trust {
+            let folder = context.briefly(crew::member_folder(context, team, name))?;
+            trusting::for_this_run(context, &folder, &mut layer)?;
+        }
+        Ok(layer)
     }
 
     /// The member and its team.

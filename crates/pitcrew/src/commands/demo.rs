@@ -110,7 +110,7 @@ impl Demo {
         }
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
         let stand_in = tokio::spawn(answer_for_the_user(asked));
-        let handle = crew::start(context, plan(begin, &showcase, asks, self.hosting.clone())).await?;
+        let handle = crew::start(context, plan(begin, &showcase, asks, self.hosting.clone())?).await?;
         let face = if context.has_terminal() { Face::Board(Board::default()) } else { Face::Log };
         let Watched { outcome, signal, tally } = watch(handle, face, signals, None).await?;
         stand_in.await.map_err(Failure::internal)?;
@@ -175,25 +175,24 @@ async fn begin(context: &Context) -> Result<Begin, Failure> {
     Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
 }
 
-fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>, hosting: HostingArgs) -> Plan {
-    Plan {
+fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>, hosting: HostingArgs) -> Result<Plan, Failure> {
+    Ok(Plan {
         begin,
         cwd: showcase.repository(),
         model: Some(format!("script:{}", showcase.script().display())),
         teammate_model: None,
-        settings: settings(),
+        settings: settings()?,
         mode: None,
         asks: Asks::Person(asks),
         limits: RunLimits::default(),
         append_system_prompt: None,
         hosting,
-    }
+    })
 }
 
-/// What cargo built in a teammate's worktree goes with the worktree.
-fn settings() -> Map<String, Value> {
-    let own = serde_json::json!({"removeIgnoredFiles": true});
-    Map::from_iter([("pitcrew".to_owned(), own)])
+/// What the demo's agents may do, as if the user had given it on the command line.
+fn settings() -> Result<Map<String, Value>, Failure> {
+    serde_json::from_str(include_str!("../../demo/settings.json")).map_err(Failure::internal)
 }
 
 /// Answers in the user's place: formatting may be checked, nothing else that is asked for may be done.

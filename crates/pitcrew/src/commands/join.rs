@@ -7,7 +7,7 @@ use pitcrew_runtime::run::{Entry, RunLimits};
 use super::agent::live_alone;
 use super::run::{OutputFormat, PermissionArgs};
 use crate::context::Context;
-use crate::crew::SoloPlan;
+use crate::crew::{self, SoloPlan};
 use crate::failure::Failure;
 use crate::live::asking::Questions;
 
@@ -56,8 +56,11 @@ impl Join {
         let format = OutputFormat::chosen(self.output_format, context);
         let resume = format!("pitcrew join {} --as {}", self.team, self.name);
         let (asks, questions) = self.permissions.asks(context, format, Questions::typed_elsewhere);
+        let folder = context.briefly(crew::member_folder(context, &self.team, &self.name))?;
+        let mut settings = self.permissions.settings(self.settings.as_deref())?;
+        self.permissions.settle_trust(context, &folder, format, &mut settings)?;
         let plan = SoloPlan {
-            settings: self.permissions.settings(self.settings.as_deref())?,
+            settings,
             mode: self.permissions.mode(),
             team: self.team,
             name: self.name,

@@ -18,3 +18,4 @@ pub(crate) mod send;
 pub(crate) mod shutdown;
 pub(crate) mod task;
 pub(crate) mod team;
+pub(crate) mod trust;

@@ -20,6 +20,7 @@ use crate::live::watch::{Face, Watched, watch};
 use crate::output::{self, Form, printable};
 use crate::report;
 use crate::selection::repository_name;
+use crate::trusting;
 
 /// The name of a team whose folder has none.
 const NAMELESS_TEAM: &str = "crew";
@@ -104,6 +105,9 @@ pub(crate) struct PermissionArgs {
     /// Answer what would be asked with yes, instead of asking you or, without a terminal, refusing
     #[arg(long, short)]
     yes: bool,
+    /// Trust what the project's files would do, for this run only; else you are asked, or without a terminal it is left out
+    #[arg(long)]
+    pub(crate) trust: bool,
 }
 
 /// Where the run stops by itself; its teammates stay in the team.
@@ -151,7 +155,10 @@ impl RunArgs {
     /// When it cannot be started, and when its end is no success.
     pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
-        context.with_agents(|team| self.run_agents(context, format, begin, team))
+        let folder = context.briefly(crew::run_folder(context, &begin, context.cwd.clone()))?;
+        let mut layer = self.permissions.settings(self.settings.as_deref())?;
+        self.permissions.settle_trust(context, &folder, format, &mut layer)?;
+        context.with_agents(|team| self.run_agents(context, format, begin, layer, team))
     }
 
     fn run_agents(
@@ -159,13 +166,14 @@ impl RunArgs {
         context: &Context,
         format: OutputFormat,
         begin: Begin,
+        layer: Map<String, Value>,
         team: &OnceCell<String>,
     ) -> Result<(), Failure> {
         context.at_length(async {
             let signals = Signals::listen()?;
             let (asks, questions) = self.permissions.asks(context, format, Questions::at_terminal);
             let face = face(context, format, self.include_team_events);
-            let handle = crew::start(context, self.plan(context, begin, asks)?).await?;
+            let handle = crew::start(context, self.plan(context, begin, layer, asks)).await?;
             team.get_or_init(|| handle.team.clone());
             let watched = watch(handle, face, signals, questions).await?;
             let (summary, resume) = (report::summary(&watched.outcome), report::resume(&watched.outcome));
@@ -173,24 +181,24 @@ impl RunArgs {
         })
     }
 
-    fn plan(&self, context: &Context, begin: Begin, asks: Asks) -> Result<Plan, Failure> {
+    fn plan(&self, context: &Context, begin: Begin, settings: Map<String, Value>, asks: Asks) -> Plan {
         let limits = RunLimits {
             max_turns: self.limits.max_turns,
             max_cost_usd: self.limits.max_cost_usd,
             max_teammates: self.limits.max_teammates,
         };
-        Ok(Plan {
+        Plan {
             begin,
             cwd: context.cwd.clone(),
             model: self.models.model.clone(),
             teammate_model: self.models.teammate_model.clone(),
-            settings: self.permissions.settings(self.settings.as_deref())?,
+            settings,
             mode: self.permissions.mode(),
             asks,
             limits,
             append_system_prompt: self.append_system_prompt.clone(),
             hosting: self.hosting.clone(),
-        })
+        }
     }
 }
 
@@ -234,6 +242,26 @@ impl PermissionArgs {
             return (Asks::Person(asks), Some(questions));
         }
         (Asks::Deny, None)
+    }
+
+    /// Settles how far the project's files count: they are trusted for this run, or the person at the terminal is asked.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn settle_trust(
+        &self,
+        context: &Context,
+        folder: &Path,
+        format: OutputFormat,
+        layer: &mut Map<String, Value>,
+    ) -> Result<(), Failure> {
+        if self.trust {
+            return trusting::for_this_run(context, folder, layer);
+        }
+        if context.has_terminal() && format != OutputFormat::StreamJson {
+            return trusting::ask(context, folder);
+        }
+        Ok(())
     }
 
     /// The command line's own layer of settings: the file, and the rules on top of it.

@@ -12,6 +12,8 @@ mod doctor;
 mod drift;
 mod failure_reasons;
 mod help;
+mod hostile_files;
+mod hostile_repository;
 mod interop;
 mod kitty;
 mod lead;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use pitcrew_model::{Model, PriceTable, Script, Scripted};
 use pitcrew_protocol::{Limits, Rate};
+use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{Asks, Begin, Furnishings, OpenModel, RunLimits, RunOptions};
@@ -55,6 +56,7 @@ impl Stage {
                 append_system_prompt: None,
                 prices: PriceTable::default(),
                 settings: Settings::default(),
+                project_agents: AgentFiles::default(),
                 mode: PermissionMode::BypassPermissions,
                 asks: Asks::Deny,
                 limits: RunLimits::default(),

@@ -54,6 +54,8 @@ pub(crate) struct Quarters {
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
     instructions: HashMap<PathBuf, Arc<str>>,
+    /// What was wrong with the instructions of the working folder.
+    not_instructed: Vec<String>,
 }
 
 impl Quarters {
@@ -74,10 +76,10 @@ impl Quarters {
         let settings = furnishings.settings;
         let gate = Gate::from_settings(&settings, furnishings.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
-        Ok(Self {
+        let mut quarters = Self {
             team,
             trust: None,
-            definitions: Definitions::load(Some(&furnishings.cwd), Some(&furnishings.root)),
+            definitions: Definitions::load(Some(&furnishings.root), furnishings.project_agents),
             home: furnishings.home,
             session_id: furnishings.session_id,
             open_model: furnishings.open_model,
@@ -101,15 +103,18 @@ impl Quarters {
             sink,
             reports,
             instructions: HashMap::new(),
+            not_instructed: Vec::new(),
             cwd: furnishings.cwd,
             root: furnishings.root,
-        })
+        };
+        quarters.not_instructed = quarters.read_instructions(&quarters.cwd.clone());
+        Ok(quarters)
     }
 
-    /// What is wrong with the definitions and hooks, for the face.
+    /// What is wrong with the definitions, hooks and instructions, for the face.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions = self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
-        definitions.chain(self.hooks.warnings().iter().cloned()).collect()
+        definitions.chain(self.hooks.warnings().iter().cloned()).chain(self.not_instructed.iter().cloned()).collect()
     }
 
     /// Finds out what does not hold on this machine, for the face; agents need not wait for that.
@@ -198,15 +203,21 @@ impl Quarters {
 
     /// The instructions for a folder, read once.
     fn instructions(&mut self, cwd: &Path) -> Arc<str> {
-        let (home, root) = (self.home.as_deref(), self.root.as_path());
-        let read = || -> Arc<str> {
-            let found = Instructions::load(&InstructionSources { cwd, home, root: Some(root) });
-            for warning in &found.warnings {
+        if !self.instructions.contains_key(cwd) {
+            for warning in self.read_instructions(cwd) {
                 tracing::warn!(folder = %cwd.display(), "{warning}");
             }
-            let texts = found.files.iter().map(|file| format!("# From {}\n\n{}", file.path.display(), file.text));
-            texts.collect::<Vec<_>>().join("\n\n").into()
-        };
-        self.instructions.entry(cwd.to_path_buf()).or_insert_with(read).clone()
+        }
+        self.instructions.get(cwd).cloned().unwrap_or_default()
+    }
+
+    /// Reads the instructions for a folder, and says what was wrong with them.
+    fn read_instructions(&mut self, cwd: &Path) -> Vec<String> {
+        let (home, root) = (self.home.as_deref(), Some(self.root.as_path()));
+        let found = Instructions::load(&InstructionSources { cwd, home, root });
+        let texts = found.files.iter().map(|file| format!("# From {}\n\n{}", file.path.display(), file.text));
+        let text: Arc<str> = texts.collect::<Vec<_>>().join("\n\n").into();
+        self.instructions.insert(cwd.to_path_buf(), text);
+        found.warnings
     }
 }

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::gate::PermissionMode;
+use crate::given_file::Refused;
 
 /// A kind of agent that can be spawned.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,12 +59,12 @@ pub struct DefinitionError {
 /// What can be wrong with a definition file.
 #[derive(Debug, thiserror::Error)]
 pub enum DefinitionFault {
-    /// The file or its folder cannot be read.
-    #[error("it cannot be read")]
-    Read(#[from] std::io::Error),
-    /// The file is larger than any honest one.
-    #[error("it is longer than {0} bytes")]
-    TooLarge(u64),
+    /// The file or its folder cannot be read, or is none that is read.
+    #[error(transparent)]
+    Read(#[from] Refused),
+    /// The folder has more files than any honest one.
+    #[error("it has more than {0} definitions, and the rest is left out")]
+    TooMany(usize),
     /// The file does not begin with front matter between two lines of `---`.
     #[error("it has no front matter")]
     NoFrontMatter,

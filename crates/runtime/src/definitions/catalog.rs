@@ -1,17 +1,19 @@
 //! All definitions there are: built in, the user's, the project's; the last of a name wins.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde_json::Map;
 
 use super::agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
+use crate::given_file::{Given, Refused};
 use crate::prompts::Prompt;
 
 /// No honest definition is longer.
 const FILE_LIMIT_BYTES: u64 = 512 * 1024;
+
+/// No honest folder has more definitions.
+const MOST_FILES: usize = 500;
 
 /// The tools of the built-in types that only read.
 const READING_TOOLS: [&str; 4] = ["Read", "Glob", "Grep", "Bash"];
@@ -34,20 +36,19 @@ pub struct UnknownAgentType {
 }
 
 impl Definitions {
-    /// Reads `<root>/agents/*.md` and `<project>/.claude/agents/*.md` over the built-in types. A file
-    /// that cannot be used becomes a warning.
+    /// Reads `<root>/agents/*.md` over the built-in types, and puts a project's over both. A file that cannot be used becomes
+    /// a warning.
     #[must_use]
-    pub fn load(project: Option<&Path>, root: Option<&Path>) -> Self {
+    pub fn load(root: Option<&Path>, project: AgentFiles) -> Self {
         let mut definitions = Self { by_name: BTreeMap::new(), warnings: Vec::new() };
-        for agent in built_in() {
-            definitions.by_name.insert(agent.name.clone(), agent);
-        }
+        definitions.add(built_in());
         if let Some(root) = root {
-            definitions.add_folder(&root.join("agents"), Origin::User);
+            let found = AgentFiles::read(Given::ByUser, &root.join("agents"), Origin::User);
+            definitions.add(found.agents);
+            definitions.warnings.extend(found.warnings);
         }
-        if let Some(project) = project {
-            definitions.add_folder(&project.join(".claude/agents"), Origin::Project);
-        }
+        definitions.add(project.agents);
+        definitions.warnings.extend(project.warnings);
         definitions
     }
 
@@ -72,42 +73,50 @@ impl Definitions {
         &self.warnings
     }
 
-    fn add_folder(&mut self, folder: &Path, origin: fn(PathBuf) -> Origin) {
-        let files = match files_of(folder) {
-            Ok(files) => files,
-            Err(error) => {
-                self.warnings.push(DefinitionError { path: folder.to_path_buf(), fault: error.into() });
-                return;
+    fn add(&mut self, agents: impl IntoIterator<Item = AgentDefinition>) {
+        self.by_name.extend(agents.into_iter().map(|agent| (agent.name.clone(), agent)));
+    }
+}
+
+/// The definitions in one folder.
+#[derive(Debug, Default)]
+pub struct AgentFiles {
+    pub(crate) agents: Vec<AgentDefinition>,
+    pub(crate) warnings: Vec<DefinitionError>,
+}
+
+impl AgentFiles {
+    /// Reads every definition of a folder, sorted by file.
+    pub(crate) fn read(given: Given<'_>, folder: &Path, origin: fn(PathBuf) -> Origin) -> Self {
+        let mut found = Self::default();
+        let (files, has_more) = match given.list(folder, "md", MOST_FILES) {
+            Ok(listed) => listed,
+            Err(refused) => {
+                found.warn(folder, refused.into());
+                return found;
             }
         };
+        if has_more {
+            found.warn(folder, DefinitionFault::TooMany(MOST_FILES));
+        }
         for path in files {
-            match read(&path).and_then(|text| AgentDefinition::parse(&text, origin(path.clone()))) {
-                Ok(agent) => {
-                    self.by_name.insert(agent.name.clone(), agent);
-                }
-                Err(fault) => self.warnings.push(DefinitionError { path, fault }),
+            let parsed = read(given, &path).and_then(|text| AgentDefinition::parse(&text, origin(path.clone())));
+            match parsed {
+                Ok(agent) => found.agents.push(agent),
+                Err(fault) => found.warn(&path, fault),
             }
         }
+        found
+    }
+
+    fn warn(&mut self, path: &Path, fault: DefinitionFault) {
+        self.warnings.push(DefinitionError { path: path.to_path_buf(), fault });
     }
 }
 
-fn files_of(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(error),
-    };
-    let mut files = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
-    files.retain(|path| path.extension().is_some_and(|extension| extension == "md"));
-    files.sort();
-    Ok(files)
-}
-
-fn read(path: &Path) -> Result<String, DefinitionFault> {
-    if fs::metadata(path)?.len() > FILE_LIMIT_BYTES {
-        return Err(DefinitionFault::TooLarge(FILE_LIMIT_BYTES));
-    }
-    Ok(fs::read_to_string(path)?)
+fn read(given: Given<'_>, path: &Path) -> Result<String, DefinitionFault> {
+    let gone = || Refused::Io(std::io::ErrorKind::NotFound.into());
+    Ok(given.read_text(path, FILE_LIMIT_BYTES)?.ok_or_else(gone)?)
 }
 
 fn built_in() -> [AgentDefinition; 3] {
@@ -137,6 +146,8 @@ fn built_in() -> [AgentDefinition; 3] {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -151,7 +162,8 @@ mod tests {
         fs::write(project.join(".claude/agents/other.md"), agent("a", "project")).unwrap();
         fs::write(project.join(".claude/agents/bad.md"), "nothing").unwrap();
         fs::write(project.join(".claude/agents/notes.txt"), "nothing").unwrap();
-        let definitions = Definitions::load(Some(&project), Some(&root));
+        let agents = AgentFiles::read(Given::ByUser, &project.join(".claude/agents"), Origin::Project);
+        let definitions = Definitions::load(Some(&root), agents);
         assert_eq!(definitions.get("a").unwrap().prompt, "project");
         assert_eq!(definitions.get("Plan").unwrap().prompt, "user");
         assert_eq!(definitions.warnings().len(), 1);
@@ -160,14 +172,14 @@ mod tests {
 
     #[test]
     fn an_unknown_type_lists_the_valid_ones() {
-        let definitions = Definitions::load(None, None);
+        let definitions = Definitions::load(None, AgentFiles::default());
         let error = definitions.get("explore").unwrap_err();
         insta::assert_snapshot!(error, @"unknown agent type `explore`; there are: Explore, Plan, general-purpose");
     }
 
     #[test]
     fn the_reading_types_cannot_write() {
-        let definitions = Definitions::load(None, None);
+        let definitions = Definitions::load(None, AgentFiles::default());
         for name in ["Explore", "Plan"] {
             let agent = definitions.get(name).unwrap();
             assert!(agent.has_tool("Read") && !agent.has_tool("Write") && !agent.has_tool("Edit"));

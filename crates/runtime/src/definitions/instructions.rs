@@ -1,14 +1,17 @@
 //! What the user and the project tell every agent: `CLAUDE.md`, `AGENTS.md` and what they import.
 
-use std::fs;
-use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+
+use crate::given_file::{Given, Refused};
 
 /// The names read in each folder, in this order.
 const NAMES: [&str; 2] = ["CLAUDE.md", "AGENTS.md"];
 
 /// All texts together may be this long; they are sent with every turn.
 const TOTAL_LIMIT_BYTES: usize = 256 * 1024;
+
+/// No honest file of instructions is longer.
+const FILE_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
 
 /// An import may import, this often.
 const IMPORT_DEPTH: usize = 5;
@@ -49,36 +52,42 @@ impl Instructions {
     pub fn load(sources: &InstructionSources<'_>) -> Self {
         let mut reader = Reader::default();
         if let Some(root) = sources.root {
-            reader.add(&root.join("CLAUDE.md"), root, 0);
+            reader.add(&root.join("CLAUDE.md"), &Place { top: root.to_path_buf(), is_user_s: true }, 0);
         }
-        let folders = folders(sources);
-        let top = folders.first().cloned().unwrap_or_else(|| sources.cwd.to_path_buf());
-        for folder in folders {
+        for (folder, top) in folders(sources) {
+            let place = Place { top, is_user_s: false };
             for name in NAMES {
-                reader.add(&folder.join(name), &top, 0);
+                reader.add(&folder.join(name), &place, 0);
             }
         }
         reader.found
     }
 }
 
-/// The folders to read, outermost first. Outside of a repository and of the home folder only the
-/// working folder counts: what lies above may be anybody's.
-fn folders(sources: &InstructionSources<'_>) -> Vec<PathBuf> {
-    let mut folders: Vec<PathBuf> = Vec::new();
-    let is_home = |folder: &Path| sources.home == Some(folder);
+/// Whose files are read, and the folder that imports and links may not lead out of; the user's own file may be a link.
+struct Place {
+    top: PathBuf,
+    is_user_s: bool,
+}
+
+/// The folders to read, outermost first, each with the folder that its files may lead to: the repository, or, outside of one
+/// and where the repository holds the user's whole home, only itself. Outside of a repository and of the home folder only
+/// the working folder counts: what lies above may be anybody's.
+fn folders(sources: &InstructionSources<'_>) -> Vec<(PathBuf, PathBuf)> {
+    let mut folders: Vec<&Path> = Vec::new();
+    let alone = |folder: &Path| (folder.to_path_buf(), folder.to_path_buf());
     for folder in sources.cwd.ancestors() {
-        if is_home(folder) && !folders.is_empty() {
-            folders.reverse();
-            return folders;
+        if sources.home == Some(folder) && !folders.is_empty() {
+            return folders.into_iter().rev().map(alone).collect();
         }
-        folders.push(folder.to_path_buf());
-        if folder.join(".git").exists() {
-            folders.reverse();
-            return folders;
+        folders.push(folder);
+        if folder.join(".git").symlink_metadata().is_ok() {
+            let holds_home = sources.home.is_some_and(|home| home.starts_with(folder));
+            let place = |each: &Path| if holds_home { alone(each) } else { (each.to_path_buf(), folder.to_path_buf()) };
+            return folders.into_iter().rev().map(place).collect();
         }
     }
-    vec![sources.cwd.to_path_buf()]
+    vec![alone(sources.cwd)]
 }
 
 #[derive(Default)]
@@ -89,50 +98,40 @@ struct Reader {
 }
 
 impl Reader {
-    /// Reads a file and what it imports; imports may not lead out of `top`.
-    fn add(&mut self, path: &Path, top: &Path, depth: usize) {
-        let Ok(real) = fs::canonicalize(path) else {
-            if depth > 0 {
-                self.warn(format!("the import {} does not exist", path.display()));
-            }
-            return;
+    /// Reads a file and what it imports; imports may not lead out of the place.
+    fn add(&mut self, path: &Path, place: &Place, depth: usize) {
+        let top = place.top.canonicalize().unwrap_or_else(|_| place.top.clone());
+        let tops = [top];
+        let given = if place.is_user_s && depth == 0 { Given::ByUser } else { Given::Below(&tops) };
+        let real = match given.real(path) {
+            Ok(real) => real,
+            Err(Refused::Io(_)) if depth == 0 => return,
+            Err(Refused::Io(_)) => return self.warn(format!("the import {} does not exist", path.display())),
+            Err(refused) => return self.refuse(path, depth, &refused),
         };
-        let inside = fs::canonicalize(top).is_ok_and(|top| real.starts_with(top));
-        if depth > 0 && !inside {
-            return self.warn(format!("the import {} leads out of {}", path.display(), top.display()));
-        }
         if self.seen.contains(&real) {
             return;
         }
         self.seen.push(real.clone());
-        let Some(text) = self.read(&real, path) else {
-            return;
+        let text = match given.read(path, FILE_LIMIT_BYTES) {
+            Ok(bytes) => self.fitted(path, &bytes.unwrap_or_default()),
+            Err(refused) => return self.refuse(path, depth, &refused),
         };
+        let Some(text) = text else { return };
         let imports: Vec<PathBuf> = imports(&text).map(|import| real.with_file_name(import)).collect();
         self.found.files.push(Instruction { path: path.to_path_buf(), text });
         if depth >= IMPORT_DEPTH && !imports.is_empty() {
             return self.warn(format!("the imports of {} are nested too deeply", path.display()));
         }
         for import in imports {
-            self.add(&import, top, depth + 1);
+            self.add(&import, place, depth + 1);
         }
     }
 
-    fn read(&mut self, real: &Path, path: &Path) -> Option<String> {
+    /// The text as far as there is room for it.
+    fn fitted(&mut self, path: &Path, bytes: &[u8]) -> Option<String> {
         let room = TOTAL_LIMIT_BYTES.saturating_sub(self.total);
-        let mut bytes = Vec::new();
-        let limit = u64::try_from(room).unwrap_or(u64::MAX).saturating_add(1);
-        let read = fs::metadata(real).and_then(|metadata| {
-            if !metadata.is_file() {
-                return Err(ErrorKind::InvalidInput.into());
-            }
-            fs::File::open(real)?.take(limit).read_to_end(&mut bytes)
-        });
-        if let Err(error) = read {
-            self.warn(format!("cannot read the instructions {}: {error}", path.display()));
-            return None;
-        }
-        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        let mut text = String::from_utf8_lossy(bytes).into_owned();
         if text.len() > room {
             self.warn(format!("the instructions {} are cut: all together are too long", path.display()));
             let end = (0..=room).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
@@ -140,6 +139,11 @@ impl Reader {
         }
         self.total += text.len();
         (!text.trim().is_empty()).then_some(text)
+    }
+
+    fn refuse(&mut self, path: &Path, depth: usize, refused: &Refused) {
+        let what = if depth == 0 { "instructions" } else { "import" };
+        self.warn(format!("left out the {what} {}: {refused}", path.display()));
     }
 
     fn warn(&mut self, text: String) {
@@ -162,6 +166,8 @@ fn imports(text: &str) -> impl Iterator<Item = &str> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn write(dir: &Path, name: &str, text: &str) {
@@ -234,7 +240,7 @@ mod tests {
         let (files, warnings) = load(dir.path(), "work");
         assert_eq!(files, ["work/CLAUDE.md", "work/docs/a.md", "work/docs/b.md"]);
         insta::assert_snapshot!(warnings.join("\n"), @r"
-        the import DIR/work/../secret.md leads out of DIR/work
+        left out the import DIR/work/../secret.md: it leads to DIR/secret.md, out of DIR/work
         the import DIR/work/missing.md does not exist
         ");
     }

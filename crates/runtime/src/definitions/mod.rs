@@ -8,5 +8,5 @@ mod catalog;
 mod instructions;
 
 pub use agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
-pub use catalog::{Definitions, UnknownAgentType};
+pub use catalog::{AgentFiles, Definitions, UnknownAgentType};
 pub use instructions::{Instruction, InstructionSources, Instructions};

@@ -11,6 +11,7 @@ use super::judge::Verdict;
 use super::paths::{Target, lexical, resolve};
 use super::shell::Word;
 use crate::confine::{OF_TEAMS, OF_THE_USER};
+use crate::trust::FILE as TRUST;
 
 /// What of a root is guarded.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +41,7 @@ pub(super) enum Whose {
 impl Guarded {
     pub(super) fn of_root(root: &Path) -> Self {
         let of_teams = OF_TEAMS.iter().map(|name| Kept::new(Whose::Team, root, name));
-        let of_the_user = OF_THE_USER.iter().map(|name| Kept::new(Whose::User, root, name));
+        let of_the_user = OF_THE_USER.iter().chain([&TRUST]).map(|name| Kept::new(Whose::User, root, name));
         Self { root: root.to_path_buf(), kept: of_teams.chain(of_the_user).collect() }
     }
 

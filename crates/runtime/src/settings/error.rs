@@ -3,37 +3,19 @@
 use std::path::PathBuf;
 
 use super::Layer;
+use crate::given_file::Refused;
 
-/// Says why settings could not be read, understood or written.
+/// Says why settings could not be read or understood.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// A settings file exists and cannot be read.
+    /// A settings file exists and cannot be read, or is none that is read.
     #[error("cannot read the settings file {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Why not.
         #[source]
-        source: std::io::Error,
-    },
-    /// A settings file cannot be replaced.
-    #[error("cannot write the settings file {}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: std::io::Error,
-    },
-    /// A settings file is larger than any honest one.
-    #[error("the settings file {} is {size} bytes long, more than the {limit} allowed", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// Its size in bytes.
-        size: u64,
-        /// The bound in bytes.
-        limit: u64,
+        source: Refused,
     },
     /// A settings file is not JSON.
     #[error("the settings file {} is not valid json", path.display())]

@@ -1,5 +1,6 @@
 //! The git command line, as far as worktrees need it.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,22 @@ const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// Bytes of an answer that are kept; more is only counted in lines.
 const ANSWER_BYTES: usize = 64 * 1024;
+
+/// Said to git at each of our calls, so that it runs no program that a repository names, and connects to nobody. A clone
+/// brings neither configuration nor hooks, but an archive does.
+const CAREFUL: [&str; 3] = ["core.fsmonitor=false", "core.hooksPath=/dev/null", "safe.bareRepository=explicit"];
+
+/// The same by variables: no transport is allowed, nor the fetch of a missing object.
+const CAREFUL_VARIABLES: [(&str, &str); 5] = [
+    ("GIT_ALLOW_PROTOCOL", ""),
+    ("GIT_NO_LAZY_FETCH", "1"),
+    ("GIT_TERMINAL_PROMPT", "0"),
+    ("GIT_OPTIONAL_LOCKS", "0"),
+    ("LC_ALL", "C"),
+];
+
+/// The programs of a filter, each of which git would run.
+const FILTER_FIELDS: [&str; 3] = ["clean", "smudge", "process"];
 
 /// Git in one checkout.
 #[derive(Debug, Clone)]
@@ -120,9 +137,10 @@ impl Git {
     /// at (`--skip-worktree`, `--assume-unchanged`) count when they are there, and settings that make it look less closely
     /// do not hold.
     pub(super) async fn uncommitted_files(&self, worktree: &Path) -> Result<usize, WorktreeError> {
-        let closely = ["core.trustctime=true", "core.checkStat=default", "core.fsmonitor=false"];
+        let closely = ["core.trustctime=true", "core.checkStat=default"];
         let status = ["status", "--porcelain", "--untracked-files=all", "--ignore-submodules=none"];
-        let arguments: Vec<&str> = closely.into_iter().flat_map(|setting| ["-c", setting]).chain(status).collect();
+        let closely = closely.into_iter().flat_map(|setting| ["-c", setting]);
+        let arguments = self.without_filters(worktree, closely.chain(status)).await?;
         let changed = self.tell(worktree, arguments).await?.stdout_lines;
         let listed = self.tell(worktree, ["ls-files", "-v", "-z"]).await?.stdout;
         let is_unseen = |entry: &&[u8]| match entry.split_at_checked(2) {
@@ -136,8 +154,8 @@ impl Git {
 
     /// The files and folders of a worktree that git ignores; of a folder that is ignored as a whole only itself.
     pub(super) async fn ignored_files(&self, worktree: &Path) -> Result<Vec<String>, WorktreeError> {
-        let arguments = ["status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional"];
-        let answer = self.tell(worktree, arguments).await?;
+        let status = ["status", "--porcelain", "-z", "--untracked-files=normal", "--ignored=traditional"];
+        let answer = self.tell(worktree, self.without_filters(worktree, status).await?).await?;
         let text = String::from_utf8_lossy(&answer.stdout).into_owned();
         Ok(text.split('\0').filter_map(|entry| entry.strip_prefix("!! ")).map(str::to_owned).collect())
     }
@@ -172,23 +190,35 @@ impl Git {
     /// Makes a worktree with a new branch.
     pub(super) async fn add_worktree(&self, path: &Path, branch: &str, start: &str) -> Result<(), WorktreeError> {
         let words = ["worktree", "add", "--quiet", "--no-track", "-b", branch, "--"];
-        let arguments = words.iter().map(OsStr::new);
-        let arguments = arguments.chain([path.as_os_str(), OsStr::new(start)]);
-        self.tell(&self.checkout, arguments).await.map(drop)
+        let arguments = words.iter().map(OsStr::new).chain([path.as_os_str(), OsStr::new(start)]);
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?).await.map(drop)
     }
 
     /// Removes a worktree; when not forced git looks once more whether it is clean.
     pub(super) async fn remove_worktree(&self, path: &Path, force: bool) -> Result<(), WorktreeError> {
         let words: &[&str] = if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
-        let arguments = words.iter().map(OsStr::new);
-        let arguments = arguments.chain([OsStr::new("--"), path.as_os_str()]);
-        self.tell(&self.checkout, arguments).await.map(drop)
+        let arguments = words.iter().map(OsStr::new).chain([OsStr::new("--"), path.as_os_str()]);
+        self.tell(&self.checkout, self.without_filters(path, arguments).await?).await.map(drop)
     }
 
     /// Deletes a branch; git refuses one that is checked out somewhere.
     pub(super) async fn delete_branch(&self, branch: &str) -> Result<(), WorktreeError> {
         let arguments = ["branch", "--quiet", "-D", "--", branch];
         self.tell(&self.checkout, arguments).await.map(drop)
+    }
+
+    /// The arguments with the filters switched off that a repository's own configuration names. Those that the user or the
+    /// machine configures are left, with their programs.
+    async fn without_filters<S: AsRef<OsStr>>(
+        &self,
+        folder: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Vec<OsString>, WorktreeError> {
+        let listed = ["config", "--show-scope", "--null", "--get-regexp", "^filter\\."];
+        let answer = self.ask(folder, listed).await?;
+        let settings = filters_of_repository(&answer.stdout).into_iter().flat_map(|setting| ["-c".into(), setting]);
+        let arguments = arguments.into_iter().map(|word| word.as_ref().to_os_string());
+        Ok(settings.chain(arguments).collect())
     }
 
     /// Runs git; a failure is an error.
@@ -216,11 +246,8 @@ impl Git {
         arguments: impl IntoIterator<Item = S>,
     ) -> Result<Answer, WorktreeError> {
         let fill = |command: &mut tokio::process::Command| {
-            command.args(["-c", "core.fsmonitor=false"]).args(arguments).envs([
-                ("GIT_TERMINAL_PROMPT", "0"),
-                ("GIT_OPTIONAL_LOCKS", "0"),
-                ("LC_ALL", "C"),
-            ]);
+            let careful = CAREFUL.into_iter().flat_map(|setting| ["-c", setting]);
+            command.args(careful).args(arguments).envs(CAREFUL_VARIABLES);
         };
         let job = self.confinement.start(folder, "git", fill).map_err(WorktreeError::io("run git in", folder))?;
         let mut answer = Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
@@ -246,6 +273,34 @@ impl Git {
         }
         Ok(answer)
     }
+}
+
+/// What makes the filters of a repository's own configuration do nothing: each is what the user or the machine says of it,
+/// else empty, and none is required. Of git's answer: scope, key, line break and value, each ended by a zero byte.
+fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
+    let mut parts = answer.split(|byte| *byte == 0);
+    let (mut drivers, mut of_user) = (BTreeSet::new(), BTreeMap::new());
+    while let (Some(scope), Some(entry)) = (parts.next(), parts.next()) {
+        let (key, value) = match entry.iter().position(|byte| *byte == b'\n') {
+            Some(at) => (entry.get(..at).unwrap_or_default(), entry.get(at + 1..).unwrap_or_default()),
+            None => (entry, &b""[..]),
+        };
+        match scope {
+            b"system" | b"global" | b"command" => _ = of_user.insert(key, value),
+            _ => drivers.extend(key.iter().rposition(|byte| *byte == b'.').and_then(|at| key.get(..at))),
+        }
+    }
+    let joined = |key: &[u8], value: &[u8]| OsString::from_vec([key, b"=", value].concat());
+    let mut settings = Vec::new();
+    for driver in drivers {
+        for field in FILTER_FIELDS {
+            let key = [driver, b".", field.as_bytes()].concat();
+            settings.push(joined(&key, of_user.get(key.as_slice()).copied().unwrap_or_default()));
+        }
+        let required = [driver, b".required"].concat();
+        settings.push(joined(&required, of_user.get(required.as_slice()).copied().unwrap_or(b"false")));
+    }
+    settings
 }
 
 fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {

@@ -62,7 +62,7 @@ agents:
 #[tokio::test]
 async fn no_approved_plan_lets_an_agent_do_more_than_the_user_let_the_run() {
     let setting = Setting::in_files();
-    let folder = setting.cwd.join(".claude/agents");
+    let folder = setting.root.join("agents");
     std::fs::create_dir_all(&folder).unwrap();
     let free = "---\nname: free\ndescription: d\npermissionMode: bypassPermissions\n---\n";
     std::fs::write(folder.join("free.md"), free).unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use pitcrew_model::{Model, PriceTable, Request, Response, ResponseStream, Script, Scripted, StreamEvent, Usage};
 use pitcrew_protocol::Limits;
+use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
@@ -143,6 +144,7 @@ impl Setting {
                 open_model: Arc::new(move |_name| Ok(model.clone())),
                 prices: PriceTable::default(),
                 settings: Settings::default(),
+                project_agents: AgentFiles::default(),
                 mode: PermissionMode::AcceptEdits,
                 asks: Asks::Deny,
                 limits: RunLimits::default(),

@@ -132,9 +132,9 @@ agents:
     - text: Touched.
 {WAITER}"#
     );
-    std::fs::create_dir_all(setting.cwd.join(".claude/agents")).unwrap();
+    std::fs::create_dir_all(setting.root.join("agents")).unwrap();
     let definition = "---\nname: hand\ndescription: touches\ntools: Bash\n---\nTouch.\n";
-    std::fs::write(setting.cwd.join(".claude/agents/hand.md"), definition).unwrap();
+    std::fs::write(setting.root.join("agents/hand.md"), definition).unwrap();
     let (mut options, model) = setting.overheard(&script);
     (options.furnishings.mode, options.furnishings.asks) = (PermissionMode::Delegate, Asks::Allow);
     let ran = setting.run(options).await;

@@ -86,6 +86,40 @@ async fn a_worktree_has_its_own_folder_and_branch() {
 }
 
 #[tokio::test]
+async fn no_program_that_a_repository_names_is_run_by_our_calls() {
+    let setting = Setting::new();
+    let repository = setting.repository.clone();
+    let canary = repository.with_file_name("canary");
+    fs::create_dir(&canary).unwrap();
+    fs::write(repository.join(".gitattributes"), "*.dat filter=evil\n").unwrap();
+    commit(&repository, "x.dat");
+    let program = |name: &str| {
+        let path = repository.join(".git").join(format!("run-{name}"));
+        let text = format!("#!/bin/sh\necho run >> {}\ncat\n", canary.join(name).display());
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        path.display().to_string()
+    };
+    let hooks = repository.join(".git/hooks");
+    fs::create_dir_all(&hooks).unwrap();
+    for hook in ["post-checkout", "reference-transaction", "post-index-change", "pre-commit"] {
+        fs::copy(program(hook), hooks.join(hook)).unwrap();
+    }
+    for key in ["core.fsmonitor", "filter.evil.smudge", "filter.evil.clean", "filter.evil.process", "core.sshCommand"] {
+        git(&repository, &format!("config {key} {}", program(key)));
+    }
+    git(&repository, "config filter.evil.required true");
+    let worktree = setting.worker().await;
+    assert_eq!(fs::read_to_string(worktree.path.join("x.dat")).unwrap(), "x.dat");
+    fs::write(worktree.path.join("x.dat"), "changed").unwrap();
+    assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed");
+    fs::write(worktree.path.join("x.dat"), "x.dat").unwrap();
+    assert_eq!(setting.finish(&worktree).await, "removed");
+    let run: Vec<_> = fs::read_dir(&canary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(run.is_empty(), "{run:?}");
+}
+
+#[tokio::test]
 async fn a_worktree_without_work_is_removed_with_its_branch() {
     let setting = Setting::new();
     let worktree = setting.worker().await;

@@ -1,0 +1,73 @@
+//! `pitcrew trust list`.
+
+use std::path::Path;
+
+use pitcrew_runtime::trust::{Answer, FolderTrust, Standing, Trust};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output;
+use crate::trusting;
+
+/// List what was answered about which repository, and whether it still holds
+#[derive(Debug, clap::Args)]
+pub(crate) struct List {}
+
+#[derive(Debug, Serialize)]
+struct Listed {
+    folders: Vec<Row>,
+    total: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    kept: FolderTrust,
+    /// How many things the answer was about.
+    things: usize,
+    /// Whether the answer covers all that the files in the top folder would do now; null when they cannot be read.
+    holds: Option<bool>,
+}
+
+impl List {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let trust = Trust::load(&context.root).map_err(Failure::unusable)?;
+        let folders: Vec<Row> = trust.folders().iter().map(|kept| Row::of(context, &trust, kept)).collect();
+        let listed = Listed { total: folders.len(), folders };
+        context.output.answer(&listed, |listed| table(&listed.folders))
+    }
+}
+
+impl Row {
+    fn of(context: &Context, trust: &Trust, kept: &FolderTrust) -> Self {
+        let folder = Path::new(&kept.folder);
+        let project = folder.is_dir().then(|| trusting::read(context, folder).ok()).flatten();
+        let holds = project.map(|project| match trust.standing(&project) {
+            Standing::UsersOwn | Standing::NothingToTrust | Standing::Trusted | Standing::Declined => true,
+            Standing::NotTrusted | Standing::Grown => false,
+        });
+        Self { kept: kept.clone(), things: kept.items.len(), holds }
+    }
+}
+
+fn table(folders: &[Row]) -> String {
+    if folders.is_empty() {
+        return "nothing was answered yet".to_owned();
+    }
+    let cells = |Row { kept, things, holds }: &Row| {
+        let answer = match kept.answer {
+            Answer::Trusted => "trusted",
+            Answer::Declined => "declined",
+        };
+        let holds = match holds {
+            Some(true) => "yes",
+            Some(false) => "no: it would do more now",
+            None => "unknown: it cannot be read",
+        };
+        let at = kept.at.clone().unwrap_or_else(|| "-".to_owned());
+        [kept.folder.clone(), answer.to_owned(), things.to_string(), holds.to_owned(), at]
+    };
+    let rows: Vec<_> = folders.iter().map(cells).collect();
+    output::table(["FOLDER", "ANSWER", "THINGS", "HOLDS", "AT"], &rows)
+}

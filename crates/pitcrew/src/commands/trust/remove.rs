@@ -1,0 +1,49 @@
+//! `pitcrew trust remove`.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueHint;
+use pitcrew_runtime::trust::{Repository, Trust};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::{Failure, FailureKind};
+use crate::output::visible;
+
+/// Forget what was answered about a repository
+///
+/// Nothing of its settings, hooks and agents counts then, and the next run on a terminal asks again. A run that is under way
+/// goes on as it began.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew trust remove
+  pitcrew trust remove ~/src/backend")]
+pub(crate) struct Remove {
+    /// A folder of the repository, also one that is gone [default: where you stand]
+    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct Removed {
+    folder: String,
+}
+
+impl Remove {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let folder = self.folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
+        // What is gone, or was named as the list shows it, is looked up as it was written.
+        let names = [Repository::of(&folder).ok().map(|it| it.top), Some(folder)];
+        for name in names.iter().flatten().filter_map(|path| path.to_str()) {
+            let name = Path::new(name).components().as_path().to_string_lossy().into_owned();
+            if Trust::forget(&context.root, &name).map_err(Failure::unusable)? {
+                let removed = Removed { folder: name };
+                return context
+                    .output
+                    .answer(&removed, |it| format!("{} is not trusted any more", visible(&it.folder)));
+            }
+        }
+        Err(Failure::new(FailureKind::NotFound, "nothing was answered about this folder")
+            .hint("`pitcrew trust list` shows the folders"))
+    }
+}

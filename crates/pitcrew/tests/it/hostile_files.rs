@@ -1,0 +1,144 @@
+//! What stands where a file of a project or of the user should: a FIFO that nobody writes, a device without an end, a link
+//! out, a giant. No command waits for it or eats the memory, and what is refused is said.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::room::{Ran, Room};
+
+/// What is longer hangs.
+const SECONDS: &str = "100";
+
+/// No command needs more; a device without an end would.
+const KILOBYTES: &str = "4000000";
+
+const DONE: &str = "agents:\n  team-lead:\n    - text: Done.\n  bob:\n    - text: Done.\n  guest:\n    - text: Done.\n";
+
+/// The files that commands read of a project, and of the user.
+const FILES: [&str; 10] = [
+    "work/.claude/settings.json",
+    "work/.claude/settings.local.json",
+    "work/.claude/agents/a.md",
+    "work/.claude/agents",
+    "work/.mcp.json",
+    "work/CLAUDE.md",
+    "work/AGENTS.md",
+    "root/settings.json",
+    "root/agents/a.md",
+    "root/CLAUDE.md",
+];
+
+/// The commands that read them.
+const COMMANDS: [&[&str]; 12] = [
+    &["run", "go", "--team", "made", "--model", "SCRIPT"],
+    &["join", "crew", "--as", "guest", "--model", "SCRIPT", "--max-turns", "1"],
+    &["agent", "--agent-id", "bob@crew", "--model", "SCRIPT", "--max-turns", "1"],
+    &["team", "list"],
+    &["team", "show", "crew"],
+    &["task", "list", "--team", "crew"],
+    &["member", "list", "--team", "crew"],
+    &["send", "--team", "crew", "bob", "hello"],
+    &["inbox", "bob", "--team", "crew"],
+    &["doctor"],
+    &["trust", "list"],
+    &["trust", "add"],
+];
+
+/// The commands that go on until somebody ends them.
+const LIVES_ON: [&str; 2] = ["join", "agent"];
+
+struct Scene {
+    room: Room,
+    model: String,
+}
+
+impl Scene {
+    fn new(file: &str) -> Self {
+        let room = Room::with_crew();
+        let model = room.script(DONE);
+        fs::create_dir(room.work().join(".git")).unwrap();
+        let scene = Self { room, model };
+        fs::create_dir_all(scene.path(file).parent().unwrap()).unwrap();
+        scene
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.room.work().parent().unwrap().join(file)
+    }
+
+    /// Runs a command that may neither last nor take much.
+    #[track_caller]
+    fn run(&self, args: &[&str]) -> Ran {
+        let own = env!("CARGO_BIN_EXE_pitcrew");
+        let limited = format!("ulimit -v {KILOBYTES}; exec timeout -s KILL {SECONDS} \"$0\" \"$@\"");
+        let args = args.iter().map(|arg| if *arg == "SCRIPT" { self.model.as_str() } else { arg });
+        let mut command = self.room.tool("sh", &["-c", &limited, own]);
+        let ran = Ran::of(command.args(args.clone()).stdin(std::process::Stdio::null()).output().unwrap());
+        assert!(ran.code != 137 && ran.code != -1, "{:?} hung or was killed: {ran:?}", args.collect::<Vec<_>>());
+        ran
+    }
+}
+
+fn make_fifo(path: &std::path::Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn no_command_waits_for_a_fifo() {
+    for file in FILES {
+        let scene = Scene::new(file);
+        make_fifo(&scene.path(file));
+        let is_settings = file.contains("settings");
+        // A member alone lives on after it has read its files, and only an error ends it.
+        for args in COMMANDS.into_iter().filter(|args| is_settings || !LIVES_ON.contains(&args[0])) {
+            let ran = scene.run(args);
+            if args[0] == "run" {
+                assert_eq!(ran.code == 0, !is_settings, "{file}: {ran:?}");
+                let words = if file.ends_with("agents") { "Not a directory" } else { "a FIFO" };
+                assert!(ran.stderr.contains(words), "{file}: {ran:?}");
+            }
+            if is_settings && LIVES_ON.contains(&args[0]) {
+                assert!(ran.stderr.contains("a FIFO"), "{file}: {ran:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_command_reads_a_device_a_giant_or_what_lies_outside() {
+    for file in FILES.into_iter().filter(|file| *file != "work/.claude/agents") {
+        for (what, words) in [("/dev/zero", "/dev/zero"), ("giant", "longer than"), ("secret", "leads to")] {
+            let scene = Scene::new(file);
+            let path = scene.path(file);
+            match what {
+                "giant" => fs::File::create(&path).unwrap().set_len(5 << 30).unwrap(),
+                "secret" => {
+                    fs::write(scene.path("secret"), "PRIVATE").unwrap();
+                    symlink(scene.path("secret"), &path).unwrap();
+                }
+                device => symlink(device, &path).unwrap(),
+            }
+            let ran = scene.run(COMMANDS[0]);
+            let is_user_s = file.starts_with("root");
+            match (is_user_s, what) {
+                // What the user links to is the user's business; that it is no JSON or no definition is said.
+                (true, "secret") => {}
+                (true, "/dev/zero") => assert!(ran.stderr.contains("a device"), "{file}: {ran:?}"),
+                _ => assert!(ran.stderr.contains(words), "{file}, {what}: {ran:?}"),
+            }
+            assert!(!ran.stderr.contains("PRIVATE"), "{ran:?}");
+        }
+    }
+}
+
+#[test]
+fn the_user_s_own_files_may_be_links() {
+    let scene = Scene::new("root/agents/a.md");
+    fs::create_dir(scene.path("dotfiles")).unwrap();
+    fs::write(scene.path("dotfiles/settings.json"), r#"{"pitcrew": {"limits": {"teams": 1}}}"#).unwrap();
+    symlink(scene.path("dotfiles/settings.json"), scene.path("root/settings.json")).unwrap();
+    let ran = scene.run(&["team", "create", "second"]);
+    assert_ne!(ran.code, 0, "the setting does not hold: {ran:?}");
+}
