@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::denied::DeniedReads;
 use super::guarded::Guarded;
 use super::mode::PermissionMode;
 use super::paths::{Target, expand_home};
 use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
 use super::tools::ToolKind;
 use super::{bash, files};
+use crate::sandbox::Grant;
 use crate::settings::{Layer, Settings, SourcedRule};
 
 /// A tool call to be judged.
@@ -150,6 +152,12 @@ impl Gate {
         }
         let target = Target::new(cwd, path);
         rules.any(|rule| rule.touches(Access::Read, cwd, &target))
+    }
+
+    /// What a command that starts in a folder is granted: the working folders, less what `Read` deny rules name.
+    pub(crate) fn grant(&self, cwd: &Path) -> Grant {
+        let denied = DeniedReads::of(&self.rules.deny, cwd);
+        Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied }
     }
 
     /// Applies a permission update to this session. A `setMode` update returns the mode: it is the

@@ -2,7 +2,6 @@
 
 #![cfg(test)]
 
-mod confine;
 mod crew_asked;
 mod crew_compaction;
 mod crew_confined;
@@ -29,6 +28,8 @@ mod panes_process;
 mod panes_setting;
 mod panes_tmux;
 mod patience;
+mod sandbox_free;
+mod sandbox_read;
 mod solo_joins;
 mod solo_runs;
 mod solo_setting;
