@@ -76,6 +76,7 @@ impl Quarters {
         let settings = furnishings.settings;
         let gate = Gate::from_settings(&settings, furnishings.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
+        let sandbox = Sandbox::new(furnishings.machine);
         let mut quarters = Self {
             team,
             trust: None,
@@ -93,8 +94,8 @@ impl Quarters {
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: furnishings.mode,
-            gate: Arc::new(gate.guarding(&furnishings.root)),
-            sandbox: Sandbox::new(furnishings.machine),
+            gate: Arc::new(gate.guarding(&furnishings.root).held_by(sandbox.clone())),
+            sandbox,
             may_unconfine: settings.allows_unsandboxed_commands(),
             ignored_files: settings.ignored_files(),
             hooks: Arc::new(Hooks::from_settings(&settings)),

@@ -12,7 +12,7 @@ use super::paths::{Target, expand_home};
 use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
 use super::tools::ToolKind;
 use super::{bash, files};
-use crate::sandbox::Grant;
+use crate::sandbox::{Grant, Profile, Sandbox};
 use crate::settings::{Layer, Settings, SourcedRule};
 
 /// A tool call to be judged.
@@ -33,7 +33,10 @@ pub struct Call<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It may run.
-    Allow,
+    Allow {
+        /// What it can do, if it is a command; other calls are bounded by what they are.
+        profile: Profile,
+    },
     /// It may not, and the model is told why.
     Deny {
         /// A sentence for the model.
@@ -49,6 +52,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    pub(super) fn freely() -> Self {
+        Self::Allow { profile: Profile::Free }
+    }
+
     pub(super) fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
     }
@@ -61,6 +68,7 @@ pub struct Gate {
     pub(super) directories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
     pub(super) guarded: Guarded,
+    pub(super) sandbox: Sandbox,
 }
 
 /// Says why a permission update was refused; nothing of it was applied.
@@ -111,6 +119,7 @@ impl Gate {
             directories: permissions.additional_directories.iter().map(folder).collect(),
             home: home.map(Path::to_path_buf),
             guarded: Guarded::default(),
+            sandbox: Sandbox::default(),
         })
     }
 
@@ -119,6 +128,12 @@ impl Gate {
     #[must_use]
     pub fn guarding(self, root: &Path) -> Self {
         Self { guarded: Guarded::of_root(root), ..self }
+    }
+
+    /// Lets commands run unasked only in profiles that this sandbox holds.
+    #[must_use]
+    pub fn held_by(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
     }
 
     /// Judges a call: the mode's hard limits and what is guarded first, then deny rules (which win in every mode), ask
@@ -201,13 +216,13 @@ impl Gate {
             return denied_by(rule);
         }
         if mode == PermissionMode::BypassPermissions {
-            return Verdict::Allow;
+            return Verdict::freely();
         }
         if self.rules.ask.iter().any(|rule| restricts(&rule)) {
             return ask_to_use(call);
         }
         if kind.is_free() || self.rules.allow.iter().any(|rule| names(&rule)) {
-            return Verdict::Allow;
+            return Verdict::freely();
         }
         ask_to_use(call)
     }

@@ -65,7 +65,7 @@ impl Tool for Bash {
                 "timeout": {"type": "number", "description": "Milliseconds it may take, 600000 at most"},
                 "description": {"type": "string", "description": "What it does, in a few words, for people"},
                 "run_in_background": {"type": "boolean", "description": "Whether to go on without waiting for it"},
-                "dangerouslyDisableSandbox": {"type": "boolean", "description": "Asks to run it unconfined"},
+                "dangerouslyDisableSandbox": {"type": "boolean", "description": "Asks permission to run it outside of the sandbox"},
             },
             "required": ["command"],
             "additionalProperties": false,

@@ -19,6 +19,7 @@ mod crew_told;
 mod crew_troubles;
 mod gate_guarded;
 mod gate_modes;
+mod gate_profiles;
 mod gate_rules;
 mod git;
 mod hooks;
