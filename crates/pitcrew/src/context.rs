@@ -14,6 +14,7 @@ use std::time::Duration;
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::identity::Stopped;
+use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_runtime::trust::{LeftOut, Project, Trust};
@@ -288,6 +289,18 @@ impl Context {
     /// The folder for temporary files.
     pub(crate) fn temporary(&self) -> PathBuf {
         self.variable("TMPDIR").map_or_else(|| PathBuf::from("/tmp"), PathBuf::from)
+    }
+
+    /// What the sandbox of commands has to know of the machine and its user.
+    pub(crate) fn machine(&self) -> Machine {
+        Machine {
+            root: self.root.clone(),
+            temporary: self.temporary(),
+            home: self.home.clone(),
+            path: self.variable("PATH").map(std::env::split_paths).into_iter().flatten().collect(),
+            variables: self.environment.keys().cloned().collect(),
+            inner: None,
+        }
     }
 
     /// Whether somebody can see, and answer, what is asked.

@@ -211,7 +211,7 @@ fn furnishings(
     Ok(Furnishings {
         cwd,
         root: context.root.clone(),
-        temporary: context.temporary(),
+        machine: context.machine(),
         home: context.home.clone(),
         session_id: new_session_id(),
         open_model: opener(endpoints, settings.model_patience()),

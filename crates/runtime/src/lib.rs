@@ -4,7 +4,6 @@
 //! carries that out.
 
 pub mod agent;
-pub mod confine;
 mod crew;
 pub mod definitions;
 pub mod door;
@@ -19,6 +18,7 @@ pub mod panes;
 pub mod process;
 pub mod prompts;
 pub mod run;
+pub mod sandbox;
 pub mod settings;
 mod solo;
 pub mod supervision;

@@ -20,6 +20,7 @@ use crate::definitions::AgentFiles;
 use crate::events::RunEvent;
 use crate::gate::PermissionMode;
 use crate::hosting::Hosting;
+use crate::sandbox::Machine;
 use crate::settings::Settings;
 use crate::solo;
 pub use crate::solo::{Entry, SoloOptions};
@@ -35,8 +36,8 @@ pub struct Furnishings {
     pub cwd: PathBuf,
     /// The root: plans are kept below it, and the user's agent definitions.
     pub root: PathBuf,
-    /// Where programs put their temporary files.
-    pub temporary: PathBuf,
+    /// What the sandbox of commands has to know of the machine and its user.
+    pub machine: Machine,
     /// The user's home, for `~` in rules and for the user's instructions.
     pub home: Option<PathBuf>,
     /// The id of the session, in hooks, in the stream and, of a run, as `lead_session_id`.

@@ -15,7 +15,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::confine::Confinement;
+use crate::sandbox::Sandbox;
 use contents::Contents;
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
@@ -160,8 +160,8 @@ impl Worktrees {
 
     /// Keeps git, and the hooks it runs, out of the team's own files.
     #[must_use]
-    pub fn confined(self, confinement: Confinement) -> Self {
-        Self { git: self.git.confined(confinement), ..self }
+    pub fn confined(self, sandbox: Sandbox) -> Self {
+        Self { git: self.git.confined(sandbox), ..self }
     }
 
     /// Makes a worktree with a new branch that starts at the checkout's present commit.

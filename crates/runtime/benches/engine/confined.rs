@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::confine::{Confinement, Means};
+use pitcrew_runtime::sandbox::{Machine, Means, Profile, Sandbox};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -30,30 +30,29 @@ pub(crate) fn run() {
         std::fs::create_dir(home.join(format!("neighbour-{number}"))).expect("a folder");
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let measure = |confinement: &Confinement| runtime.block_on(measure(confinement, &cwd));
-    let temporary = Path::new("/tmp");
+    let measure = |sandbox: &Sandbox| runtime.block_on(measure(sandbox, &cwd));
+    let machine = || Machine::with_root(&root, Path::new("/tmp"));
     println!("true in Bash, with {NEIGHBOURS} folders beside the root, {ROUNDS} times each:");
-    for confinement in
-        [Confinement::default(), Confinement::by_landlock(&root, temporary), Confinement::of_root(&root, temporary)]
-    {
-        let name = match confinement.means(&cwd) {
+    for sandbox in [Sandbox::default(), Sandbox::by_landlock(machine()), Sandbox::new(machine())] {
+        let name = match sandbox.means(&cwd) {
             Means::Nothing => "unconfined",
             Means::Landlock => "Landlock",
             Means::Bubblewrap => "bubblewrap",
         };
-        let times = measure(&confinement);
+        let times = measure(&sandbox);
         println!("  {name:<11} p50 {:>9.3?}  p99 {:>9.3?}", percentile(&times, 50), percentile(&times, 99));
     }
 }
 
-async fn measure(confinement: &Confinement, cwd: &Path) -> Vec<Duration> {
+async fn measure(sandbox: &Sandbox, cwd: &Path) -> Vec<Duration> {
     let context = ToolContext {
         cwd: cwd.to_path_buf(),
         env: Vec::new(),
         call: "bench".to_owned(),
         cancel: CancellationToken::new(),
         gate: Arc::default(),
-        confinement: confinement.clone(),
+        sandbox: sandbox.clone(),
+        profile: Profile::Free,
         may_unconfine: false,
         reads: ReadLog::new(PathLocks::new()),
         shells: Shells::new(cwd.join("shells")),

@@ -10,6 +10,7 @@ use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{Asks, Begin, Furnishings, OpenModel, RunLimits, RunOptions};
+use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions};
 use pitcrew_team::{SystemClock, Teams};
@@ -49,7 +50,7 @@ impl Stage {
             furnishings: Furnishings {
                 cwd: self.path("."),
                 root: self.path("root"),
-                temporary: "/tmp".into(),
+                machine: Machine::with_root(&self.path("root"), Path::new("/tmp")),
                 home: None,
                 session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
                 open_model,

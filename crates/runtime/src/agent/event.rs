@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Mail, Status};
 use crate::gate::PermissionMode;
+use crate::sandbox;
 use crate::tools::Seen;
 use crate::transcript::{Grant, Step, ToolCall};
 
@@ -265,6 +266,8 @@ pub enum Judgement {
     Allow {
         /// The input to use instead.
         input: Option<Value>,
+        /// What it can do, if it is a command.
+        profile: sandbox::Profile,
     },
     /// It may not.
     Deny {
@@ -345,7 +348,7 @@ pub enum Effect {
     /// A question for permission that lay with the lead has its answer: whoever else was asked is to know.
     Settle(Settlement),
     /// Run a call; answered by [`Event::ToolFinished`].
-    Run(ToolCall),
+    Run(ToolCall, sandbox::Profile),
     /// Drop what runs: the model's answer, calls of tools, hooks. Nothing of it is answered any more.
     CutOff,
     /// Tell everyone what came of a call.
@@ -410,7 +413,7 @@ impl Effect {
             | Self::Inspect(_)
             | Self::Permit(_) => Wait::Nothing,
             // What is unread is archived with the team.
-            Self::Run(call) if call.tool == "TeamDelete" => Wait::Marked,
+            Self::Run(call, _) if call.tool == "TeamDelete" => Wait::Marked,
             // What is unread when an agent ends is dead, and one that rests has no mail that it took.
             Self::SendIdle(_) | Self::Park { .. } | Self::End { .. } => Wait::Marked,
             Self::Announce(
@@ -428,7 +431,7 @@ impl Effect {
             | Self::Judge(_)
             | Self::AskPermission { .. }
             | Self::Settle(_)
-            | Self::Run(_)
+            | Self::Run(..)
             | Self::Report(..)
             | Self::EndTurn(_)
             | Self::SetMode(_)

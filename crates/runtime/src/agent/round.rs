@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::machine::{Agent, Phase};
 use super::{Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement, Status};
+use crate::sandbox;
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
 
 /// What is said of a call that was asked about before a crash.
@@ -91,7 +92,7 @@ impl Agent {
                 let ending = Ending { text, data: Value::Null, is_error: false, context: Vec::new(), seen };
                 self.close(&call, ending, fx);
             }
-            Inspection::Undone => self.run(call, fx),
+            Inspection::Undone => self.run(call, sandbox::Profile::Free, fx),
             Inspection::Unknown => {
                 let text = format!("{INTERRUPTED} A crash interrupted {}. Read the file before you go on.", call.tool);
                 self.refuse(id, text, fx);
@@ -105,9 +106,9 @@ impl Agent {
             self.remarks.push((id.to_owned(), remarks));
         }
         match judgement {
-            Judgement::Allow { input } => {
+            Judgement::Allow { input, profile } => {
                 call.input = input.unwrap_or(call.input);
-                self.run(call, fx);
+                self.run(call, profile, fx);
             }
             Judgement::Deny { reason } => self.refuse(id, reason, fx),
             Judgement::Ask(question) => {
@@ -207,7 +208,7 @@ impl Agent {
         match grant {
             Grant::Allowed { input, .. } => {
                 call.input = input.unwrap_or(call.input);
-                self.run(call, fx);
+                self.run(call, sandbox::Profile::Free, fx);
             }
             Grant::Denied { reason } => {
                 let text = format!("Permission denied for {}: {reason}", call.tool);
@@ -216,14 +217,14 @@ impl Agent {
         }
     }
 
-    fn run(&mut self, call: ToolCall, fx: &mut Effects) {
+    fn run(&mut self, call: ToolCall, profile: sandbox::Profile, fx: &mut Effects) {
         let is_harmless =
             self.profile.read_only.contains(call.tool.as_str()) || self.profile.repeatable.contains(call.tool.as_str());
         if !is_harmless || is_errand(&call) {
             self.write(vec![Step::Began { call: call.id.clone() }], fx);
         }
         self.set_stage(&call.id, Stage::Running(call.clone()));
-        fx.push(Effect::Run(call));
+        fx.push(Effect::Run(call, profile));
     }
 
     fn refuse(&mut self, id: &str, text: String, fx: &mut Effects) {

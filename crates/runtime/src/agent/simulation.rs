@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gate::PermissionMode;
+use crate::sandbox;
 use crate::transcript::{Conversation, Step, ToolCall};
 
 const AGENTS: usize = 3;
@@ -95,7 +96,7 @@ impl Cell {
     fn check_said(&self, effect: &Effect) {
         let is_said = matches!(
             effect,
-            Effect::Run(_)
+            Effect::Run(..)
                 | Effect::Report(..)
                 | Effect::AskPermission { .. }
                 | Effect::Settle(_)
@@ -189,9 +190,9 @@ impl World {
                 let request = request.clone();
                 return Some(Event::PermissionAsked { call: call.id, request });
             }
-            Effect::Run(call) => {
+            Effect::Run(call, profile) => {
                 *cell.runs.entry(call.key.clone()).or_default() += 1;
-                cell.waiting.push(Effect::Run(call));
+                cell.waiting.push(Effect::Run(call, profile));
             }
             effect @ (Effect::CallModel
             | Effect::Compact { .. }
@@ -284,7 +285,7 @@ impl World {
             Effect::CallModel => self.response(at),
             Effect::Compact { most } => self.summary(at, most),
             Effect::Judge(judging) => self.judgement(at, &judging.call),
-            Effect::Run(call) => {
+            Effect::Run(call, _) => {
                 let ending = Ending {
                     text: "done".to_owned(),
                     data: Value::Null,
@@ -309,7 +310,7 @@ impl World {
             1 => Judgement::Ask(Question { description: "may it?".to_owned(), suggestions: Vec::new() }),
             _ => {
                 self.cells[at].granted.insert(call.key.clone());
-                Judgement::Allow { input: None }
+                Judgement::Allow { input: None, profile: sandbox::Profile::Free }
             }
         };
         Event::Judged { call: call.id.clone(), judgement, context: Vec::new() }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gate::PermissionMode;
+use crate::sandbox;
 use crate::transcript::{Conversation, Grant, Step};
 
 /// An agent on a script, with the steps it wrote.
@@ -104,7 +105,7 @@ fn in_words(effect: &Effect) -> String {
             settlement.by
         ),
         Effect::CutOff => "cut off".to_owned(),
-        Effect::Run(call) => format!("run {} {}", call.id, call.input),
+        Effect::Run(call, _) => format!("run {} {}", call.id, call.input),
         Effect::Report(call, ending) => {
             format!("report {} {}", call.id, if ending.is_error { "failed" } else { "done" })
         }
@@ -167,7 +168,11 @@ pub(super) fn calls(calls: &[(&str, &str)]) -> Event {
 }
 
 pub(super) fn allowed(call: &str) -> Event {
-    Event::Judged { call: call.to_owned(), judgement: Judgement::Allow { input: None }, context: Vec::new() }
+    Event::Judged {
+        call: call.to_owned(),
+        judgement: Judgement::Allow { input: None, profile: sandbox::Profile::Free },
+        context: Vec::new(),
+    }
 }
 
 pub(super) fn done(call: &str) -> Event {

@@ -11,6 +11,7 @@ use super::mode::mode_named;
 use super::quarters::Quarters;
 use crate::gate::{Call, PermissionMode, Verdict};
 use crate::run::{Answer, Ask, Asks};
+use crate::sandbox::Profile;
 use crate::transcript::Grant;
 
 /// A call that somebody is asked about.
@@ -34,7 +35,9 @@ pub(crate) fn by_rule(quarters: &Quarters, member: &Member, pending: &Pending) -
     let cwd = member.worktree_path.as_deref().or(member.cwd.as_deref()).map_or(&*quarters.cwd, Path::new);
     let call = Call { tool: &pending.tool, input: &pending.input, cwd, plan_file: None };
     match quarters.gate.judge(mode, &call) {
-        Verdict::Allow => Some(Grant::Allowed { input: None, updates: Vec::new() }),
+        Verdict::Allow { profile: Profile::Free } => Some(Grant::Allowed { input: None, updates: Vec::new() }),
+        // Another client runs its own commands, and nothing holds them to less.
+        Verdict::Allow { profile: Profile::Read | Profile::Work } => None,
         Verdict::Deny { reason } => Some(denied(reason)),
         Verdict::Ask { .. } => None,
     }

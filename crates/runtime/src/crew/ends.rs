@@ -346,7 +346,7 @@ impl TeamLoop {
     pub(super) fn worktrees(&self) -> Worktrees {
         let folder = Worktrees::folder_below(&self.quarters.root);
         let worktrees = Worktrees::new(&self.quarters.cwd, folder).with_ignored(self.quarters.ignored_files);
-        worktrees.confined(self.quarters.confinement.clone())
+        worktrees.confined(self.quarters.sandbox.clone())
     }
 }
 

@@ -17,6 +17,7 @@ use crate::agent::{Agent, Event, Profile, Role};
 use crate::definitions::AgentDefinition;
 use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, link};
 use crate::gate::PermissionMode;
+use crate::sandbox;
 use crate::supervision::EscapeLog;
 use crate::team_tools::{exit_plan_mode, team_tools};
 use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
@@ -152,7 +153,8 @@ impl Quarters {
                 // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
                 cancel: CancellationToken::new(),
                 gate: self.gate.clone(),
-                confinement: self.confinement.clone(),
+                sandbox: self.sandbox.clone(),
+                profile: sandbox::Profile::Free,
                 may_unconfine: self.may_unconfine,
                 reads: ReadLog::new(self.locks.clone()),
                 shells: Shells::recorded(

@@ -12,13 +12,13 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::agent::{ContextBound, Role, Status};
-use crate::confine::Confinement;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::gate::{Gate, PermissionMode};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
 use crate::run::{Asks, Furnishings, OpenModel, RunError};
+use crate::sandbox::Sandbox;
 use crate::tools::PathLocks;
 use crate::worktree::IgnoredFiles;
 
@@ -45,7 +45,7 @@ pub(crate) struct Quarters {
     pub(crate) ignored_files: IgnoredFiles,
     pub(crate) mode: PermissionMode,
     pub(crate) gate: Arc<Gate>,
-    pub(crate) confinement: Confinement,
+    pub(crate) sandbox: Sandbox,
     pub(crate) may_unconfine: bool,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) definitions: Definitions,
@@ -76,6 +76,7 @@ impl Quarters {
         let settings = furnishings.settings;
         let gate = Gate::from_settings(&settings, furnishings.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
+        let sandbox = Sandbox::new(furnishings.machine);
         let mut quarters = Self {
             team,
             trust: None,
@@ -93,8 +94,8 @@ impl Quarters {
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: furnishings.mode,
-            gate: Arc::new(gate.guarding(&furnishings.root)),
-            confinement: Confinement::of_root(&furnishings.root, &furnishings.temporary),
+            gate: Arc::new(gate.guarding(&furnishings.root).held_by(sandbox.clone())),
+            sandbox,
             may_unconfine: settings.allows_unsandboxed_commands(),
             ignored_files: settings.ignored_files(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
@@ -119,8 +120,8 @@ impl Quarters {
 
     /// Finds out what does not hold on this machine, for the face; agents need not wait for that.
     pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
-        let (confinement, cwd) = (self.confinement.clone(), self.cwd.clone());
-        tokio::task::spawn_blocking(move || confinement.warnings(&cwd))
+        let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
+        tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
     }
 
     /// Opens a model, or finds it open: its connections are shared.

@@ -10,6 +10,7 @@ use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
 use crate::events::RunEvent;
 use crate::gate::{Call, Gate, PermissionMode, Verdict};
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
+use crate::sandbox::Profile;
 use crate::tools::{ToolContext, ToolOutcome};
 use crate::transcript::ToolCall;
 
@@ -51,18 +52,24 @@ async fn run_hooks(seat: &Seat, mode: PermissionMode, kind: &HookKind) -> HookOu
 fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     match (verdict, decision) {
         (Verdict::Deny { reason }, _) | (_, Some(Decision::Deny { reason })) => Judgement::Deny { reason },
-        (Verdict::Allow, None | Some(Decision::Allow { .. })) | (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => {
-            Judgement::Allow { input: None }
-        }
+        (Verdict::Allow { profile }, None | Some(Decision::Allow { .. })) => Judgement::Allow { input: None, profile },
+        // The user's hook answers for the user.
+        (Verdict::Ask { .. }, Some(Decision::Allow { .. })) => Judgement::Allow { input: None, profile: Profile::Free },
         (Verdict::Ask { description, suggestions }, _) => Judgement::Ask(Question { description, suggestions }),
-        (Verdict::Allow, Some(Decision::Ask { reason })) => {
+        (Verdict::Allow { .. }, Some(Decision::Ask { reason })) => {
             Judgement::Ask(Question { description: reason, suggestions: Vec::new() })
         }
     }
 }
 
 /// Runs a call that may run.
-pub(super) async fn run(seat: Arc<Seat>, gate: Arc<Gate>, mode: PermissionMode, call: ToolCall) -> Event {
+pub(super) async fn run(
+    seat: Arc<Seat>,
+    gate: Arc<Gate>,
+    mode: PermissionMode,
+    call: ToolCall,
+    profile: Profile,
+) -> Event {
     let started = RunEvent::ToolStarted {
         agent: seat.name.clone(),
         call: call.id.clone(),
@@ -74,7 +81,7 @@ pub(super) async fn run(seat: Arc<Seat>, gate: Arc<Gate>, mode: PermissionMode, 
     let outcome = match refusal {
         Some(reason) => ToolOutcome::refused(reason),
         None => {
-            let context = ToolContext { call: call_name(&seat.name, &call), gate, ..seat.context.clone() };
+            let context = ToolContext { call: call_name(&seat.name, &call), gate, profile, ..seat.context.clone() };
             seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };

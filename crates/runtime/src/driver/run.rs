@@ -273,9 +273,9 @@ impl Driver {
                 self.running.clear();
                 Outcome::Done
             }
-            Effect::Run(call) => {
+            Effect::Run(call, profile) => {
                 let gate = self.gate.clone();
-                self.begin(calls::run(seat, gate, mode, call))
+                self.begin(calls::run(seat, gate, mode, call, profile))
             }
             Effect::Report(call, ending) => self.report_call(&call, ending).await,
             Effect::Inspect(call) => self.begin(inspect::inspect(seat.context.clone(), call)),

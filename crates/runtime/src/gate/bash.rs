@@ -14,6 +14,7 @@ use super::shell::{
     written,
 };
 use super::tools::ToolKind;
+use crate::sandbox::Profile;
 
 /// How many folders a command may be in at once, for all its `cd`s may or may not have run.
 const FOLDER_LIMIT: usize = 16;
@@ -23,6 +24,9 @@ const WRAP_LIMIT: usize = 8;
 
 /// Files that take everything and keep nothing.
 const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
+
+/// What the shell does itself, and what changes nothing and reads nothing.
+const BUILTINS: [&str; 5] = [":", "echo", "false", "pwd", "true"];
 
 pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
     if let Some(verdict) = hard_limit(mode, ToolKind::Shell, call.tool) {
@@ -44,16 +48,16 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return denied_by(rule);
     }
     if mode == PermissionMode::BypassPermissions {
-        return Verdict::Allow;
+        return Verdict::freely();
     }
     if gate.rules.ask.iter().any(|rule| case.is_met_by(rule)) {
         return case.ask();
     }
     let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
-    if case.allowing().any(names_all) || case.is_allowed(mode) {
-        return Verdict::Allow;
+    if case.allowing().any(names_all) {
+        return Verdict::freely();
     }
-    case.ask()
+    case.unasked(mode).map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
 }
 
 /// A command with everything that was found out about it.
@@ -126,6 +130,9 @@ impl<'a> Case<'a> {
     fn fault_in_plan_mode(&self) -> Option<String> {
         if let Some(doubt) = self.doubts.first() {
             return Some(doubt.clone());
+        }
+        if self.leaves_sandbox() {
+            return Some("it asks to leave the sandbox".to_owned());
         }
         let mut fault = None;
         each(&self.steps, &mut |step| {
@@ -275,66 +282,107 @@ impl<'a> Case<'a> {
         tokens.filter(|token| !token.is_empty()).any(touches)
     }
 
-    fn is_allowed(&self, mode: PermissionMode) -> bool {
-        self.doubts.is_empty() && self.steps.iter().all(|step| self.step_is_allowed(mode, step))
+    /// The profile in which it may run without anybody being asked, as far as this machine holds it.
+    fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
+        let needed = self.profile(mode).filter(|_| !self.leaves_sandbox())?;
+        let is_held = |profile| self.gate.sandbox.support(profile).is_held();
+        match needed {
+            Profile::Free => Some(Profile::Free),
+            Profile::Read | Profile::Work if mode == PermissionMode::AcceptEdits && is_held(Profile::Work) => {
+                Some(Profile::Work)
+            }
+            Profile::Read if is_held(Profile::Read) => Some(Profile::Read),
+            // What runs unheld is what the shell itself does, with the words as they stand.
+            Profile::Read if self.is_builtins_alone() => Some(Profile::Free),
+            Profile::Read | Profile::Work => None,
+        }
     }
 
-    fn step_is_allowed(&self, mode: PermissionMode, step: &Step) -> bool {
-        let redirects = step.part.redirects.iter().all(|redirect| match redirect {
-            Redirect::Read(word) => self.may_read(word, Reach::Named),
-            Redirect::Write(word) => is_sink(word) || word.exact().is_some_and(|path| self.may_write(mode, path)),
-        });
-        if !redirects || !has_safe_variables(step) {
-            return false;
+    /// Whether it asks to run outside of the sandbox.
+    fn leaves_sandbox(&self) -> bool {
+        self.call.input.get("dangerouslyDisableSandbox").and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    fn is_builtins_alone(&self) -> bool {
+        let is_plain = |step: &Step| {
+            let names_builtin = step.part.words.first().and_then(Word::exact).is_some_and(|it| BUILTINS.contains(&it));
+            let is_exact = step.part.words.iter().all(|word| word.exact().is_some());
+            names_builtin && is_exact && step.part.redirects.is_empty() && step.part.assigned.is_empty()
+        };
+        self.doubts.is_empty() && self.steps.iter().all(is_plain)
+    }
+
+    /// What the command needs, where it does nothing that somebody must be asked about.
+    fn profile(&self, mode: PermissionMode) -> Option<Profile> {
+        if !self.doubts.is_empty() {
+            return None;
         }
+        most(self.steps.iter().map(|step| self.step_profile(mode, step)))
+    }
+
+    fn step_profile(&self, mode: PermissionMode, step: &Step) -> Option<Profile> {
+        let redirects = most(step.part.redirects.iter().map(|redirect| match redirect {
+            Redirect::Read(word) => self.may_read(word, Reach::Named),
+            Redirect::Write(word) if is_sink(word) => Some(Profile::Read),
+            Redirect::Write(word) => self.may_write(mode, word.exact()?),
+        }))
+        .filter(|_| has_safe_variables(step))?;
         let by_rule = |form: &Vec<Word>| self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
         if !step.hidden && step.forms.iter().any(by_rule) || step.hidden && step.forms.first().is_some_and(by_rule) {
-            return true;
+            return Some(Profile::Free);
         }
-        if let Some(script) = &step.script {
-            return script.iter().all(|step| self.step_is_allowed(mode, step));
-        }
-        match effect(step.innermost()) {
-            Effect::Reads { paths, reach } => self.is_git_at_home(step) && self.may_read_all(&paths, reach),
-            Effect::Enters(folder) => folder.is_some_and(|folder| self.may_read(&folder, Reach::Named)),
-            Effect::Touches(paths) => paths.iter().all(|path| self.may_write(mode, path)),
-            Effect::Unknown => false,
-        }
+        let itself = match &step.script {
+            Some(script) => most(script.iter().map(|step| self.step_profile(mode, step))),
+            None => match effect(step.innermost()) {
+                Effect::Reads { paths, reach } => {
+                    self.may_read_all(&paths, reach).filter(|_| self.is_git_at_home(step))
+                }
+                Effect::Enters(folder) => self.may_read(&folder?, Reach::Named),
+                Effect::Touches(paths) => most(paths.iter().map(|path| self.may_write(mode, path))),
+                Effect::Unknown => None,
+            },
+        };
+        Some(redirects.max(itself?))
     }
 
-    fn may_read_all(&self, paths: &[Word], reach: Reach) -> bool {
+    fn may_read_all(&self, paths: &[Word], reach: Reach) -> Option<Profile> {
         let here = Word::here();
         let implied = if reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
-        paths.iter().chain(implied).all(|word| self.may_read(word, reach))
+        most(paths.iter().chain(implied).map(|word| self.may_read(word, reach)))
     }
 
-    /// Whether the word names something that may be read, in whichever folder the command is by then.
-    fn may_read(&self, word: &Word, reach: Reach) -> bool {
+    /// What it takes to read what the word names, in whichever folder the command is by then.
+    fn may_read(&self, word: &Word, reach: Reach) -> Option<Profile> {
         let rules = &self.gate.rules;
         let guarded = || rules.deny.iter().chain(&rules.ask).any(|rule| rule.is_about(Access::Read));
         let Some(path) = word.exact() else {
             // What it expands to is only known to be somewhere below its beginning.
             let begins_inside = !word.text.starts_with(['/', '~']) && !word.text.contains("..") && !word.may_be_flag();
-            return begins_inside && !guarded();
+            return (begins_inside && !guarded()).then_some(Profile::Read);
         };
-        self.folders.iter().all(|from| {
+        most(self.folders.iter().map(|from| {
             let target = self.gate.target(from, path);
             let cwd = self.call.cwd;
             let fenced =
                 || rules.deny.iter().chain(&rules.ask).any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
             let allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
-            (self.gate.is_inside(cwd, &target) || allowed()) && !(reach == Reach::Tree && fenced())
-        })
+            if reach == Reach::Tree && fenced() {
+                return None;
+            }
+            let read = self.gate.is_inside(cwd, &target).then_some(Profile::Read);
+            read.or_else(|| allowed().then_some(Profile::Free))
+        }))
     }
 
-    fn may_write(&self, mode: PermissionMode, path: &str) -> bool {
+    fn may_write(&self, mode: PermissionMode, path: &str) -> Option<Profile> {
         let cwd = self.call.cwd;
-        self.folders.iter().all(|from| {
+        most(self.folders.iter().map(|from| {
             let target = self.gate.target(from, path);
             let free =
                 mode == PermissionMode::AcceptEdits && !target.steers_tools() && self.gate.is_inside(cwd, &target);
-            free || self.allowing().any(|rule| rule.covers(Access::Write, cwd, &target))
-        })
+            let allowed = || self.allowing().any(|rule| rule.covers(Access::Write, cwd, &target));
+            free.then_some(Profile::Work).or_else(|| allowed().then_some(Profile::Free))
+        }))
     }
 
     fn ask(&self) -> Verdict {
@@ -355,11 +403,20 @@ impl<'a> Case<'a> {
         });
         folders.sort();
         folders.dedup();
+        let described = described.unwrap_or(self.command);
         Verdict::Ask {
-            description: described.unwrap_or(self.command).to_owned(),
+            description: match self.leaves_sandbox() {
+                true => format!("{described} (outside of the sandbox)"),
+                false => described.to_owned(),
+            },
             suggestions: if folders.is_empty() || self.decides { Vec::new() } else { edit_suggestions(&folders) },
         }
     }
+}
+
+/// The freest of profiles that are all needed; nothing where one cannot be had.
+fn most(mut needed: impl Iterator<Item = Option<Profile>>) -> Option<Profile> {
+    needed.try_fold(Profile::Read, |most, profile| Some(most.max(profile?)))
 }
 
 fn each(steps: &[Step], visit: &mut impl FnMut(&Step)) {

@@ -38,7 +38,7 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::deny("the path's symbolic links go in a circle");
     }
     if mode == PermissionMode::BypassPermissions {
-        return Verdict::Allow;
+        return Verdict::freely();
     }
     if gate.rules.ask.iter().any(|rule| speaks(&rule)) {
         return ask(call, access, &target);
@@ -47,14 +47,14 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     let opens = |rule: &Rule| !decides || rule.spells_out(CONFIG_FOLDER);
     let allows = |rule: &Rule| opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, &target));
     if is_plan || gate.rules.allow.iter().any(allows) {
-        return Verdict::Allow;
+        return Verdict::freely();
     }
     let free = match access {
         Access::Read => true,
         Access::Write => mode == PermissionMode::AcceptEdits && !target.steers_tools(),
     };
     if free && gate.is_inside(call.cwd, &target) {
-        return Verdict::Allow;
+        return Verdict::freely();
     }
     ask(call, access, &target)
 }

@@ -1,7 +1,7 @@
 //! The team's own folders and the user's settings of a root, which no agent changes by its tools, in any mode and whatever
 //! the rules say.
 //!
-//! What is seen here is refused with words that help. Commands can hide what they do; for those there is `confine`.
+//! What is seen here is refused with words that help. Commands can hide what they do; for those there is `sandbox`.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::judge::Verdict;
 use super::paths::{Target, lexical, resolve};
 use super::shell::Word;
-use crate::confine::{OF_TEAMS, OF_THE_USER};
+use crate::sandbox::{OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW};
 use crate::trust::FILE as TRUST;
 
 /// What of a root is guarded.
@@ -18,6 +18,8 @@ use crate::trust::FILE as TRUST;
 pub(super) struct Guarded {
     root: PathBuf,
     kept: Vec<Kept>,
+    /// Folders in what is guarded that agents work in.
+    open: Vec<Kept>,
 }
 
 /// A folder or file that is guarded.
@@ -40,9 +42,10 @@ pub(super) enum Whose {
 
 impl Guarded {
     pub(super) fn of_root(root: &Path) -> Self {
-        let of_teams = OF_TEAMS.iter().map(|name| Kept::new(Whose::Team, root, name));
+        let of_teams = OF_TEAMS.iter().chain(&OF_PITCREW).map(|name| Kept::new(Whose::Team, root, name));
         let of_the_user = OF_THE_USER.iter().chain([&TRUST]).map(|name| Kept::new(Whose::User, root, name));
-        Self { root: root.to_path_buf(), kept: of_teams.chain(of_the_user).collect() }
+        let open = OPEN_OF_PITCREW.iter().map(|name| Kept::new(Whose::Team, root, name));
+        Self { root: root.to_path_buf(), kept: of_the_user.chain(of_teams).collect(), open: open.collect() }
     }
 
     /// Whose the path is that lies in something guarded, or is it. Letters of either case are the same, as on some systems,
@@ -50,6 +53,11 @@ impl Guarded {
     pub(super) fn holds(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
         let by_name = |kept: &&Kept| kept.spellings.iter().any(|it| paths.iter().any(|path| path.starts_with(it)));
+        // A link out of an open folder leads elsewhere: each spelling has to lie in one.
+        let is_open = |path: &PathBuf| self.open.iter().flat_map(|it| &it.spellings).any(|it| path.starts_with(it));
+        if paths.iter().all(is_open) {
+            return None;
+        }
         let found = self.kept.iter().find(by_name).map(|kept| kept.whose);
         found.or_else(|| self.holds_by_number(target))
     }

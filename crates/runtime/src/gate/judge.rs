@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::denied::DeniedReads;
 use super::guarded::Guarded;
 use super::mode::PermissionMode;
 use super::paths::{Target, expand_home};
 use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
 use super::tools::ToolKind;
 use super::{bash, files};
+use crate::sandbox::{Grant, Profile, Sandbox};
 use crate::settings::{Layer, Settings, SourcedRule};
 
 /// A tool call to be judged.
@@ -31,7 +33,10 @@ pub struct Call<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Verdict {
     /// It may run.
-    Allow,
+    Allow {
+        /// What it can do, if it is a command; other calls are bounded by what they are.
+        profile: Profile,
+    },
     /// It may not, and the model is told why.
     Deny {
         /// A sentence for the model.
@@ -47,6 +52,10 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    pub(super) fn freely() -> Self {
+        Self::Allow { profile: Profile::Free }
+    }
+
     pub(super) fn deny(reason: impl Into<String>) -> Self {
         Self::Deny { reason: reason.into() }
     }
@@ -59,6 +68,7 @@ pub struct Gate {
     pub(super) directories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
     pub(super) guarded: Guarded,
+    pub(super) sandbox: Sandbox,
 }
 
 /// Says why a permission update was refused; nothing of it was applied.
@@ -109,6 +119,7 @@ impl Gate {
             directories: permissions.additional_directories.iter().map(folder).collect(),
             home: home.map(Path::to_path_buf),
             guarded: Guarded::default(),
+            sandbox: Sandbox::default(),
         })
     }
 
@@ -117,6 +128,12 @@ impl Gate {
     #[must_use]
     pub fn guarding(self, root: &Path) -> Self {
         Self { guarded: Guarded::of_root(root), ..self }
+    }
+
+    /// Lets commands run unasked only in profiles that this sandbox holds.
+    #[must_use]
+    pub fn held_by(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
     }
 
     /// Judges a call: the mode's hard limits and what is guarded first, then deny rules (which win in every mode), ask
@@ -150,6 +167,12 @@ impl Gate {
         }
         let target = Target::new(cwd, path);
         rules.any(|rule| rule.touches(Access::Read, cwd, &target))
+    }
+
+    /// What a command that starts in a folder is granted: the working folders, less what `Read` deny rules name.
+    pub(crate) fn grant(&self, cwd: &Path) -> Grant {
+        let denied = DeniedReads::of(&self.rules.deny, cwd);
+        Grant { cwd: cwd.to_path_buf(), beside: self.directories.clone(), denied }
     }
 
     /// Applies a permission update to this session. A `setMode` update returns the mode: it is the
@@ -193,13 +216,13 @@ impl Gate {
             return denied_by(rule);
         }
         if mode == PermissionMode::BypassPermissions {
-            return Verdict::Allow;
+            return Verdict::freely();
         }
         if self.rules.ask.iter().any(|rule| restricts(&rule)) {
             return ask_to_use(call);
         }
         if kind.is_free() || self.rules.allow.iter().any(|rule| names(&rule)) {
-            return Verdict::Allow;
+            return Verdict::freely();
         }
         ask_to_use(call)
     }

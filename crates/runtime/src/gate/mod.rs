@@ -6,6 +6,7 @@
 //! runs nothing; it reads the file system only to follow symbolic links. Who is asked, and how, is the agent's business.
 
 mod bash;
+mod denied;
 mod files;
 mod guarded;
 mod judge;
@@ -15,6 +16,7 @@ mod rules;
 mod shell;
 mod tools;
 
+pub(crate) use denied::DeniedReads;
 pub use judge::{Call, Gate, UpdateError, Verdict};
 pub use mode::PermissionMode;
 pub use rules::{RuleError, RuleFault};

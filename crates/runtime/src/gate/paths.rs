@@ -203,6 +203,19 @@ impl PathPattern {
         bases.iter().flatten().any(related)
     }
 
+    /// Whether a path without links is what the pattern speaks of, whose folders are found already.
+    pub(crate) fn speaks_of(&self, bases: &[PathBuf], path: &Path) -> bool {
+        bases.iter().filter_map(|base| path.strip_prefix(base).ok()).any(|rest| self.hits(rest))
+    }
+
+    /// The folder it starts from, as written and without links.
+    pub(crate) fn bases(&self, cwd: &Path) -> Vec<PathBuf> {
+        let base = self.base_path(cwd);
+        let mut bases = vec![lexical(cwd, &base)];
+        bases.extend(resolve(cwd, &base).filter(|resolved| !bases.contains(resolved)));
+        bases
+    }
+
     fn base_path(&self, cwd: &Path) -> PathBuf {
         match &self.base {
             Base::Cwd(below) => cwd.join(below),

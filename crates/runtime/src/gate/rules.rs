@@ -190,6 +190,14 @@ impl Rule {
         }
     }
 
+    /// The files it speaks of, where it names some.
+    pub(crate) fn path_pattern(&self) -> Option<&PathPattern> {
+        match &self.subject {
+            Subject::Path(pattern) => Some(pattern),
+            Subject::All | Subject::Command(_) | Subject::Word(_) => None,
+        }
+    }
+
     fn is_for(&self, tool: &str) -> bool {
         let tool = canonical(tool);
         let server = || tool.strip_prefix(self.tool.as_str()).is_some_and(|rest| rest.starts_with("__"));

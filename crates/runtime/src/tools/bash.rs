@@ -16,8 +16,8 @@ use tokio::time::Instant;
 use super::input::{count, parse};
 use super::output::{HeadTail, share};
 use super::{Tool, ToolContext, ToolOutcome};
-use crate::confine::Confinement;
 use crate::process::{Ending, Job, Stream};
+use crate::sandbox::Sandbox;
 
 /// Runs a command in a shell.
 #[derive(Debug, Clone, Copy, Default)]
@@ -36,8 +36,8 @@ struct Input {
 
 impl Input {
     /// What keeps the command out of the team's own files: nothing, if it asks for that and the user lets it.
-    fn confinement(&self, context: &ToolContext) -> Confinement {
-        if self.unconfined && context.may_unconfine { Confinement::default() } else { context.confinement.clone() }
+    fn sandbox(&self, context: &ToolContext) -> Sandbox {
+        if self.unconfined && context.may_unconfine { Sandbox::default() } else { context.sandbox.clone() }
     }
 }
 
@@ -65,7 +65,7 @@ impl Tool for Bash {
                 "timeout": {"type": "number", "description": "Milliseconds it may take, 600000 at most"},
                 "description": {"type": "string", "description": "What it does, in a few words, for people"},
                 "run_in_background": {"type": "boolean", "description": "Whether to go on without waiting for it"},
-                "dangerouslyDisableSandbox": {"type": "boolean", "description": "Asks to run it unconfined"},
+                "dangerouslyDisableSandbox": {"type": "boolean", "description": "Asks permission to run it outside of the sandbox"},
             },
             "required": ["command"],
             "additionalProperties": false,
@@ -105,19 +105,20 @@ static SHELL: LazyLock<&str> = LazyLock::new(|| {
 ///
 /// # Errors
 /// What the system said when it could not be started.
-pub(super) fn spawn_shell(command: &str, confinement: &Confinement, context: &ToolContext) -> io::Result<Job> {
+pub(super) fn spawn_shell(command: &str, sandbox: &Sandbox, context: &ToolContext) -> io::Result<Job> {
     if !context.cwd.is_dir() {
         let words = format!("the working folder {} does not exist", context.cwd.display());
         return Err(io::Error::new(io::ErrorKind::NotFound, words));
     }
-    confinement.start(&context.cwd, *SHELL, |shell| {
+    let grant = context.gate.grant(&context.cwd);
+    sandbox.start(context.profile, &grant, *SHELL, |shell| {
         let variables = context.env.iter().map(|(name, value)| (name, value));
         shell.arg("-c").arg(command).envs(variables);
     })
 }
 
 fn start(input: &Input, context: &ToolContext) -> ToolOutcome {
-    match context.shells.start(&input.command, &input.confinement(context), context) {
+    match context.shells.start(&input.command, &input.sandbox(context), context) {
         Ok(shell) => {
             let text = format!(
                 "Running in the background with id {}. Its output is being written to {}; \
@@ -141,8 +142,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
         let asked = Duration::from_millis(u64::try_from(milliseconds).unwrap_or(u64::MAX));
         asked.min(limits.command_time_most)
     });
-    let confinement = input.confinement(context);
-    let job = spawn_shell(&input.command, &confinement, context)?;
+    let sandbox = input.sandbox(context);
+    let job = spawn_shell(&input.command, &sandbox, context)?;
     let mut stdout = HeadTail::for_chars(limits.output_chars);
     let mut stderr = HeadTail::for_chars(limits.output_chars);
     let deadline = Some(Instant::now() + time);
@@ -163,7 +164,8 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(left) = left {
         written.stderr.push_str(&format!("\n[{left}]"));
     }
-    let notes = [&written.stderr, &written.stdout].into_iter().find_map(|text| confinement.note(&context.cwd, text));
+    let note = |text: &&String| sandbox.note(context.profile, &context.cwd, text);
+    let notes = [&written.stderr, &written.stdout].iter().find_map(note);
     if let Some(note) = notes {
         written.stderr = join(&[&written.stderr, &note]);
     }

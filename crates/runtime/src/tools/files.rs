@@ -222,7 +222,7 @@ fn store(target: &Path, content: &[u8], earlier: Option<Permissions>, context: &
     let folder = target.parent().ok_or_else(|| FileError::Folder { path: target.to_owned() })?;
     fs::create_dir_all(folder).map_err(FileError::io("create the folder", folder))?;
     let put = || put(target, folder, content, earlier);
-    context.confinement.work_on(target, folder, put).map_err(FileError::io("write into", folder))?
+    context.sandbox.work_on(target, folder, put).map_err(FileError::io("write into", folder))?
 }
 
 fn put(target: &Path, folder: &Path, content: &[u8], earlier: Option<Permissions>) -> Result<(), FileError> {

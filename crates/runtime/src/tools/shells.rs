@@ -16,8 +16,8 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::bash::spawn_shell;
 use super::{ToolContext, ToolLimits};
-use crate::confine::Confinement;
 use crate::process::{Ended, Ending, Job, ProcessGroup};
+use crate::sandbox::Sandbox;
 use crate::supervision::{EscapeLog, LeftRunning};
 
 /// How many commands of one agent may run in the background at once.
@@ -183,13 +183,13 @@ impl Shells {
     ///
     /// # Errors
     /// [`ShellError::TooMany`], or [`ShellError::Start`] when the system refuses.
-    pub fn start(&self, command: &str, confinement: &Confinement, context: &ToolContext) -> Result<Shell, ShellError> {
+    pub fn start(&self, command: &str, sandbox: &Sandbox, context: &ToolContext) -> Result<Shell, ShellError> {
         let id = ShellId::unique();
         let output = self.set.folder.join(format!("{id}.output"));
         if self.running().len() >= MOST_RUNNING {
             return Err(ShellError::TooMany);
         }
-        let started = create(&output).and_then(|file| Ok((file, spawn_shell(command, confinement, context)?)));
+        let started = create(&output).and_then(|file| Ok((file, spawn_shell(command, sandbox, context)?)));
         let (file, job) = started.map_err(|source| ShellError::Start { output: output.clone(), source })?;
         let stop = CancellationToken::new();
         let (tell, state) = watch::channel(ShellState::Running);

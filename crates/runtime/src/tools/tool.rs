@@ -9,8 +9,8 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{ReadLog, Shells};
-use crate::confine::Confinement;
 use crate::gate::Gate;
+use crate::sandbox::{Profile, Sandbox};
 
 /// Something an agent can do.
 ///
@@ -47,8 +47,10 @@ pub struct ToolContext {
     pub cancel: CancellationToken,
     /// What this agent may not read: tools that walk a tree ask for each file.
     pub gate: Arc<Gate>,
-    /// What keeps commands and changes of files out of the team's own folders.
-    pub confinement: Confinement,
+    /// What holds commands to their profile, and changes of files out of the team's own folders.
+    pub sandbox: Sandbox,
+    /// What the call may do, if it is a command.
+    pub profile: Profile,
     /// Whether a command may ask to run without it.
     pub may_unconfine: bool,
     /// What this agent has read, so that it does not overwrite what it has not seen.

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::WorktreeError;
-use crate::confine::Confinement;
 use crate::process::{Ended, Ending, Stream};
+use crate::sandbox::{Grant, Profile, Sandbox};
 
 /// How long one call may take; the checkout of a large repository is the longest.
 const CALL_TIME: Duration = Duration::from_secs(300);
@@ -43,7 +43,7 @@ const FILTER_FIELDS: [&str; 3] = ["clean", "smudge", "process"];
 pub(super) struct Git {
     checkout: PathBuf,
     /// Git runs the repository's hooks, which agents may write.
-    confinement: Confinement,
+    sandbox: Sandbox,
 }
 
 /// What git answered.
@@ -70,11 +70,11 @@ impl Answer {
 
 impl Git {
     pub(super) fn new(checkout: PathBuf) -> Self {
-        Self { checkout, confinement: Confinement::default() }
+        Self { checkout, sandbox: Sandbox::default() }
     }
 
-    pub(super) fn confined(self, confinement: Confinement) -> Self {
-        Self { confinement, ..self }
+    pub(super) fn confined(self, sandbox: Sandbox) -> Self {
+        Self { sandbox, ..self }
     }
 
     /// Git in another checkout.
@@ -249,7 +249,8 @@ impl Git {
             let careful = CAREFUL.into_iter().flat_map(|setting| ["-c", setting]);
             command.args(careful).args(arguments).envs(CAREFUL_VARIABLES);
         };
-        let job = self.confinement.start(folder, "git", fill).map_err(WorktreeError::io("run git in", folder))?;
+        let job = self.sandbox.start(Profile::Free, &Grant::at(folder), "git", fill);
+        let job = job.map_err(WorktreeError::io("run git in", folder))?;
         let mut answer = Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
         let deadline = Some(Instant::now() + CALL_TIME);
         let never = CancellationToken::new();

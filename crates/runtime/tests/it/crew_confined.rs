@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::confine::{Confinement, Level};
 use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox};
 
 use crate::crew_setting::{Setting, WAITER};
 
@@ -73,7 +73,8 @@ async fn a_teammate_with_all_permissions_cannot_write_another_s_mail_by_hand() {
     let said = &ran.results_of("mallory", "Write")[2];
     assert!(said.contains("belongs to the user's settings"), "{said}");
     assert!(ran.results_of("mallory", "Read")[0].contains("kept"));
-    if Confinement::of_root(&setting.root, &tempfile::env::temp_dir()).level() == Level::GateOnly {
+    let sandbox = Sandbox::new(Machine::with_root(&setting.root, &tempfile::env::temp_dir()));
+    if !sandbox.support(Profile::Free).is_held() {
         eprintln!("\n!!! SKIPPED: this machine has neither Landlock nor bubblewrap; only the gate was tried. !!!\n");
         return;
     }

@@ -12,6 +12,7 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
 use pitcrew_runtime::run::{Asks, Begin, Furnishings, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
+use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{SystemClock, Team, Teams};
@@ -138,7 +139,7 @@ impl Setting {
             furnishings: Furnishings {
                 cwd: self.cwd.clone(),
                 root: self.root.clone(),
-                temporary: tempfile::env::temp_dir(),
+                machine: Machine::with_root(&self.root, &tempfile::env::temp_dir()),
                 home: None,
                 session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
                 open_model: Arc::new(move |_name| Ok(model.clone())),

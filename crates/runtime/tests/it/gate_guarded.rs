@@ -50,6 +50,10 @@ impl Place {
     }
 }
 
+fn is_allowed(verdict: &Verdict) -> bool {
+    matches!(verdict, Verdict::Allow { .. })
+}
+
 fn is_refused(verdict: &Verdict) -> bool {
     matches!(verdict, Verdict::Deny { reason } if reason.contains("SendMessage") && reason.contains("TaskUpdate"))
 }
@@ -83,9 +87,9 @@ fn no_mode_lets_the_file_tools_write_there() {
 #[test]
 fn reading_there_and_writing_beside_are_as_before() {
     let place = Place::new();
-    assert_eq!(place.file(Default, "Read", "BASE/home/.claude/teams/t/config.json"), Verdict::Allow);
+    assert!(is_allowed(&place.file(Default, "Read", "BASE/home/.claude/teams/t/config.json")));
     for path in ["BASE/home/.claude/plans/p.md", "BASE/home/.claude/teams2", "a", "BASE/home/.claude/x/teams/y"] {
-        assert_eq!(place.file(BypassPermissions, "Write", path), Verdict::Allow, "{path}");
+        assert!(is_allowed(&place.file(BypassPermissions, "Write", path)), "{path}");
     }
     for command in [
         "cat ~/.claude/teams/t/config.json > config",
@@ -101,7 +105,7 @@ fn reading_there_and_writing_beside_are_as_before() {
         "mkdir -p ~/.claude/x",
         "mv a ~/.claude/x",
     ] {
-        assert_eq!(place.bash(command), Verdict::Allow, "{command}");
+        assert!(is_allowed(&place.bash(command)), "{command}");
     }
 }
 
@@ -184,7 +188,7 @@ fn the_user_s_settings_are_the_user_s_in_every_mode() {
     for command in
         ["cat ~/.claude/settings.json > copy", "touch ~/.claude/settings.json.bak", "cp ~/.claude/agents/a.md ."]
     {
-        assert_eq!(place.bash(command), Verdict::Allow, "{command}");
+        assert!(is_allowed(&place.bash(command)), "{command}");
     }
     let Verdict::Deny { reason } = place.file(Default, "Write", "~/.claude/settings.json") else { panic!() };
     let reason = reason.replace(place.base.to_str().unwrap(), "BASE");
@@ -220,8 +224,8 @@ fn a_project_s_settings_are_asked_for_whatever_a_broad_rule_says() {
             assert!(matches!(verdict, Verdict::Ask { .. }), "{mode} {path}: {verdict:?}");
         }
         assert!(matches!(place.file(DontAsk, "Write", path), Verdict::Deny { .. }), "{path}");
-        assert_eq!(place.file(BypassPermissions, "Write", path), Verdict::Allow, "{path}");
-        assert_eq!(place.file(Default, "Read", path), Verdict::Allow, "{path}");
+        assert!(is_allowed(&place.file(BypassPermissions, "Write", path)), "{path}");
+        assert!(is_allowed(&place.file(Default, "Read", path)), "{path}");
     }
     for command in [
         "cp -r evil/. .claude",
@@ -234,7 +238,7 @@ fn a_project_s_settings_are_asked_for_whatever_a_broad_rule_says() {
     ] {
         let verdict = place.judge(Default, "Bash", &json!({ "command": command }));
         assert!(matches!(verdict, Verdict::Ask { .. }), "{command}: {verdict:?}");
-        assert_eq!(place.bash(command), Verdict::Allow, "{command}");
+        assert!(is_allowed(&place.bash(command)), "{command}");
     }
 }
 
@@ -244,14 +248,14 @@ fn beside_a_project_s_settings_a_broad_rule_is_enough() {
     for path in
         [".claude/skills/a/SKILL.md", ".claude/CLAUDE.md", "settings.json", "agents/a.md", "claude/settings.json"]
     {
-        assert_eq!(place.file(Default, "Write", path), Verdict::Allow, "{path}");
+        assert!(is_allowed(&place.file(Default, "Write", path)), "{path}");
         let input = json!({ "command": format!("echo x > {path}") });
-        assert_eq!(place.judge(Default, "Bash", &input), Verdict::Allow, "{path}");
+        assert!(is_allowed(&place.judge(Default, "Bash", &input)), "{path}");
     }
     for command in
         ["cat .claude/settings.json > copy", "cp .claude/agents/a.md copy", "grep -r x .claude", "cd .claude"]
     {
-        assert_eq!(place.judge(Default, "Bash", &json!({ "command": command })), Verdict::Allow, "{command}");
+        assert!(is_allowed(&place.judge(Default, "Bash", &json!({ "command": command }))), "{command}");
     }
 }
 
@@ -268,7 +272,7 @@ fn a_worktree_below_the_root_is_edited_like_any_other_folder() {
         let touch = json!({ "command": format!("touch {path}") });
         for (tool, input) in [("Write", &write), ("Bash", &touch)] {
             let verdict = gate.judge(AcceptEdits, &Call { tool, input, cwd: &cwd, plan_file: None });
-            assert_eq!(verdict == Verdict::Allow, is_free, "{tool} {path}: {verdict:?}");
+            assert_eq!(is_allowed(&verdict), is_free, "{tool} {path}: {verdict:?}");
         }
     }
 }
@@ -281,7 +285,7 @@ fn a_rule_that_names_their_folder_opens_a_project_s_settings() {
     let home = place.base.join("home");
     let place =
         Place { gate: Gate::from_settings(&settings, Some(&home)).unwrap().guarding(&home.join(".claude")), ..place };
-    assert_eq!(place.file(Default, "Write", ".claude/agents/a.md"), Verdict::Allow);
+    assert!(is_allowed(&place.file(Default, "Write", ".claude/agents/a.md")));
     assert!(matches!(place.file(Default, "Write", ".claude/settings.json"), Verdict::Ask { .. }));
     for (command, is_open) in [
         ("tee .claude/settings.json", true),
@@ -290,7 +294,7 @@ fn a_rule_that_names_their_folder_opens_a_project_s_settings() {
         ("cp a .claude/settings.json", false),
     ] {
         let verdict = place.judge(Default, "Bash", &json!({ "command": command }));
-        assert_eq!(verdict == Verdict::Allow, is_open, "{command}: {verdict:?}");
+        assert_eq!(is_allowed(&verdict), is_open, "{command}: {verdict:?}");
     }
     // Not even so those of the user.
     assert!(matches!(place.file(Default, "Write", "~/.claude/agents/a.md"), Verdict::Deny { .. }));

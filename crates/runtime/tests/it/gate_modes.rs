@@ -41,7 +41,7 @@ impl Place {
 
     pub(crate) fn word(&self, mode: PermissionMode, tool: &str, input: &Value) -> &'static str {
         match self.judge(mode, tool, input) {
-            Verdict::Allow => "allow",
+            Verdict::Allow { .. } => "allow",
             Verdict::Deny { .. } => "deny",
             Verdict::Ask { .. } => "ask",
         }

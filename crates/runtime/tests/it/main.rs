@@ -2,7 +2,6 @@
 
 #![cfg(test)]
 
-mod confine;
 mod crew_asked;
 mod crew_compaction;
 mod crew_confined;
@@ -20,6 +19,7 @@ mod crew_told;
 mod crew_troubles;
 mod gate_guarded;
 mod gate_modes;
+mod gate_profiles;
 mod gate_rules;
 mod git;
 mod hooks;
@@ -29,6 +29,8 @@ mod panes_process;
 mod panes_setting;
 mod panes_tmux;
 mod patience;
+mod sandbox_free;
+mod sandbox_read;
 mod solo_joins;
 mod solo_runs;
 mod solo_setting;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_runtime::confine::Confinement;
+use pitcrew_runtime::sandbox::{Profile, Sandbox};
 use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -34,7 +34,8 @@ impl Setting {
             call: "toolu_1".to_owned(),
             cancel: CancellationToken::new(),
             gate: Arc::default(),
-            confinement: Confinement::default(),
+            sandbox: Sandbox::default(),
+            profile: Profile::Free,
             may_unconfine: false,
             reads: ReadLog::new(PathLocks::new()),
             shells: Shells::new(root.join("shells")),

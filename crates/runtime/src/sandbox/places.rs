@@ -39,6 +39,8 @@ pub(super) struct Places {
     pub(super) kept: BTreeSet<PathBuf>,
     /// The folders in which a name of a way is looked up, the root of the file system first.
     pub(super) ways: BTreeSet<PathBuf>,
+    /// Folders in what is kept that are not.
+    pub(super) open: BTreeSet<PathBuf>,
     /// The symbolic links on the ways.
     links: BTreeSet<PathBuf>,
     /// The identities of the kept and the ways, for names that differ in case only and the like.
@@ -46,8 +48,8 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Finds what has these names straight below a root.
-    pub(super) fn find(root: &Path, names: &[&str]) -> Self {
+    /// Finds what has these names straight below a root, and the folders by `open` names in it that are not kept.
+    pub(super) fn find(root: &Path, names: &[&str], open: &[&str]) -> Self {
         let mut places = Self::default();
         let mounts = fs::read("/proc/self/mountinfo").unwrap_or_default();
         let mounts: Vec<Mount> = mounts.split(|byte| *byte == b'\n').filter_map(Mount::parse).collect();
@@ -60,6 +62,8 @@ impl Places {
             places.walk(&root);
             places.ways.insert(root.clone());
             names.iter().for_each(|name| places.keep(&root.join(name)));
+            let open = open.iter().map(|name| root.join(name));
+            places.open.extend(open.filter(|path| fs::symlink_metadata(path).is_ok_and(|it| it.is_dir())));
         }
         for kept in places.kept.clone() {
             aliases(&mounts, &kept).iter().for_each(|alias| places.keep(alias));
@@ -234,7 +238,7 @@ mod tests {
         fs::create_dir_all(base.join("dotfiles/claude/teams")).unwrap();
         fs::create_dir(base.join("home")).unwrap();
         symlink("../dotfiles/claude", base.join("home/.claude")).unwrap();
-        let places = Places::find(&base.join("home/.claude"), &["teams"]);
+        let places = Places::find(&base.join("home/.claude"), &["teams"], &[]);
         assert_eq!(places.roots, BTreeSet::from([base.join("dotfiles/claude")]));
         assert!(places.kept.contains(&base.join("dotfiles/claude/teams")), "{places:?}");
         assert!(places.has_loose_links());
@@ -246,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_does_not_exist_has_its_way_all_the_same() {
-        let places = Places::find(Path::new("/no/such/../root"), &["teams"]);
+        let places = Places::find(Path::new("/no/such/../root"), &["teams"], &[]);
         assert!(places.kept.contains(Path::new("/no/root/teams")), "{places:?}");
         assert!(places.ways.contains(Path::new("/no/root")));
     }
@@ -259,7 +263,7 @@ mod tests {
         fs::create_dir_all(base.join("root")).unwrap();
         fs::write(base.join("dotfiles/claude.json"), "{}").unwrap();
         symlink("../dotfiles/claude.json", base.join("root/settings.json")).unwrap();
-        let find = || Places::find(&base.join("root"), &["settings.json"]);
+        let find = || Places::find(&base.join("root"), &["settings.json"], &[]);
         assert_eq!(find().kept, BTreeSet::from([base.join("dotfiles/claude.json")]));
         assert!(find().ways.contains(&base.join("dotfiles")));
         assert!(!find().has_loose_links());
@@ -273,7 +277,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let base = folder.path().canonicalize().unwrap();
         symlink("/usr/bin", base.join("agents")).unwrap();
-        let places = Places::find(&base, &["agents"]);
+        let places = Places::find(&base, &["agents"], &[]);
         // The machine's administrator could change it.
         let is_root = rustix::process::geteuid().is_root();
         assert_eq!(places.kept.contains(Path::new("/usr/bin")), is_root, "{places:?}");
@@ -288,7 +292,7 @@ mod tests {
         fs::create_dir_all(base.join("teams")).unwrap();
         fs::write(base.join("teams/mine"), "{}").unwrap();
         symlink("teams/mine", base.join("settings.json")).unwrap();
-        let places = Places::find(&base, &["settings.json", "teams"]);
+        let places = Places::find(&base, &["settings.json", "teams"], &[]);
         assert!(places.kept.contains(&base.join("teams")));
         assert!(!places.ways.contains(&base.join("teams")), "{places:?}");
     }
@@ -300,7 +304,7 @@ mod tests {
         fs::write(base.join("settings.json"), "{}").unwrap();
         fs::hard_link(base.join("settings.json"), base.join("hard")).unwrap();
         fs::write(base.join("other"), "{}").unwrap();
-        let places = Places::find(&base, &["settings.json", "agents"]);
+        let places = Places::find(&base, &["settings.json", "agents"], &[]);
         for (name, expected) in
             [("settings.json", true), ("Settings.JSON", true), ("agents", true), ("hard", true), ("other", false)]
         {

@@ -55,6 +55,9 @@ impl Bubblewrap {
         for kept in places.kept.iter().filter(|kept| !is_straight_below_root(kept, places) && kept.exists()) {
             command.arg("--ro-bind").arg(kept).arg(kept);
         }
+        for open in &places.open {
+            command.arg("--dev-bind").arg(open).arg(open);
+        }
         command.args(DROPPED.iter().flat_map(|name| ["--cap-drop", name]));
         command.arg("--chdir").arg(cwd).arg("--");
         command

@@ -8,7 +8,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pitcrew_runtime::confine::{Confinement, Level, Means};
+use pitcrew_runtime::sandbox::{Machine, Means, Profile, Sandbox, Support};
 use pitcrew_runtime::tools::{ShellState, ToolContext};
 use serde_json::json;
 
@@ -62,6 +62,11 @@ const ATTACKS: &[&str] = &[
     "echo forged >> $ROOT/hooks/check.sh",
     "mkdir -p $ROOT/plugins/mine/hooks",
     "mv $ROOT/plans $ROOT/plugins",
+    "echo forged > $ROOT/pitcrew/rates/calls",
+    "rm -r $ROOT/pitcrew/archive",
+    "mkdir $ROOT/pitcrew/new",
+    "mv $ROOT/pitcrew $ROOT/aside && mkdir -p $ROOT/pitcrew/rates",
+    "mv $ROOT/pitcrew/tmp $ROOT/pitcrew/rates/",
     "git init -q g && cd g && echo 'echo forged >> $ROOT/teams/t/inboxes/lead.json' > .git/hooks/post-commit && \
      chmod +x .git/hooks/post-commit && git -c user.name=a -c user.email=b@c commit -q --allow-empty -m x",
 ];
@@ -108,13 +113,24 @@ impl Ground {
         let mut setting = Setting::new();
         let base = setting.context.cwd.parent().unwrap().to_path_buf();
         let root = base.join("root");
-        for folder in ["teams/t/inboxes", "teams/empty", "tasks/t", "plans", "pitcrew/shells", "agents", "hooks"] {
+        for folder in [
+            "teams/t/inboxes",
+            "teams/empty",
+            "tasks/t",
+            "plans",
+            "pitcrew/rates",
+            "pitcrew/archive",
+            "pitcrew/tmp",
+            "pitcrew/worktrees",
+            "agents",
+            "hooks",
+        ] {
             fs::create_dir_all(root.join(folder)).unwrap();
         }
         fs::write(root.join("teams/t/inboxes/lead.json"), "[]").unwrap();
         fs::write(root.join("teams/t/config.json"), "{}").unwrap();
         fs::write(root.join("tasks/t/1.json"), "{\"id\":\"1\"}").unwrap();
-        for file in ["settings.json", "agents/a.md", "hooks/check.sh", "history"] {
+        for file in ["pitcrew/rates/calls", "settings.json", "agents/a.md", "hooks/check.sh", "history"] {
             fs::write(root.join(file), "kept").unwrap();
         }
         let variables = [("ROOT", root.display().to_string()), ("OTHER", std::process::id().to_string())];
@@ -123,14 +139,14 @@ impl Ground {
         Self { setting, base, root }
     }
 
-    fn context(&self, confinement: &Confinement) -> ToolContext {
-        ToolContext { confinement: confinement.clone(), ..self.setting.context.clone() }
+    fn context(&self, sandbox: &Sandbox) -> ToolContext {
+        ToolContext { sandbox: sandbox.clone(), ..self.setting.context.clone() }
     }
 
     /// Everything that is kept: what it is, which file it is, and what it holds.
     fn kept(&self) -> BTreeMap<PathBuf, (u64, u32, Vec<u8>)> {
         let mut found = BTreeMap::new();
-        let names = ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins"];
+        let names = ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins", "pitcrew"];
         let mut todo: Vec<PathBuf> = names.iter().map(|name| self.root.join(name)).chain([self.root.clone()]).collect();
         while let Some(path) = todo.pop() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
@@ -143,26 +159,26 @@ impl Ground {
         found
     }
 
-    async fn bash(&self, confinement: &Confinement, command: &str) -> String {
-        self.setting.call_as(&self.context(confinement), "Bash", json!({ "command": command })).await.text
+    async fn bash(&self, sandbox: &Sandbox, command: &str) -> String {
+        self.setting.call_as(&self.context(sandbox), "Bash", json!({ "command": command })).await.text
     }
 
-    async fn check_attacks(&self, confinement: &Confinement) {
+    async fn check_attacks(&self, sandbox: &Sandbox) {
         let before = self.kept();
         for command in attacks().chain(ESCAPES.iter().map(ToString::to_string)) {
-            let said = self.bash(confinement, &command).await;
+            let said = self.bash(sandbox, &command).await;
             assert_eq!(self.kept(), before, "{command}: {said}");
         }
     }
 
     /// What must go on working.
-    async fn check_work(&self, confinement: &Confinement) {
-        let read = self.bash(confinement, "cat $ROOT/teams/t/config.json && ls $ROOT/tasks/t").await;
+    async fn check_work(&self, sandbox: &Sandbox) {
+        let read = self.bash(sandbox, "cat $ROOT/teams/t/config.json && ls $ROOT/tasks/t").await;
         assert_eq!(read, "{}1.json");
         for command in [
             "echo x > new && mv new newer && rm newer",
             "mkdir -p a/b c && echo x > a/b/f && mv a/b c/b && ln c/b/f c/g && ln -s g c/h && rm -r c",
-            "echo x > $ROOT/plans/p.md && echo x > $ROOT/pitcrew/shells/o && mv $ROOT/plans/p.md moved && rm moved",
+            "echo x > $ROOT/plans/p.md && echo x > $ROOT/pitcrew/tmp/o && mkdir $ROOT/pitcrew/worktrees/w && mv $ROOT/plans/p.md moved && rm moved",
             "cat $ROOT/settings.json && echo x >> $ROOT/history && mkdir -p $ROOT/plans/agents && rmdir $ROOT/plans/agents",
             "mkdir -p .claude/agents && echo x > .claude/settings.json && mv .claude/settings.json .claude/agents/a.md",
             "f=$(mktemp -p /var/tmp) && echo x > $f && mv $f here && rm here",
@@ -172,9 +188,9 @@ impl Ground {
              git -c user.name=a -c user.email=b@c commit -q -m x && git gc -q && git checkout -q -b other",
             "python3 -c \"import multiprocessing as m, socket, os; m.Lock(); s = socket.socket(socket.AF_UNIX); s.bind('s')\"",
         ] {
-            let outcome = self.setting.call_as(&self.context(confinement), "Bash", json!({ "command": command })).await;
+            let outcome = self.setting.call_as(&self.context(sandbox), "Bash", json!({ "command": command })).await;
             assert!(!outcome.is_error, "{command}: {}", outcome.text);
-            self.bash(confinement, "rm -rf repo s").await;
+            self.bash(sandbox, "rm -rf repo s").await;
         }
     }
 }
@@ -195,24 +211,24 @@ fn temporary() -> PathBuf {
     tempfile::env::temp_dir()
 }
 
-fn landlock(ground: &Ground) -> Option<Confinement> {
-    let confinement = Confinement::by_landlock(&ground.root, &temporary());
-    if confinement.level() == Level::Full {
-        return Some(confinement);
+fn landlock(ground: &Ground) -> Option<Sandbox> {
+    let sandbox = Sandbox::by_landlock(Machine::with_root(&ground.root, &temporary()));
+    if matches!(sandbox.support(Profile::Free), Support::Held { .. }) {
+        return Some(sandbox);
     }
     skipped("this kernel has no Landlock of version 3 or later");
     None
 }
 
-fn bubblewrap(ground: &Ground, cwd: &Path) -> Option<Confinement> {
+fn bubblewrap(ground: &Ground, cwd: &Path) -> Option<Sandbox> {
     let tried = Command::new("bwrap").args(["--dev-bind", "/", "/", "--", "true"]).status();
     if !tried.is_ok_and(|status| status.success()) {
         skipped("bubblewrap is not installed, or may not be used");
         return None;
     }
-    let confinement = Confinement::of_root(&ground.root, &temporary());
-    assert_eq!(confinement.means(cwd), Means::Bubblewrap);
-    Some(confinement)
+    let sandbox = Sandbox::new(Machine::with_root(&ground.root, &temporary()));
+    assert_eq!(sandbox.means(cwd), Means::Bubblewrap);
+    Some(sandbox)
 }
 
 #[tokio::test]
@@ -220,7 +236,7 @@ async fn the_attacks_succeed_where_nothing_is_confined() {
     for attack in attacks() {
         let ground = Ground::new();
         let before = ground.kept();
-        let said = ground.bash(&Confinement::default(), &attack).await;
+        let said = ground.bash(&Sandbox::default(), &attack).await;
         assert_ne!(ground.kept(), before, "{attack}: {said}");
     }
 }
@@ -228,16 +244,16 @@ async fn the_attacks_succeed_where_nothing_is_confined() {
 #[tokio::test]
 async fn a_command_under_landlock_changes_nothing_of_the_team() {
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
-    assert_eq!(confinement.means(&ground.setting.context.cwd), Means::Landlock);
-    ground.check_attacks(&confinement).await;
+    let Some(sandbox) = landlock(&ground) else { return };
+    assert_eq!(sandbox.means(&ground.setting.context.cwd), Means::Landlock);
+    ground.check_attacks(&sandbox).await;
 }
 
 #[tokio::test]
 async fn a_command_under_landlock_does_its_work() {
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
-    ground.check_work(&confinement).await;
+    let Some(sandbox) = landlock(&ground) else { return };
+    ground.check_work(&sandbox).await;
 }
 
 #[tokio::test]
@@ -245,22 +261,22 @@ async fn a_command_in_bubblewrap_changes_nothing_of_the_team() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
     ground.setting.write("mine", "forged");
-    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
-    ground.check_attacks(&confinement).await;
+    let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
+    ground.check_attacks(&sandbox).await;
 }
 
 #[tokio::test]
 async fn bubblewrap_keeps_what_is_not_there_and_leaves_nothing_in_its_place() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
-    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
+    let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
     for folder in ["teams", "tasks", "agents", "hooks"] {
         fs::remove_dir_all(ground.root.join(folder)).unwrap();
     }
     fs::remove_file(ground.root.join("settings.json")).unwrap();
-    assert_eq!(confinement.means(&ground.base), Means::Bubblewrap);
+    assert_eq!(sandbox.means(&ground.base), Means::Bubblewrap);
     for name in ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins"] {
-        ground.bash(&confinement, &format!("echo forged > $ROOT/{name}; mkdir -p $ROOT/{name}/x; true")).await;
+        ground.bash(&sandbox, &format!("echo forged > $ROOT/{name}; mkdir -p $ROOT/{name}/x; true")).await;
         assert!(fs::symlink_metadata(ground.root.join(name)).is_err(), "{name}");
     }
 }
@@ -269,8 +285,8 @@ async fn bubblewrap_keeps_what_is_not_there_and_leaves_nothing_in_its_place() {
 async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewrap() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
-    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
-    let context = ground.context(&confinement);
+    let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
+    let context = ground.context(&sandbox);
     let command = "touch started; while [ ! -e go ]; do :; done; echo forged >> $ROOT/settings.json; touch ended";
     let input = json!({"command": command, "run_in_background": true});
     assert!(!ground.setting.call_as(&context, "Bash", input).await.is_error);
@@ -284,14 +300,14 @@ async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewr
 }
 
 /// Settings that are a link to a file elsewhere, and an agent that goes for either.
-async fn check_linked_settings(ground: &Ground, confinement: &Confinement, wanted: Means) {
+async fn check_linked_settings(ground: &Ground, sandbox: &Sandbox, wanted: Means) {
     let (dotfiles, link) = (ground.base.join("dotfiles"), ground.root.join("settings.json"));
     fs::create_dir_all(dotfiles.join("more")).unwrap();
     fs::write(dotfiles.join("claude.json"), "kept").unwrap();
     fs::write(dotfiles.join("other"), "").unwrap();
     fs::remove_file(&link).unwrap();
     symlink("../dotfiles/claude.json", &link).unwrap();
-    assert_eq!(confinement.means(&ground.setting.context.cwd), wanted);
+    assert_eq!(sandbox.means(&ground.setting.context.cwd), wanted);
     for command in [
         "echo forged > $ROOT/settings.json",
         "echo forged > $ROOT/../dotfiles/claude.json",
@@ -300,37 +316,37 @@ async fn check_linked_settings(ground: &Ground, confinement: &Confinement, wante
         "cd $ROOT/../dotfiles && echo forged > more/new && mv -f more/new claude.json",
         "cd $ROOT/.. && mv dotfiles aside && mkdir dotfiles && echo forged > dotfiles/claude.json",
     ] {
-        let said = ground.bash(confinement, command).await;
+        let said = ground.bash(sandbox, command).await;
         assert_eq!(fs::read_to_string(&link).unwrap(), "kept", "{command}: {said}");
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("../dotfiles/claude.json"), "{command}: {said}");
     }
     let beside = "cd $ROOT/../dotfiles && cat claude.json && echo x > other && echo x > more/new";
-    assert_eq!(ground.bash(confinement, beside).await, "kept");
+    assert_eq!(ground.bash(sandbox, beside).await, "kept");
 }
 
 #[tokio::test]
 async fn settings_behind_a_link_are_kept_by_landlock() {
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
-    check_linked_settings(&ground, &confinement, Means::Landlock).await;
+    let Some(sandbox) = landlock(&ground) else { return };
+    check_linked_settings(&ground, &sandbox, Means::Landlock).await;
 }
 
 #[tokio::test]
 async fn settings_behind_a_link_are_kept_by_bubblewrap() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
-    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
-    check_linked_settings(&ground, &confinement, Means::Bubblewrap).await;
+    let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
+    check_linked_settings(&ground, &sandbox, Means::Bubblewrap).await;
 }
 
 #[tokio::test]
 async fn who_works_in_the_root_itself_is_told_what_cannot_be_made_there() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.root.clone();
-    let Some(confinement) = bubblewrap(&ground, &ground.root) else { return };
-    let warning = confinement.warnings(&ground.root).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
+    let Some(sandbox) = bubblewrap(&ground, &ground.root) else { return };
+    let warning = sandbox.warnings(&ground.root).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
     insta::assert_snapshot!(warning, @"commands cannot make, rename or remove anything directly in BASE/root, because they are kept out of the teams and tasks of BASE/root, and its settings.json, settings.local.json, agents, hooks, plugins; in other folders there they can");
-    let said = ground.bash(&confinement, "LC_ALL=C touch new; echo x > plans/new").await;
+    let said = ground.bash(&sandbox, "LC_ALL=C touch new; echo x > plans/new").await;
     assert!(said.contains("[commands cannot write into the teams"), "{said}");
     assert!(!ground.root.join("new").exists() && ground.root.join("plans/new").exists(), "{said}");
 }
@@ -339,26 +355,26 @@ async fn who_works_in_the_root_itself_is_told_what_cannot_be_made_there() {
 async fn a_command_in_a_folder_that_holds_the_root_does_its_work_in_bubblewrap() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
-    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
-    assert_eq!(confinement.warnings(&ground.base), [] as [&str; 0]);
-    ground.check_work(&confinement).await;
+    let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
+    assert_eq!(sandbox.warnings(&ground.base), [] as [&str; 0]);
+    ground.check_work(&sandbox).await;
 }
 
 #[tokio::test]
 async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
     let mut ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
-    let warning = confinement.warnings(&ground.base).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
+    let Some(sandbox) = landlock(&ground) else { return };
+    let warning = sandbox.warnings(&ground.base).join("\n").replace(ground.base.to_str().unwrap(), "BASE");
     ground.setting.context.cwd = ground.base.clone();
     insta::assert_snapshot!(warning, @"commands cannot make, rename or remove anything directly in BASE, because they are kept out of the teams and tasks of BASE/root, and its settings.json, settings.local.json, agents, hooks, plugins; in other folders there they can. With bubblewrap installed they could");
-    let said = ground.bash(&confinement, "LC_ALL=C touch new; echo x > project/new").await;
+    let said = ground.bash(&sandbox, "LC_ALL=C touch new; echo x > project/new").await;
     assert!(
         said.contains("[commands cannot write into the teams and tasks of ROOT/root, and its settings.json"),
         "{said}"
     );
     assert!(ground.setting.context.cwd.join("project/new").exists());
     // What an agent cannot make by a command there, it can by a tool.
-    let context = ground.context(&confinement);
+    let context = ground.context(&sandbox);
     let made = ground.setting.call_as(&context, "Write", json!({"file_path": "new", "content": "x"})).await;
     assert!(!made.is_error, "{}", made.text);
 }
@@ -366,9 +382,9 @@ async fn landlock_alone_says_what_a_folder_that_holds_the_root_cannot_have() {
 #[tokio::test]
 async fn a_command_in_the_background_changes_nothing_and_neither_does_what_it_leaves_behind() {
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
+    let Some(sandbox) = landlock(&ground) else { return };
     let before = ground.kept();
-    let context = ground.context(&confinement);
+    let context = ground.context(&sandbox);
     let command = "(setsid sh -c 'echo forged >> $ROOT/teams/t/inboxes/lead.json; echo x > left' &); \
                    echo forged >> $ROOT/teams/t/inboxes/lead.json; echo x > $ROOT/plans/ok; while [ ! -e left ]; do :; done";
     let input = json!({"command": command, "run_in_background": true});
@@ -385,11 +401,11 @@ async fn a_command_in_the_background_changes_nothing_and_neither_does_what_it_le
 #[tokio::test]
 async fn a_command_cannot_get_hold_of_a_process_that_has_more_rights() {
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
+    let Some(sandbox) = landlock(&ground) else { return };
     let mut outside = Command::new("sleep").arg("60").spawn().unwrap();
     let attach = "ctypes.CDLL(None, use_errno=True).ptrace(16, int(os.environ['PID']), 0, 0)";
     let command = format!("PID={} python3 -c \"import ctypes, os; print({attach})\"", outside.id());
-    let said = ground.bash(&confinement, &command).await;
+    let said = ground.bash(&sandbox, &command).await;
     outside.kill().unwrap();
     outside.wait().unwrap();
     assert_eq!(said, "-1");
@@ -401,8 +417,8 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
     fs::create_dir(ground.base.join("home")).unwrap();
     let link = ground.base.join("home/.claude");
     symlink("../root", &link).unwrap();
-    let confinement = Confinement::of_root(&link, &temporary());
-    if confinement.means(&ground.setting.context.cwd) != Means::Landlock {
+    let sandbox = Sandbox::new(Machine::with_root(&link, &temporary()));
+    if sandbox.means(&ground.setting.context.cwd) != Means::Landlock {
         skipped("this kernel has no Landlock");
         return;
     }
@@ -415,7 +431,7 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
         "rm ../home/.claude && mkdir -p ../home/.claude/teams",
         "mv ../home ../house && mkdir -p ../home/.claude/teams",
     ] {
-        let said = ground.bash(&confinement, command).await;
+        let said = ground.bash(&sandbox, command).await;
         assert_eq!(ground.kept(), before, "{command}: {said}");
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("../root"), "{command}: {said}");
     }
@@ -424,10 +440,10 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
 #[tokio::test]
 async fn a_link_put_in_place_after_the_judgement_leads_a_tool_nowhere() {
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
+    let Some(sandbox) = landlock(&ground) else { return };
     // As the gate would have let it pass: here there is none.
     symlink(ground.root.join("teams/t/inboxes"), ground.setting.path("soft")).unwrap();
-    let context = ground.context(&confinement);
+    let context = ground.context(&sandbox);
     let before = ground.kept();
     symlink(&ground.root, ground.setting.path("top")).unwrap();
     for file in [
@@ -451,10 +467,10 @@ async fn a_link_put_in_place_after_the_judgement_leads_a_tool_nowhere() {
 #[tokio::test]
 async fn a_command_runs_unconfined_only_when_it_asks_and_the_user_lets_it() {
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
+    let Some(sandbox) = landlock(&ground) else { return };
     let command = "echo x > $ROOT/teams/t/asked";
     let asked = json!({"command": command, "dangerouslyDisableSandbox": true});
-    let may = |may_unconfine| ToolContext { may_unconfine, ..ground.context(&confinement) };
+    let may = |may_unconfine| ToolContext { may_unconfine, ..ground.context(&sandbox) };
     for (context, input) in [(may(false), asked.clone()), (may(true), json!({ "command": command }))] {
         assert!(ground.setting.call_as(&context, "Bash", input).await.is_error);
     }
@@ -488,11 +504,11 @@ fn is_apart(test: &str) -> bool {
 }
 
 /// Another mount of the root's folder, and an agent that goes in there.
-async fn check_second_mount(ground: &Ground, confinement: &Confinement, wanted: Means) {
+async fn check_second_mount(ground: &Ground, sandbox: &Sandbox, wanted: Means) {
     let shown = ground.base.join("shown");
     fs::create_dir_all(&shown).unwrap();
     assert!(Command::new("mount").arg("--bind").args([&ground.root, &shown]).status().unwrap().success());
-    let means = confinement.means(&ground.setting.context.cwd);
+    let means = sandbox.means(&ground.setting.context.cwd);
     let before = ground.kept();
     let mut said = Vec::new();
     for command in [
@@ -501,7 +517,7 @@ async fn check_second_mount(ground: &Ground, confinement: &Confinement, wanted: 
         "cd $ROOT/../shown; echo forged > settings.json; echo forged > settings.local.json",
         "cd $ROOT/../shown && echo x > plans/through",
     ] {
-        said.push(ground.bash(confinement, command).await);
+        said.push(ground.bash(sandbox, command).await);
     }
     let after = ground.kept();
     assert!(Command::new("umount").arg(&shown).status().unwrap().success());
@@ -516,8 +532,8 @@ async fn a_mount_that_shows_the_root_elsewhere_is_no_way_in() {
         return;
     }
     let ground = Ground::new();
-    let Some(confinement) = landlock(&ground) else { return };
-    check_second_mount(&ground, &confinement, Means::Landlock).await;
+    let Some(sandbox) = landlock(&ground) else { return };
+    check_second_mount(&ground, &sandbox, Means::Landlock).await;
 }
 
 #[tokio::test]
@@ -527,6 +543,6 @@ async fn a_mount_that_shows_the_root_elsewhere_is_no_way_in_for_bubblewrap() {
     }
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
-    let Some(confinement) = bubblewrap(&ground, &ground.base) else { return };
-    check_second_mount(&ground, &confinement, Means::Bubblewrap).await;
+    let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
+    check_second_mount(&ground, &sandbox, Means::Bubblewrap).await;
 }

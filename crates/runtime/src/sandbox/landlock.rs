@@ -1,21 +1,37 @@
-//! Rights given up by Landlock: everything but what is kept and the folders on the way to it is granted.
+//! Rights given up by Landlock.
 //!
-//! Only rights to change are given up, so that reading and running stay as they are.
+//! Two domains. In *free* everything is granted but what is kept and the folders on the way to it, and only rights to
+//! change are given up. In *read* nothing is granted but reading what may be read, and the private temporary folder.
 
 use std::io;
+use std::path::Path;
 
 use super::places::Places;
+use super::readable::Readable;
 
 /// Rights are given up in the kernel's best way.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Landlock {
     holds_truncation: bool,
+    scopes_signals: bool,
 }
 
 impl Landlock {
     pub(super) fn holds_truncation(self) -> bool {
         self.holds_truncation
     }
+
+    /// Whether signals stay within the domain.
+    pub(super) fn scopes_signals(self) -> bool {
+        self.scopes_signals
+    }
+}
+
+/// What a command may write.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Writable<'a> {
+    pub(super) folders: &'a [&'a Path],
+    pub(super) devices: &'a [&'a str],
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -25,6 +41,10 @@ impl Landlock {
     }
 
     pub(super) fn give_up(self, _places: &Places) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    pub(super) fn only_read(self, _readable: &Readable, _writable: &Writable<'_>) -> io::Result<()> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 }
@@ -37,13 +57,13 @@ mod linux {
     use std::path::Path;
 
     use ::landlock::{
-        ABI, AccessFs, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreated,
-        RulesetCreatedAttr, RulesetError, RulesetStatus, make_bitflags,
+        ABI, Access, AccessFs, AccessNet, BitFlags, LandlockStatus, PathBeneath, RestrictionStatus, Ruleset,
+        RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope, make_bitflags,
     };
     use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
     use super::super::places::Identity;
-    use super::{Landlock, Places, io};
+    use super::{Landlock, Places, Readable, Writable, io};
 
     impl Landlock {
         /// Gives up rights on a thread of its own, to see whether the kernel does it.
@@ -56,9 +76,11 @@ mod linux {
                 (LandlockStatus::Available { effective_abi, .. }, RulesetStatus::FullyEnforced)
                     if effective_abi >= ABI::V3 =>
                 {
-                    Some(Self { holds_truncation: true })
+                    Some(Self { holds_truncation: true, scopes_signals: effective_abi >= ABI::V6 })
                 }
-                (LandlockStatus::Available { effective_abi: ABI::V2, .. }, _) => Some(Self { holds_truncation: false }),
+                (LandlockStatus::Available { effective_abi: ABI::V2, .. }, _) => {
+                    Some(Self { holds_truncation: false, scopes_signals: false })
+                }
                 (
                     LandlockStatus::Available { .. } | LandlockStatus::NotEnabled | LandlockStatus::NotImplemented,
                     RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced,
@@ -72,6 +94,9 @@ mod linux {
             for way in &places.ways {
                 grant_beside(&mut ruleset, way, places);
             }
+            for open in &places.open {
+                grant_whole(&mut ruleset, open, rights());
+            }
             let status = restrict(&ruleset)?;
             match status.ruleset {
                 RulesetStatus::FullyEnforced => Ok(()),
@@ -81,6 +106,89 @@ mod linux {
                 }
             }
         }
+    }
+
+    impl Landlock {
+        /// Leaves this thread nothing but reading what may be read, and writing what is given to it, for good.
+        pub(in super::super) fn only_read(self, readable: &Readable, writable: &Writable<'_>) -> io::Result<()> {
+            let mut ruleset = bounding_ruleset().map_err(io::Error::other)?;
+            for path in &readable.open {
+                if let Ok(file) = open(rustix::fs::CWD, path.as_os_str()) {
+                    grant_reading(&mut ruleset, file, path, readable);
+                }
+            }
+            for folder in writable.folders {
+                grant_whole(&mut ruleset, folder, all_but_devices());
+            }
+            for device in writable.devices {
+                let rights = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate});
+                grant_whole(&mut ruleset, Path::new(device), rights);
+            }
+            let status = ruleset.no_new_privs(true).restrict_self().map_err(io::Error::other)?;
+            match status.ruleset {
+                RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced if self.holds_truncation => Ok(()),
+                RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced => {
+                    Err(io::Error::other("the kernel does not take the rights away"))
+                }
+            }
+        }
+    }
+
+    /// The newest rights that are known here; a kernel that lacks one leaves it to the filter of system calls.
+    const KNOWN: ABI = ABI::V9;
+
+    fn bounding_ruleset() -> Result<RulesetCreated, RulesetError> {
+        Ruleset::default()
+            .handle_access(AccessFs::from_all(KNOWN))?
+            .handle_access(AccessNet::from_all(KNOWN))?
+            .scope(Scope::from_all(KNOWN))?
+            .create()
+    }
+
+    fn all_but_devices() -> BitFlags<AccessFs> {
+        AccessFs::from_all(KNOWN) & !make_bitflags!(AccessFs::{MakeChar | MakeBlock | IoctlDev})
+    }
+
+    fn open(folder: impl AsFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {
+        openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
+    }
+
+    fn grant_whole(ruleset: &mut RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) {
+        let Ok(file) = open(rustix::fs::CWD, path.as_os_str()) else { return };
+        let granted = ruleset.add_rule(PathBeneath::new(file, rights)).map(drop);
+        drop(granted.inspect_err(|problem| tracing::debug!(%problem, path = %path.display(), "not granted")));
+    }
+
+    /// Grants reading a file or a folder with all below it, but for what is withheld. Names are not: where something below
+    /// is withheld, the folders can be listed whole.
+    fn grant_reading(ruleset: &mut RulesetCreated, file: OwnedFd, path: &Path, readable: &Readable) {
+        if readable.is_withheld(path) {
+            return;
+        }
+        let Ok(kind) = fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode)) else { return };
+        if kind != FileType::Directory {
+            if kind == FileType::RegularFile {
+                drop(
+                    ruleset.add_rule(PathBeneath::new(file, make_bitflags!(AccessFs::{Execute | ReadFile}))).map(drop),
+                );
+            }
+            return;
+        }
+        if !readable.has_exception_below(path) {
+            drop(ruleset.add_rule(PathBeneath::new(file, AccessFs::from_read(ABI::V1))).map(drop));
+            return;
+        }
+        let entries = openat(&file, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        for entry in entries.and_then(Dir::read_from).into_iter().flatten().flatten() {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." || entry.file_type() == FileType::Symlink {
+                continue;
+            }
+            if let Ok(inner) = open(&file, name) {
+                grant_reading(ruleset, inner, &path.join(name), readable);
+            }
+        }
+        drop(ruleset.add_rule(PathBeneath::new(file, AccessFs::ReadDir)).map(drop));
     }
 
     fn ruleset() -> Result<RulesetCreated, RulesetError> {

@@ -1,0 +1,276 @@
+//! What a sandboxed command may read: the working folder with its git folders, system folders and toolchains, less
+//! credentials and what `Read` deny rules name.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use super::git_folder::GitFolder;
+use super::{Grant, Machine};
+
+/// Folders of the system that every program needs. What everybody's programs write (`/tmp`, `/run`, `/var`) is not among them.
+const SYSTEM: &[&str] = &[
+    "/usr",
+    "/bin",
+    "/sbin",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/opt",
+    "/etc",
+    "/nix",
+    "/gnu/store",
+    "/snap",
+    "/run/current-system",
+    "/proc",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/var/lib/dpkg",
+    "/var/lib/rpm",
+    "/var/cache/fontconfig",
+    "/home/linuxbrew/.linuxbrew",
+];
+
+/// Devices that hold nothing.
+pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+
+/// Toolchains of a home folder.
+const TOOLCHAINS: &[&str] = &[
+    ".cargo",
+    ".rustup",
+    ".pyenv",
+    ".nvm",
+    ".fnm",
+    ".volta",
+    ".bun",
+    ".deno",
+    ".n",
+    ".npm-global",
+    ".yarn",
+    ".rbenv",
+    ".rvm",
+    ".asdf",
+    ".sdkman",
+    ".jenv",
+    ".jabba",
+    ".ghcup",
+    ".cabal/bin",
+    ".cabal/packages",
+    ".stack/programs",
+    ".stack/snapshots",
+    ".opam",
+    ".elan",
+    ".juliaup",
+    ".julia/packages",
+    ".julia/artifacts",
+    ".swiftly",
+    ".dotnet",
+    ".nuget/packages",
+    ".pub-cache",
+    ".gradle/caches",
+    ".gradle/wrapper",
+    ".m2/repository",
+    ".m2/wrapper",
+    ".nix-profile",
+    ".linuxbrew",
+    ".conda/pkgs",
+    ".conda/envs",
+    "miniconda3",
+    "miniforge3",
+    "anaconda3",
+    "mambaforge",
+    "go",
+    "sdk",
+    ".local/bin",
+    ".local/lib",
+    ".local/pipx",
+    ".local/share/fnm",
+    ".local/share/mise",
+    ".local/share/pipx",
+    ".local/share/pnpm",
+    ".local/share/rtx",
+    ".local/share/uv",
+    ".local/share/virtualenvs",
+    ".local/state/nix",
+];
+
+/// Credentials of a home folder, which nobody reads unasked, wherever the working folder is.
+const CREDENTIALS: &[&str] = &[
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".docker",
+    ".netrc",
+    ".pgpass",
+    ".my.cnf",
+    ".git-credentials",
+    ".npmrc",
+    ".yarnrc.yml",
+    ".pypirc",
+    ".gem/credentials",
+    ".bundle/config",
+    ".cargo/credentials",
+    ".cargo/credentials.toml",
+    ".config/gh",
+    ".config/glab-cli",
+    ".config/gcloud",
+    ".config/git/credentials",
+    ".config/hub",
+    ".config/op",
+    ".config/rclone",
+    ".config/google-chrome",
+    ".config/chromium",
+    ".composer/auth.json",
+    ".config/composer/auth.json",
+    ".gradle/gradle.properties",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".nuget/NuGet",
+    ".sdkman/etc",
+    ".terraform.d",
+    ".terraformrc",
+    ".vault-token",
+    ".mozilla",
+    ".password-store",
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    ".bash_history",
+    ".zsh_history",
+    ".python_history",
+    ".psql_history",
+];
+
+/// Files of cargo's configuration that may hold a token.
+const CARGO_CONFIGURATION: &[&str] = &[".cargo/config.toml", ".cargo/config"];
+
+/// Files of the root that open something.
+const OF_THE_ROOT: &[&str] = &[".credentials.json", "pitcrew/archive"];
+
+/// What of the system only its administrator may read, and root is no reason to.
+const SYSTEM_SECRETS: &[&str] = &[
+    "/etc/shadow",
+    "/etc/shadow-",
+    "/etc/gshadow",
+    "/etc/gshadow-",
+    "/etc/sudoers",
+    "/etc/sudoers.d",
+    "/etc/ssl/private",
+    "/etc/pki/tls/private",
+    "/etc/krb5.keytab",
+    "/etc/wireguard",
+    "/etc/openvpn",
+    "/etc/NetworkManager/system-connections",
+    "/etc/wpa_supplicant",
+    "/etc/letsencrypt",
+    "/etc/kubernetes",
+    "/etc/rancher",
+    "/etc/docker",
+    "/etc/ppp",
+    "/etc/ipsec.secrets",
+    "/etc/security/opasswd",
+    "/etc/cloud",
+    "/usr/local/etc/ssh",
+];
+
+/// Paths that may be read, and what below them may not. All without links.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Readable {
+    /// Folders and files that may be read with all below them.
+    pub(super) open: BTreeSet<PathBuf>,
+    /// What of that may not.
+    pub(super) withheld: BTreeSet<PathBuf>,
+}
+
+/// What of the system and of the user is withheld, found once: it takes a look at each of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Secrets(BTreeSet<PathBuf>);
+
+impl Readable {
+    /// Finds what is there for a command to read.
+    pub(super) fn find(machine: &Machine, grant: &Grant, git: Option<&GitFolder>, secrets: &Secrets) -> Self {
+        let home = machine.home.as_deref();
+        let mut open = BTreeSet::new();
+        open.extend(SYSTEM.iter().filter_map(|path| real(Path::new(path))));
+        let toolchains = home.into_iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
+        let programs = machine.path.iter().flat_map(|folder| [Some(folder.clone()), with_libraries(folder)]).flatten();
+        open.extend(toolchains.chain(programs).filter_map(|path| apart_from(home, &path)));
+        let working: Vec<PathBuf> = grant.folders().filter_map(real).collect();
+        open.extend(git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)));
+        // Who works in a folder of credentials means to.
+        let is_meant = |secret: &&PathBuf| working.iter().any(|folder| folder.starts_with(secret));
+        let withheld = secrets.0.iter().filter(|secret| !is_meant(secret)).cloned().collect();
+        open.extend(working);
+        Self { open, withheld }
+    }
+
+    /// Whether something withheld lies strictly below a path.
+    pub(super) fn has_exception_below(&self, path: &Path) -> bool {
+        let above = (std::ops::Bound::Excluded(path.to_path_buf()), std::ops::Bound::Unbounded);
+        self.withheld.range(above).next().is_some_and(|first| first.starts_with(path))
+    }
+
+    /// Whether a path is withheld, or lies in something that is.
+    pub(super) fn is_withheld(&self, path: &Path) -> bool {
+        path.ancestors().any(|path| self.withheld.contains(path))
+    }
+}
+
+/// The folder of an installation, of which this is the folder of programs: it has their libraries beside.
+fn with_libraries(programs: &Path) -> Option<PathBuf> {
+    const PROGRAMS: [&str; 3] = ["bin", "sbin", "shims"];
+    const LIBRARIES: [&str; 3] = ["lib", "libexec", "pyvenv.cfg"];
+    let all = programs.parent().filter(|_| PROGRAMS.iter().any(|name| programs.ends_with(name)))?;
+    let is_one = !all.ends_with(".local") && LIBRARIES.iter().any(|name| all.join(name).exists());
+    is_one.then(|| all.to_path_buf())
+}
+
+/// A path without links, if there is something.
+fn real(path: &Path) -> Option<PathBuf> {
+    fs::canonicalize(path).ok()
+}
+
+/// The same, unless the home folder would come with it.
+fn apart_from(home: Option<&Path>, path: &Path) -> Option<PathBuf> {
+    let path = real(path).filter(|_| path.is_absolute())?;
+    let home = home.and_then(real);
+    let is_too_much = path.parent().is_none() || home.is_some_and(|home| home.starts_with(&path));
+    (!is_too_much).then_some(path)
+}
+
+impl Secrets {
+    /// Looks for what a machine's user and administrator keep to themselves.
+    pub(super) fn of(machine: &Machine) -> Self {
+        let of_home = machine.home.iter().flat_map(|home| CREDENTIALS.iter().map(|name| home.join(name)));
+        let of_root = OF_THE_ROOT.iter().map(|name| machine.root.join(name));
+        let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from);
+        let mut secrets: BTreeSet<_> = of_home.chain(of_root).chain(of_system).filter_map(|path| real(&path)).collect();
+        let of_cargo = machine.home.iter().flat_map(|home| CARGO_CONFIGURATION.iter().map(|name| home.join(name)));
+        secrets.extend(of_cargo.filter(|file| mentions_token(file)).filter_map(|file| real(&file)));
+        secrets.extend(closed_entries("/etc"));
+        secrets.extend(closed_entries("/etc/ssh"));
+        Self(secrets)
+    }
+}
+
+/// Whether cargo's configuration has a token in it, as old ones do.
+fn mentions_token(file: &Path) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| {
+        let names = |line: &str| line.split('=').next().is_some_and(|name| name.contains("token"));
+        text.lines().any(|line| names(line.trim_start()))
+    })
+}
+
+/// What of a folder not everybody may read: root can, but has no business there. Sockets and the like are not read.
+fn closed_entries(folder: &str) -> Vec<PathBuf> {
+    const READ_BY_ALL: u32 = 0o004;
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let is_closed = |path: &PathBuf| {
+        fs::symlink_metadata(path)
+            .is_ok_and(|it| !it.is_symlink() && (it.mode() & READ_BY_ALL == 0 || it.file_type().is_socket()))
+    };
+    entries.map(|entry| entry.path()).filter(is_closed).collect()
+}
