@@ -206,11 +206,11 @@ async fn who_does_not_shut_down_in_time_is_told() {
         knock(&setting.root.join("teams/probe/pitcrew"), &Knock::EndTeam { wait_seconds }).await.unwrap();
         let ran = finish(handle).await;
         let told = ran.events.iter().filter_map(|event| match event {
-            RunEvent::Warning { text } => Some(text.as_str()).filter(|text| text.contains("in time")),
+            RunEvent::Warning { text } => Some(text.as_str()).filter(|text| text.contains("bob did not")),
             _ => None,
         });
         let mut told: Vec<&str> = told.collect();
-        // A grace of 1 ms may be over for the kill as well.
+        // A grace of 1 ms may be over for the kill as well, and for the lead.
         told.dedup();
         assert_eq!(told, late);
     }
