@@ -29,6 +29,7 @@ mod panes_process;
 mod panes_setting;
 mod panes_tmux;
 mod patience;
+mod sandbox_attacks;
 mod sandbox_free;
 mod sandbox_read;
 mod solo_joins;

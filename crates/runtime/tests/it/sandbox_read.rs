@@ -256,14 +256,14 @@ const HOME_FILES: &[(&str, &str)] = &[
 ];
 
 /// Mode, owner, times, links and content.
-type FileState = (u32, u32, i64, i64, u64, Vec<u8>);
+pub(crate) type FileState = (u32, u32, i64, i64, u64, Vec<u8>);
 
 /// A working folder with things beside it, and a home.
-struct Ground {
-    setting: Setting,
-    base: PathBuf,
+pub(crate) struct Ground {
+    pub(crate) setting: Setting,
+    pub(crate) base: PathBuf,
     sandbox: Sandbox,
-    other: Child,
+    pub(crate) other: Child,
 }
 
 impl Drop for Ground {
@@ -281,7 +281,7 @@ fn git(folder: &Path, arguments: &[&str]) {
 
 impl Ground {
     /// The ground, where this machine holds *read*.
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let ground = Self::with(Sandbox::new);
         if let Support::Missing { reason } = ground.sandbox.support(Profile::Read) {
             eprintln!("\n!!! SKIPPED: {reason}. Nothing was proved about *read* on this machine. !!!\n");
@@ -290,7 +290,7 @@ impl Ground {
         Some(ground)
     }
 
-    fn with(sandbox: impl FnOnce(Machine) -> Sandbox) -> Self {
+    pub(crate) fn with(sandbox: impl FnOnce(Machine) -> Sandbox) -> Self {
         let mut setting = Setting::new();
         let base = setting.context.cwd.parent().unwrap().to_path_buf();
         let home = base.join("home");
@@ -363,7 +363,7 @@ impl Ground {
     }
 
     /// All there is outside of the root: what it is, when it was changed, and what it holds.
-    fn files(&self) -> BTreeMap<PathBuf, FileState> {
+    pub(crate) fn files(&self) -> BTreeMap<PathBuf, FileState> {
         let mut found = BTreeMap::new();
         let mut todo = vec![self.base.clone()];
         while let Some(path) = todo.pop() {
