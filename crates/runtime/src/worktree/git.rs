@@ -79,7 +79,7 @@ impl Git {
 
     /// Git in another checkout.
     pub(super) fn at(&self, checkout: PathBuf) -> Self {
-        Self { checkout, confinement: self.confinement.clone() }
+        Self { checkout, sandbox: self.sandbox.clone() }
     }
 
     pub(super) fn checkout(&self) -> &Path {
