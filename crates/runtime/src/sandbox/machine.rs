@@ -16,7 +16,7 @@ pub struct Machine {
     pub path: Vec<PathBuf>,
     /// The names of the variables that commands would inherit.
     pub variables: Vec<String>,
-    /// Our own program and its arguments before a plan: it confines itself and runs a command ([`super::run_inside`]).
+    /// Our own program and its arguments before a plan: it confines itself and runs a command.
     pub inner: Option<Vec<OsString>>,
 }
 

@@ -495,7 +495,7 @@ fn is_apart(test: &str) -> bool {
     };
     if apart("true".as_ref()).status().is_ok_and(|status| status.success()) {
         let itself = std::env::current_exe().unwrap();
-        let test = ["--exact", &format!("confine::{test}"), "--nocapture"];
+        let test = ["--exact", &format!("sandbox_free::{test}"), "--nocapture"];
         assert!(apart(&itself).args(test).env(APART, "1").status().unwrap().success());
     } else {
         skipped("nothing may be mounted here");
