@@ -63,7 +63,7 @@ async fn a_long_list_of_files_is_cut_and_says_so() {
     let outcome = setting.call("Glob", json!({"pattern": "**/*.rs"})).await;
     insta::assert_snapshot!(outcome.text, @r"
     src/deep/er.rs
-    [1 more files are not shown; use a narrower pattern or path]
+    [1 more file is not shown; use a narrower pattern or path]
     ");
     assert_eq!(outcome.data["truncated"], json!(true));
 }

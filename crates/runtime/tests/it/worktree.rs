@@ -111,7 +111,7 @@ async fn no_program_that_a_repository_names_is_run_by_our_calls() {
     let worktree = setting.worker().await;
     assert_eq!(fs::read_to_string(worktree.path.join("x.dat")).unwrap(), "x.dat");
     fs::write(worktree.path.join("x.dat"), "changed").unwrap();
-    assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed");
+    assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
     fs::write(worktree.path.join("x.dat"), "x.dat").unwrap();
     assert_eq!(setting.finish(&worktree).await, "removed");
     let run: Vec<_> = fs::read_dir(&canary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
