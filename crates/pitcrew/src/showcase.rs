@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::failure::{Failure, FailureKind};
 
 /// What is unpacked, by its path below the demo's folder.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
+    // Of the demo's own root, for a run that goes on without it.
+    ("root/settings.json", include_str!("../demo/settings.json")),
     ("script.yaml", include_str!("../demo/script.yaml")),
     ("repository/.gitignore", include_str!("../demo/crate/gitignore")),
     ("repository/CLAUDE.md", include_str!("../demo/crate/CLAUDE.md")),

@@ -160,6 +160,19 @@ fn leads_out(target: &Path, folders: &[PathBuf]) -> Refused {
     Refused::LeadsOut { target: target.to_path_buf(), folder }
 }
 
+/// Whether somebody else may open what is at a path, links followed: a plain file of at most `limit` bytes, or nothing.
+///
+/// # Errors
+/// When it is something else.
+pub(crate) fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
+    let stat = match rustix::fs::stat(path).map_err(system) {
+        Err(Refused::Io(_)) => return Ok(()),
+        stat => stat?,
+    };
+    refuse_special(&stat)?;
+    if u64::try_from(stat.st_size).is_ok_and(|size| size <= limit) { Ok(()) } else { Err(Refused::TooLong { limit }) }
+}
+
 /// Opens a path without links below a folder, and notices a link that was put on the way in the meantime.
 fn open_below(base: &Path, real: &Path) -> Result<File, Refused> {
     let below = real.strip_prefix(base).map_err(|_| leads_out(real, &[base.to_path_buf()]))?;

@@ -403,3 +403,101 @@ fn on_a_terminal_it_is_asked_once_with_all_that_it_would_do() {
     assert_eq!((&listed["folders"][0]["answer"], &listed["total"]), (&json!("trusted"), &json!(1)), "{listed:#}");
     drop(hostile.runtime);
 }
+
+/// A lead with one teammate that reads; where it lives is said by the run.
+const TEAM: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: d, prompt: Read.}}]
+    - wait_for: {contains: it is read, from: message}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
+    - wait_for: {contains: teammate_terminated, from: message}
+    - text: Done.
+  bob:
+    - tools: [{name: Read, input: {file_path: AGENTS.md}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: it is read, summary: done}}]
+"#;
+
+#[test]
+fn teammates_in_panes_obey_the_same_trust_as_their_lead() {
+    use crate::terminal::{GOODBYE, Terminal, ended};
+    let Some(terminal) = Terminal::new() else { return };
+    let work = terminal.room.work();
+    let canary = work.parent().unwrap().join("canary");
+    let command = format!("touch {}", canary.display());
+    // Only the teammate reads.
+    let hooks = json!({"PreToolUse": [{"matcher": "Read", "hooks": [{"type": "command", "command": command}]}]});
+    fs::create_dir_all(work.join(".claude")).unwrap();
+    fs::write(work.join(".claude/settings.json"), json!({ "hooks": hooks }).to_string()).unwrap();
+    fs::write(work.join("AGENTS.md"), "x").unwrap();
+    let script = format!("{TEAM}{GOODBYE}");
+    for (more, is_trusted) in [(&[][..], false), (&["--trust"], true), (&[], false)] {
+        let ran = ended(terminal.start(&script, more));
+        assert_eq!((ran.code, ran.stdout.trim()), (0, "Done."), "{ran:?}");
+        assert_eq!(canary.exists(), is_trusted, "{more:?}: {ran:?}");
+        if is_trusted {
+            fs::remove_file(&canary).unwrap();
+        }
+    }
+    terminal.room.ok(&["trust", "add"]);
+    let ran = ended(terminal.start(&script, &[]));
+    assert!(canary.exists(), "{ran:?}");
+}
+
+#[test]
+fn an_agent_s_command_cannot_trust_a_folder() {
+    let hostile = Hostile::new();
+    let mut add = hostile.room.command(&["trust", "add"]);
+    let ran = Ran::of(add.env("PITCREW_JOB", "a-tool").output().unwrap());
+    assert_eq!(ran.code, 5, "{ran:?}");
+    assert_eq!(hostile.room.json(&["trust", "list"])["total"], 0);
+    let model = hostile.room.script(
+        "agents:\n  team-lead:\n    - tools: [{name: Write, input: {file_path: '../root/pitcrew/trust.json', content: '{}'}}]\n    - text: Done.\n",
+    );
+    let ran = hostile.room.run(&["run", "go", "--model", &model, "--permission-mode", "bypassPermissions"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(!hostile.room.root().join("pitcrew/trust.json").exists(), "{ran:?}");
+}
+
+#[test]
+fn the_answers_are_listed_and_forgotten() {
+    let room = Room::new();
+    fs::create_dir_all(room.work().join(".claude")).unwrap();
+    let settings = json!({"permissions": {"allow": ["Bash(make:*)"]}, "env": {"CI": "1\u{1b}[2J", "PATH": "x"}});
+    fs::write(room.work().join(".claude/settings.json"), settings.to_string()).unwrap();
+    let typed: [&[&str]; 6] = [
+        &["trust", "list"],
+        &["trust", "add"],
+        &["trust", "add", "nowhere"],
+        &["trust", "remove"],
+        &["trust", "remove"],
+        &["trust", "list"],
+    ];
+    insta::assert_snapshot!(room.transcript(&typed), @r"
+    $ pitcrew trust list
+    nothing was answered yet
+    $ pitcrew trust add
+    [dir]/work is trusted, and its files do this from now on:
+      sets CI=1\u{1b}[2J (.claude/settings.json)
+      allows without a question: Bash(make:*) (.claude/settings.json)
+      never, trusted or not: env.PATH in .claude/settings.json
+    $ pitcrew trust add nowhere
+    error: there is no folder [dir]/work/nowhere
+    [exit 3]
+    $ pitcrew trust remove
+    [dir]/work is not trusted any more
+    $ pitcrew trust remove
+    error: nothing was answered about this folder
+    hint: `pitcrew trust list` shows the folders
+    [exit 3]
+    $ pitcrew trust list
+    nothing was answered yet
+    ");
+    room.ok(&["trust", "add"]);
+    // A folder that is gone is forgotten by its name.
+    let work = room.work().canonicalize().unwrap().display().to_string();
+    fs::remove_dir_all(room.work().join(".claude")).unwrap();
+    assert_eq!(room.json(&["trust", "list"])["folders"][0]["folder"], work);
+    let ran = Ran::of(room.command(&["trust", "remove", &work]).current_dir("/").output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+}

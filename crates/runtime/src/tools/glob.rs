@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::files::{in_background, resolve};
 use super::input::parse;
-use super::search::{Found, newest_first, shown, walk};
+use super::search::{Found, check, newest_first, shown, walk};
 use super::{Tool, ToolContext, ToolOutcome};
 
 /// Finds files by a pattern of their path.
@@ -71,6 +71,7 @@ fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome
         )));
     }
     let matcher = matcher(&pattern)?;
+    check(&folder)?;
     let mut files = Vec::new();
     for entry in walk(&folder) {
         if context.cancel.is_cancelled() {

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::files::{in_background, resolve};
 use super::input::{count, parse};
-use super::search::{Found, newest_first, shown, walk};
+use super::search::{Found, check, newest_first, shown, walk};
 use super::{Tool, ToolContext, ToolOutcome};
 
 mod sink;
@@ -138,6 +138,7 @@ fn search(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutco
             context.cwd.display()
         )));
     }
+    check(&root)?;
     let mut search = Search {
         matcher: matcher(input)?,
         searcher: searcher(input),

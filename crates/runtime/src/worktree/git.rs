@@ -198,7 +198,7 @@ impl Git {
     pub(super) async fn remove_worktree(&self, path: &Path, force: bool) -> Result<(), WorktreeError> {
         let words: &[&str] = if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };
         let arguments = words.iter().map(OsStr::new).chain([OsStr::new("--"), path.as_os_str()]);
-        self.tell(&self.checkout, self.without_filters(path, arguments).await?).await.map(drop)
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?).await.map(drop)
     }
 
     /// Deletes a branch; git refuses one that is checked out somewhere.

@@ -63,7 +63,7 @@ async fn a_long_list_of_files_is_cut_and_says_so() {
     let outcome = setting.call("Glob", json!({"pattern": "**/*.rs"})).await;
     insta::assert_snapshot!(outcome.text, @r"
     src/deep/er.rs
-    [1 more files are not shown; use a narrower pattern or path]
+    [1 more file is not shown; use a narrower pattern or path]
     ");
     assert_eq!(outcome.data["truncated"], json!(true));
 }
@@ -178,4 +178,25 @@ async fn what_may_not_be_read_is_not_found() {
     let found = setting.done("Grep", json!({"pattern": "key", "path": "src/innocent"})).await;
     assert_eq!(found, "No files found");
     assert_eq!(setting.done("Grep", json!({"pattern": "greet", "path": "readme.md"})).await, "No files found");
+}
+
+#[tokio::test]
+async fn an_ignore_file_that_is_no_plain_file_is_not_read() {
+    for name in [".gitignore", ".ignore", ".git/info/exclude"] {
+        for (tool, input) in [("Glob", json!({"pattern": "**/*.md"})), ("Grep", json!({"pattern": "greet"}))] {
+            let setting = project();
+            let place = |below: &str| setting.path(below).join(name);
+            for below in ["", "sub"] {
+                std::fs::create_dir_all(place(below).parent().unwrap()).unwrap();
+            }
+            setting.write("sub/a.md", b"greet");
+            assert!(std::process::Command::new("mkfifo").arg(place("sub")).status().unwrap().success());
+            let found = setting.done(tool, input.clone()).await;
+            assert!(found.contains("readme.md") && !found.contains("sub"), "{name}: {found}");
+            let _either = std::fs::remove_file(place(""));
+            std::os::unix::fs::symlink("/dev/zero", place("")).unwrap();
+            let refused = setting.refused(tool, input).await;
+            assert!(refused.contains("it is a device, and only plain files are read"), "{name}: {refused}");
+        }
+    }
 }

@@ -8,7 +8,6 @@ use pitcrew_runtime::worktree::{Finished, IgnoredFiles, Worktree, WorktreeError,
 use tempfile::TempDir;
 
 use crate::git::apart;
-use crate::panes_setting::program;
 
 /// A repository with one commit, and a folder for worktrees beside it.
 struct Setting {
@@ -112,7 +111,7 @@ async fn no_program_that_a_repository_names_is_run_by_our_calls() {
     let worktree = setting.worker().await;
     assert_eq!(fs::read_to_string(worktree.path.join("x.dat")).unwrap(), "x.dat");
     fs::write(worktree.path.join("x.dat"), "changed").unwrap();
-    assert_eq!(setting.finish(&worktree).await, "1 files are changed or new and not committed");
+    assert_eq!(setting.finish(&worktree).await, "1 file is changed or new and not committed");
     fs::write(worktree.path.join("x.dat"), "x.dat").unwrap();
     assert_eq!(setting.finish(&worktree).await, "removed");
     let run: Vec<_> = fs::read_dir(&canary).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -402,9 +401,9 @@ async fn many_worktrees_are_made_and_finished_at_once() {
 #[tokio::test]
 async fn a_creation_that_fails_half_way_is_taken_back() {
     let setting = Setting::new();
-    let hook = setting.repository.join(".git/hooks/post-checkout");
-    fs::create_dir_all(hook.parent().unwrap()).unwrap();
-    program(&hook, "#!/bin/sh\nexit 1\n");
+    let blob = git(&setting.repository, "rev-parse HEAD:first");
+    let (folder, file) = blob.split_at(2);
+    fs::remove_file(setting.repository.join(".git/objects").join(folder).join(file)).unwrap();
     let made = setting.worktrees.create("probe", "worker").await;
     assert!(matches!(made, Err(WorktreeError::Git { .. })), "{made:?}");
     assert_eq!(setting.branches(), "main");
