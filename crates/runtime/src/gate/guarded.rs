@@ -66,7 +66,8 @@ impl Guarded {
     pub(super) fn lies_below(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
         let is_below = |kept: &&Kept| kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)));
-        self.kept.iter().find(is_below).map(|kept| kept.whose)
+        // Where both lie below, the way to write to a teammate helps more: the team's come last.
+        self.kept.iter().rfind(is_below).map(|kept| kept.whose)
     }
 
     fn holds_by_number(&self, target: &Target) -> Option<Whose> {
