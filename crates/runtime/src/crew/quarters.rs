@@ -76,6 +76,9 @@ impl Quarters {
         let settings = furnishings.settings;
         let gate = Gate::from_settings(&settings, furnishings.home.as_deref())
             .map_err(|error| RunError::Settings { source: Box::new(error) })?;
+        // Commands run with the settings' variables.
+        let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
+        let search_path = own_path.unwrap_or_else(|| furnishings.machine.path.clone());
         let sandbox = Sandbox::new(furnishings.machine);
         let mut quarters = Self {
             team,
@@ -94,7 +97,7 @@ impl Quarters {
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: furnishings.mode,
-            gate: Arc::new(gate.guarding(&furnishings.root).held_by(sandbox.clone())),
+            gate: Arc::new(gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path)),
             sandbox,
             may_unconfine: settings.allows_unsandboxed_commands(),
             ignored_files: settings.ignored_files(),

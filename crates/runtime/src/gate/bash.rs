@@ -4,29 +4,32 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
+use super::copies::landings;
 use super::guarded::{Whose, refusal};
+use super::history::Place;
 use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
 use super::mode::PermissionMode;
-use super::paths::{CONFIG_FOLDER, Target};
+use super::paths::{CONFIG_FOLDER, Target, expand_home};
+use super::programs::{is_of_the_project, may_leave_repository};
 use super::rules::{Access, Rule, squeeze};
 use super::shell::{
-    Effect, Inner, Part, Reach, Redirect, Script, Word, Written, effect, is_own_variable, is_safe_variable, unwrap,
-    written,
+    Effect, Reach, Redirect, Scope, Script, Word, Written, effect, history, is_own_variable, is_safe_variable, written,
 };
+use super::steps::{Step, each, expand, look_through};
 use super::tools::ToolKind;
 use crate::sandbox::Profile;
 
 /// How many folders a command may be in at once, for all its `cd`s may or may not have run.
 const FOLDER_LIMIT: usize = 16;
 
-/// How often wrappers may be nested before it is no longer looked at.
-const WRAP_LIMIT: usize = 8;
-
 /// Files that take everything and keep nothing.
 const SINKS: [&str; 3] = ["/dev/null", "/dev/stdout", "/dev/stderr"];
 
 /// What the shell does itself, and what changes nothing and reads nothing.
 const BUILTINS: [&str; 5] = [":", "echo", "false", "pwd", "true"];
+
+/// Files that anybody may read, wherever they are.
+const SOURCES: [&str; 5] = ["/dev/null", "/dev/stdin", "/dev/zero", "/dev/urandom", "/dev/fd/63"];
 
 pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
     if let Some(verdict) = hard_limit(mode, ToolKind::Shell, call.tool) {
@@ -47,10 +50,17 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     if let Some(rule) = gate.rules.deny.iter().find(|rule| case.is_met_by(rule)) {
         return denied_by(rule);
     }
+    let shown = gate.rules.deny.iter().find(|rule| case.may_show_history_of(rule));
     if mode == PermissionMode::BypassPermissions {
-        return Verdict::freely();
+        return shown.map_or_else(Verdict::freely, |rule| {
+            Verdict::deny(format!(
+                "git would also show files that are denied by {}: name the files to show",
+                rule.cite()
+            ))
+        });
     }
-    if gate.rules.ask.iter().any(|rule| case.is_met_by(rule)) {
+    let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
+    if shown.is_some() || gate.rules.ask.iter().any(asks) {
         return case.ask();
     }
     let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
@@ -70,25 +80,10 @@ struct Case<'a> {
     /// The folders its parts may run in.
     folders: Vec<PathBuf>,
     moves: bool,
+    /// What its words become.
+    scope: Scope,
     /// It says that it changes something that decides what agents may do.
     decides: bool,
-}
-
-/// One part of the command, looked through.
-struct Step {
-    part: Part,
-    /// The command as written and with each transparent wrapper taken off.
-    forms: Vec<Vec<Word>>,
-    /// The command may be any tail of the innermost form.
-    hidden: bool,
-    /// The script it runs, taken apart.
-    script: Option<Vec<Step>>,
-}
-
-impl Step {
-    fn innermost(&self) -> &[Word] {
-        self.forms.last().map_or(&[], Vec::as_slice)
-    }
 }
 
 impl<'a> Case<'a> {
@@ -96,8 +91,10 @@ impl<'a> Case<'a> {
         let mut doubts = Vec::new();
         let steps = look_through(Script::parse(command), 0, &mut doubts);
         let folders = vec![call.cwd.to_path_buf()];
-        let mut case = Self { gate, call, command, steps, doubts, folders, moves: false, decides: false };
+        let scope = Scope::new(&[]);
+        let mut case = Self { gate, call, command, steps, doubts, folders, moves: false, scope, decides: false };
         case.follow_moves();
+        case.expand();
         case.decides = case.change(|_, target| target.decides().then_some(())).is_some();
         case
     }
@@ -127,6 +124,20 @@ impl<'a> Case<'a> {
         }
     }
 
+    /// Finds out what the words become.
+    fn expand(&mut self) {
+        let mut makes_files = false;
+        each(&self.steps, &mut |step| {
+            let redirects = &step.part.redirects;
+            makes_files |= redirects.iter().any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
+            makes_files |= matches!(effect(step.innermost()), Effect::Touches(_) | Effect::Copies { .. });
+        });
+        let mut scope = Scope::new(if makes_files { &[] } else { &self.folders });
+        each(&self.steps, &mut |step| step.part.assigned.iter().for_each(|assigned| scope.assign(assigned)));
+        self.scope = scope.clone();
+        expand(&mut self.steps, scope);
+    }
+
     fn fault_in_plan_mode(&self) -> Option<String> {
         if let Some(doubt) = self.doubts.first() {
             return Some(doubt.clone());
@@ -138,8 +149,8 @@ impl<'a> Case<'a> {
         each(&self.steps, &mut |step| {
             let writes =
                 step.part.redirects.iter().any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
-            let reads = matches!(effect(step.innermost()), Effect::Reads { .. } | Effect::Enters(_));
-            let known = (step.script.is_some() || reads && self.is_git_at_home(step)) && has_safe_variables(step);
+            let reads = step.effects().all(|effect| matches!(effect, Effect::Reads { .. } | Effect::Enters(_)));
+            let known = (step.script.is_some() || reads) && self.runs_known_programs(step) && has_safe_variables(step);
             if writes {
                 fault.get_or_insert("it writes to a file".to_owned());
             } else if !known {
@@ -199,9 +210,30 @@ impl<'a> Case<'a> {
         self.gate.rules.allow.iter().filter(|rule| !self.decides || rule.spells_out(CONFIG_FOLDER))
     }
 
-    /// Git runs what another repository's configuration tells it to.
-    fn is_git_at_home(&self, step: &Step) -> bool {
-        !self.moves || step.innermost().first().and_then(Word::exact) != Some("git")
+    /// Whether its programs are the system's, and git is in the repository of the working folder, whose configuration its
+    /// user knows.
+    fn runs_known_programs(&self, step: &Step) -> bool {
+        let is_foreign = |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
+        let names = || step.forms.iter().chain(&step.expanded).filter_map(|form| form.first()?.exact());
+        let is_git = names().any(|name| name == "git");
+        !names().any(is_foreign) && !(is_git && may_leave_repository(self.call.cwd, &self.folders, self.moves))
+    }
+
+    fn place(&self) -> Place<'_> {
+        Place { gate: self.gate, cwd: self.call.cwd, folders: &self.folders }
+    }
+
+    /// Whether git may show something of the past that a rule keeps from being read.
+    fn may_show_history_of(&self, rule: &Rule) -> bool {
+        let mut shows = false;
+        each(&self.steps, &mut |step| {
+            for form in step.forms.iter().chain(&step.expanded) {
+                let git = form.first().filter(|name| base_name(name) == "git");
+                let history = git.and_then(|_| history(form.get(1..).unwrap_or_default()));
+                shows |= history.is_some_and(|history| self.place().may_show(rule, &history));
+            }
+        });
+        shows
     }
 
     /// Whether a deny or ask rule speaks of any part of the command.
@@ -220,27 +252,39 @@ impl<'a> Case<'a> {
                 let depth = if step.hidden { form.len() } else { 1 };
                 (0..depth).any(|from| matches_any_spelling(rule, form.get(from..).unwrap_or_default()))
             };
-            return step.forms.iter().any(tails);
+            return step.forms.iter().chain(&step.expanded).any(tails);
         }
         let redirected = step.part.redirects.iter().any(|redirect| match redirect {
-            Redirect::Read(word) => self.word_is_met_by(rule, Access::Read, word),
-            Redirect::Write(word) => self.word_is_met_by(rule, Access::Write, word),
+            Redirect::Read(word) => self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Read, it)),
+            Redirect::Write(word) => self.becomes(word).iter().any(|it| self.word_is_met_by(rule, Access::Write, it)),
         });
-        redirected || self.arguments_are_met_by(step, rule)
+        redirected
+            || self.arguments_are_met_by(step.innermost(), rule)
+            || step.expanded.iter().any(|words| self.arguments_are_met_by(words, rule))
     }
 
-    fn arguments_are_met_by(&self, step: &Step, rule: &Rule) -> bool {
-        let words = step.innermost();
+    /// The words that a redirect's word may become.
+    fn becomes(&self, word: &Word) -> Vec<Word> {
+        self.scope.forms(std::slice::from_ref(word)).concat()
+    }
+
+    fn arguments_are_met_by(&self, words: &[Word], rule: &Rule) -> bool {
         let speaks_only = matches!(words.first().and_then(Word::exact), Some("echo" | "printf" | "true" | "pwd"));
         if speaks_only {
             return false;
         }
         let (paths, reach) = match effect(words) {
             Effect::Reads { paths, reach } => (paths, reach),
-            Effect::Touches(_) | Effect::Enters(_) | Effect::Unknown => (Vec::new(), Reach::Named),
+            Effect::Touches(_) | Effect::Copies { .. } | Effect::Enters(_) | Effect::Unknown => {
+                (Vec::new(), Reach::Named)
+            }
         };
         let writes = !matches!(effect(words), Effect::Reads { .. } | Effect::Enters(_));
         let args = words.get(1..).unwrap_or_default();
+        let is_git = words.first().is_some_and(|name| base_name(name) == "git");
+        if is_git && rule.is_about(Access::Read) && args.iter().any(|word| self.place().names(rule, word)) {
+            return true;
+        }
         args.iter().chain(&paths).any(|word| {
             self.word_is_met_by(rule, Access::Read, word) || writes && self.word_is_met_by(rule, Access::Write, word)
         }) || reach == Reach::Tree && paths.is_empty() && self.path_is_met_by(rule, Access::Read, ".")
@@ -248,13 +292,11 @@ impl<'a> Case<'a> {
 
     fn word_is_met_by(&self, rule: &Rule, access: Access, word: &Word) -> bool {
         let value = word.text.split_once('=').map(|(_, value)| value);
-        let joined = word.text.strip_prefix('-').and_then(|rest| rest.get(1..));
-        let spellings = [Some(word.text.as_str()), value, joined];
-        spellings
-            .into_iter()
-            .flatten()
-            .filter(|path| !path.is_empty())
-            .any(|path| self.path_is_met_by(rule, access, path))
+        // A value may be joined to a flag, and that to others.
+        let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
+        let joined = word.text.char_indices().skip(2).filter(|_| is_short).map(|(at, _)| word.text.get(at..));
+        let spellings = [Some(word.text.as_str()), value].into_iter().chain(joined);
+        spellings.flatten().filter(|path| !path.is_empty()).any(|path| self.path_is_met_by(rule, access, path))
     }
 
     fn path_is_met_by(&self, rule: &Rule, access: Access, path: &str) -> bool {
@@ -322,31 +364,42 @@ impl<'a> Case<'a> {
 
     fn step_profile(&self, mode: PermissionMode, step: &Step) -> Option<Profile> {
         let redirects = most(step.part.redirects.iter().map(|redirect| match redirect {
-            Redirect::Read(word) => self.may_read(word, Reach::Named),
+            Redirect::Read(word) => most(self.becomes(word).iter().map(|word| self.may_read(word, Reach::Named))),
             Redirect::Write(word) if is_sink(word) => Some(Profile::Read),
             Redirect::Write(word) => self.may_write(mode, word.exact()?),
         }))
         .filter(|_| has_safe_variables(step))?;
         let by_rule = |form: &Vec<Word>| self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
-        if !step.hidden && step.forms.iter().any(by_rule) || step.hidden && step.forms.first().is_some_and(by_rule) {
+        if step.forms.first().is_some_and(by_rule) {
+            return Some(Profile::Free);
+        }
+        if !self.runs_known_programs(step) {
+            return None;
+        }
+        if !step.hidden && step.forms.iter().any(by_rule) {
             return Some(Profile::Free);
         }
         let itself = match &step.script {
             Some(script) => most(script.iter().map(|step| self.step_profile(mode, step))),
-            None => match effect(step.innermost()) {
-                Effect::Reads { paths, reach } => {
-                    self.may_read_all(&paths, reach).filter(|_| self.is_git_at_home(step))
-                }
-                Effect::Enters(folder) => self.may_read(&folder?, Reach::Named),
-                Effect::Touches(paths) => most(paths.iter().map(|path| self.may_write(mode, path))),
-                Effect::Unknown => None,
-            },
+            None => most(step.effects().map(|effect| self.effect_profile(mode, effect))),
         };
         Some(redirects.max(itself?))
     }
 
+    fn effect_profile(&self, mode: PermissionMode, effect: Effect) -> Option<Profile> {
+        match effect {
+            Effect::Reads { paths, reach } => self.may_read_all(&paths, reach),
+            Effect::Enters(folder) => self.may_read(&folder?, Reach::Named),
+            Effect::Touches(paths) => most(paths.iter().map(|path| self.may_write(mode, path))),
+            Effect::Copies { sources, target } => {
+                most(sources.iter().map(|source| self.may_copy(mode, source, &target)))
+            }
+            Effect::Unknown => None,
+        }
+    }
+
     fn may_read_all(&self, paths: &[Word], reach: Reach) -> Option<Profile> {
-        let here = Word::here();
+        let here = Word::literal(".");
         let implied = if reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
         most(paths.iter().chain(implied).map(|word| self.may_read(word, reach)))
     }
@@ -354,23 +407,22 @@ impl<'a> Case<'a> {
     /// What it takes to read what the word names, in whichever folder the command is by then.
     fn may_read(&self, word: &Word, reach: Reach) -> Option<Profile> {
         let rules = &self.gate.rules;
-        let guarded = || rules.deny.iter().chain(&rules.ask).any(|rule| rule.is_about(Access::Read));
-        let Some(path) = word.exact() else {
-            // What it expands to is only known to be somewhere below its beginning.
-            let begins_inside = !word.text.starts_with(['/', '~']) && !word.text.contains("..") && !word.may_be_flag();
-            return (begins_inside && !guarded()).then_some(Profile::Read);
-        };
+        let path = word.exact()?;
+        if SOURCES.contains(&path) {
+            return Some(Profile::Read);
+        }
+        let cwd = self.call.cwd;
         most(self.folders.iter().map(|from| {
             let target = self.gate.target(from, path);
-            let cwd = self.call.cwd;
-            let fenced =
-                || rules.deny.iter().chain(&rules.ask).any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
-            let allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
-            if reach == Reach::Tree && fenced() {
-                return None;
-            }
+            let keeping = || rules.deny.iter().chain(&rules.ask);
+            let is_free = match reach {
+                Reach::Named | Reach::History => true,
+                Reach::Linked => !target.resolved.as_ref().is_some_and(|path| path.is_dir()),
+                Reach::Tree => !keeping().any(|rule| rule.may_lie_below(Access::Read, cwd, &target)),
+            };
+            let is_allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
             let read = self.gate.is_inside(cwd, &target).then_some(Profile::Read);
-            read.or_else(|| allowed().then_some(Profile::Free))
+            read.or_else(|| is_allowed().then_some(Profile::Free)).filter(|_| is_free)
         }))
     }
 
@@ -385,13 +437,28 @@ impl<'a> Case<'a> {
         }))
     }
 
+    /// What it takes to write every file that a copy makes, wherever it lands.
+    fn may_copy(&self, mode: PermissionMode, source: &str, target: &str) -> Option<Profile> {
+        let home = self.gate.home.as_deref();
+        let named = most([source, target].into_iter().map(|path| self.may_write(mode, path)));
+        let landed = most(self.folders.iter().map(|from| {
+            let all = landings(&from.join(expand_home(source, home)), &from.join(expand_home(target, home)))?;
+            most(all.iter().map(|path| self.may_write(mode, &path.to_string_lossy())))
+        }));
+        Some(named?.max(landed?))
+    }
+
     fn ask(&self) -> Verdict {
         let described = self.call.input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty());
         let mut folders: Vec<PathBuf> = Vec::new();
         let parent = |path: &str| self.gate.target(self.call.cwd, path).written.parent().map(Path::to_path_buf);
         each(&self.steps, &mut |step| {
-            if let Effect::Touches(paths) = effect(step.innermost()) {
-                folders.extend(paths.iter().filter_map(|path| parent(path)));
+            match effect(step.innermost()) {
+                Effect::Touches(paths) => folders.extend(paths.iter().filter_map(|path| parent(path))),
+                Effect::Copies { sources, target } => {
+                    folders.extend(sources.iter().chain([&target]).filter_map(|path| parent(path)));
+                }
+                Effect::Reads { .. } | Effect::Enters(_) | Effect::Unknown => {}
             }
             for redirect in &step.part.redirects {
                 if let Redirect::Write(word) = redirect
@@ -419,53 +486,22 @@ fn most(mut needed: impl Iterator<Item = Option<Profile>>) -> Option<Profile> {
     needed.try_fold(Profile::Read, |most, profile| Some(most.max(profile?)))
 }
 
-fn each(steps: &[Step], visit: &mut impl FnMut(&Step)) {
-    for step in steps {
-        visit(step);
-        if let Some(script) = &step.script {
-            each(script, visit);
-        }
-    }
-}
-
-fn look_through(script: Script, depth: usize, doubts: &mut Vec<String>) -> Vec<Step> {
-    doubts.extend(script.doubts);
-    script.parts.into_iter().map(|part| look_through_part(part, depth, doubts)).collect()
-}
-
-fn look_through_part(part: Part, depth: usize, doubts: &mut Vec<String>) -> Step {
-    let mut step = Step { forms: vec![part.words.clone()], part, hidden: false, script: None };
-    for _ in 0..WRAP_LIMIT {
-        match unwrap(step.innermost()) {
-            Inner::Nothing => return step,
-            Inner::Command(words) => step.forms.push(words),
-            Inner::Somewhere => {
-                step.hidden = true;
-                return step;
-            }
-            Inner::Opaque => {
-                step.hidden = true;
-                doubts.push("it runs a command that is not written out".to_owned());
-                return step;
-            }
-            Inner::Script(_) if depth >= WRAP_LIMIT => break,
-            Inner::Script(text) => {
-                step.script = Some(look_through(Script::parse(&text), depth + 1, doubts));
-                return step;
-            }
-        }
-    }
-    doubts.push("its wrappers are nested too deeply".to_owned());
-    step
-}
-
 fn has_safe_variables(step: &Step) -> bool {
     let alone = step.part.words.is_empty();
-    step.part.assigned.iter().all(|name| is_safe_variable(name) || alone && is_own_variable(name))
+    step.part
+        .assigned
+        .iter()
+        .map(|assigned| assigned.name.as_str())
+        .all(|name| is_safe_variable(name) || alone && is_own_variable(name))
 }
 
 fn is_sink(word: &Word) -> bool {
     word.exact().is_some_and(|path| SINKS.contains(&path))
+}
+
+/// A program's name without its folder.
+fn base_name(name: &Word) -> &str {
+    name.text.rsplit('/').next().unwrap_or(&name.text)
 }
 
 /// The command's text for an allow rule: as written, word by word.
@@ -480,8 +516,7 @@ fn matches_any_spelling(rule: &Rule, words: &[Word]) -> bool {
         return false;
     };
     let unquoted: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-    let base = name.text.rsplit('/').next().unwrap_or(&name.text);
-    let bare: Vec<&str> = std::iter::once(base).chain(args.iter().map(|word| word.text.as_str())).collect();
+    let bare: Vec<&str> = std::iter::once(base_name(name)).chain(args.iter().map(|word| word.text.as_str())).collect();
     rule.matches_command(&plain_text(words))
         || rule.matches_command(&unquoted.join(" "))
         || rule.matches_command(&bare.join(" "))

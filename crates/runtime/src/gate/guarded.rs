@@ -66,8 +66,8 @@ impl Guarded {
     pub(super) fn lies_below(&self, target: &Target) -> Option<Whose> {
         let paths: Vec<PathBuf> = spellings(target).map(|path| folded(path)).collect();
         let is_below = |kept: &&Kept| kept.spellings.iter().any(|it| paths.iter().any(|path| it.starts_with(path)));
-        // Of the whole root the team's files are named, which come last.
-        self.kept.iter().rev().find(is_below).map(|kept| kept.whose)
+        // Of the whole root the team's files are named, which come last: the way to write to a teammate helps more.
+        self.kept.iter().rfind(is_below).map(|kept| kept.whose)
     }
 
     fn holds_by_number(&self, target: &Target) -> Option<Whose> {

@@ -69,6 +69,8 @@ pub struct Gate {
     pub(super) home: Option<PathBuf>,
     pub(super) guarded: Guarded,
     pub(super) sandbox: Sandbox,
+    /// The folders in which commands are looked for, as in `PATH`.
+    pub(super) search_path: Vec<PathBuf>,
 }
 
 /// Says why a permission update was refused; nothing of it was applied.
@@ -120,7 +122,14 @@ impl Gate {
             home: home.map(Path::to_path_buf),
             guarded: Guarded::default(),
             sandbox: Sandbox::default(),
+            search_path: Vec::new(),
         })
+    }
+
+    /// Says in which folders commands are looked for: the `PATH` that they run with.
+    #[must_use]
+    pub fn searching(self, search_path: Vec<PathBuf>) -> Self {
+        Self { search_path, ..self }
     }
 
     /// Denies every change to the teams, tasks, settings, agents and hooks of a root, in every mode and whatever the rules

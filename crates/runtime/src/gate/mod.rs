@@ -6,14 +6,18 @@
 //! runs nothing; it reads the file system only to follow symbolic links. Who is asked, and how, is the agent's business.
 
 mod bash;
+mod copies;
 mod denied;
 mod files;
 mod guarded;
+mod history;
 mod judge;
 mod mode;
 mod paths;
+mod programs;
 mod rules;
 mod shell;
+mod steps;
 mod tools;
 
 pub(crate) use denied::DeniedReads;

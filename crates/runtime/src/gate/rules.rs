@@ -270,9 +270,25 @@ impl CommandPattern {
     }
 }
 
-/// Joins the words of a text by single spaces.
+/// Makes each run of blanks one space, but for those between quotes. Lines stay apart.
 pub(crate) fn squeeze(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    let mut squeezed = String::new();
+    let mut quote = None;
+    let mut letters = text.trim_matches([' ', '\t', '\n']).chars();
+    while let Some(c) = letters.next() {
+        let is_blank = matches!(c, ' ' | '\t') && quote.is_none();
+        if is_blank && squeezed.ends_with(' ') {
+            continue;
+        }
+        squeezed.push(if is_blank { ' ' } else { c });
+        match c {
+            '\\' if quote != Some('\'') => squeezed.extend(letters.next()),
+            '\'' | '"' if quote.is_none() => quote = Some(c),
+            _ if quote == Some(c) => quote = None,
+            _ => {}
+        }
+    }
+    squeezed
 }
 
 /// Matches a text against a pattern in which `*` stands for any text, in time linear in their product.
@@ -326,6 +342,19 @@ mod tests {
             ("Bash(a*a)", "a", false),
         ] {
             assert_eq!(rule(text).unwrap().matches_command(command), expected, "{text} on {command}");
+        }
+    }
+
+    #[test]
+    fn blanks_are_squeezed_but_in_quotes_and_lines_stay_apart() {
+        for (text, expected) in [
+            ("  a   b\t c ", "a b c"),
+            ("a\nb", "a\nb"),
+            ("a 'b  c'", "a 'b  c'"),
+            ("a \"b  'c\"  d", "a \"b  'c\" d"),
+            ("a\\'  b", "a\\' b"),
+        ] {
+            assert_eq!(squeeze(text), expected, "{text:?}");
         }
     }
 

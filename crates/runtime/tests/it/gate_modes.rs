@@ -1,7 +1,7 @@
 //! What each mode does with a call, in a real folder.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use pitcrew_runtime::gate::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan};
@@ -27,6 +27,18 @@ impl Place {
         let settings = Settings::merge(vec![(Layer::Project, json!({ "permissions": permissions }))]).unwrap();
         let gate = Gate::from_settings(&settings, Some(&dir.path().join("home"))).unwrap();
         Self { dir, gate }
+    }
+
+    /// The same place where programs are looked for in these folders, with some made in the project.
+    pub(crate) fn searching(self, path: &str, programs: &[&str]) -> Self {
+        for program in programs {
+            let file = self.path("project").join(program);
+            fs::write(&file, "#!/bin/sh\ntouch canary\n").unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        // A folder of the project can only be named once the project is there.
+        let path = path.replace("PROJECT", &self.path("project").to_string_lossy());
+        Self { gate: self.gate.searching(std::env::split_paths(&path).collect()), ..self }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

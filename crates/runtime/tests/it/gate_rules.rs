@@ -156,13 +156,15 @@ fn denied_reads_cannot_be_reached_by_another_way() {
         "git show HEAD:secrets/key",
         "cd secrets && cat key",
         "cd src && cat ../secrets/key",
+        "cat s*/key",
+        "cat */key",
         "cat <<EOF\nEOF\ncat secrets/key",
     ] {
         assert_eq!(place.bash(Default, command), "deny", "{command}");
     }
     assert_eq!(place.word(Default, "Glob", &json!({"pattern": "secrets/*"})), "deny");
     assert_eq!(place.word(Default, "Grep", &json!({"pattern": "x", "path": "secrets"})), "deny");
-    for command in ["cat $x", "cat s*/key", "cat */key", "grep -r x .", "grep -r x", "rg x", "cd $x && cat key"] {
+    for command in ["cat $x", "grep -r x .", "grep -r x", "rg x", "cd $x && cat key"] {
         assert_eq!(place.bash(Default, command), "ask", "{command}");
     }
     for command in ["cat src/main.rs", "grep -r x src", "ls", "cat Secrets/key"] {

@@ -18,6 +18,7 @@ mod crew_take_over;
 mod crew_told;
 mod crew_troubles;
 mod gate_guarded;
+mod gate_holes;
 mod gate_modes;
 mod gate_profiles;
 mod gate_rules;

@@ -1,7 +1,10 @@
 //! The commands that are known to only read, and the few that only touch the files they name.
 
+use super::code::only_prints;
 use super::git;
-use super::word::Word;
+use super::options::{Arguments, Language, Operands, Program, known};
+use super::word::{Fate, Word};
+use super::wrapper::looks_up;
 
 /// What one command, wrappers taken off, would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +16,15 @@ pub(crate) enum Effect {
         /// Whether it reads whole trees.
         reach: Reach,
     },
-    /// It makes, moves or copies the files named, all known.
+    /// It makes the files named, all known.
     Touches(Vec<String>),
+    /// It moves or copies files, all known.
+    Copies {
+        /// What is moved or copied, whole trees as well.
+        sources: Vec<String>,
+        /// What it becomes, or the folder it comes into.
+        target: String,
+    },
     /// It goes to another folder.
     Enters(Option<Word>),
     /// Nobody knows.
@@ -26,8 +36,12 @@ pub(crate) enum Effect {
 pub(crate) enum Reach {
     /// The named files, or a folder's names.
     Named,
+    /// The named files; of a folder those in it, through links.
+    Linked,
     /// What is in all files below.
     Tree,
+    /// What a repository keeps of all files below, in which no file system refuses anything.
+    History,
 }
 
 /// Tells what a simple command does.
@@ -38,90 +52,154 @@ pub(crate) fn effect(words: &[Word]) -> Effect {
     let Some(name) = name.exact() else {
         return Effect::Unknown;
     };
+    if let Some(program) = known(name) {
+        return program_effect(program, args).unwrap_or(Effect::Unknown);
+    }
     match name {
-        "cat" | "head" | "tail" | "wc" | "ls" | "stat" | "du" | "df" | "cut" | "nl" | "tac" | "rev" | "cmp"
-        | "md5sum" | "sha1sum" | "sha256sum" | "realpath" | "readlink" | "comm" | "paste" | "od" | "fold"
-        | "expand" => reads(named(args)),
-        "diff" => tree_if(args, has_recursion(args)),
         "pwd" | "echo" | "true" | "false" | ":" | "which" | "type" | "basename" | "dirname" | "seq" | "tr"
         | "uname" | "whoami" | "id" | "nproc" | "exit" | "break" | "continue" | "sleep" => reads(Vec::new()),
-        "command" => reads(Vec::new()),
+        "command" if looks_up(args) => reads(Vec::new()),
         "test" | "[" if !args.iter().any(|word| word.fate_is_open() || word.text == "-v" || word.text == "-R") => {
             reads(Vec::new())
         }
         "printf" if !args.first().is_some_and(Word::may_be_flag) => reads(Vec::new()),
-        "grep" | "egrep" | "fgrep" => tree_if(after_pattern(args), has_recursion(args)),
-        "rg" if !any_flag(args, &["--pre", "--pre-glob", "--hostname-bin", "--search-zip"], "z") => {
-            tree_if(after_pattern(args), true)
-        }
-        "jq" => reads(named(after_pattern(args))),
-        "sort" if !any_flag(args, &["--output", "--compress-program", "--temporary-directory"], "oT") => {
-            reads(named(args))
-        }
-        "uniq" if args.iter().filter(|word| !word.text.starts_with('-')).count() <= 1 && !open(args) => {
-            reads(named(args))
-        }
-        "file" if !any_flag(args, &["--compile"], "C") => reads(named(args)),
-        "find" if !open(args) && !args.iter().any(acts_in_find) => {
-            reads(args.iter().take_while(|word| !word.text.starts_with(['-', '(', '!'])).cloned().collect())
-        }
+        "find" => found(args),
         "date" if is_reading_date(args) => reads(Vec::new()),
         "git" => git::effect(args),
         "cd" => enters(args),
         "mkdir" => touches(args, "pv"),
         "touch" => touches(args, "amc"),
-        "mv" | "cp" => touches(args, "rRafnvpiuT"),
+        "mv" | "cp" => copies(touches(args, "rRafnvpiu")),
         _ => Effect::Unknown,
     }
+}
+
+/// What a program of the table does. None when that is not known.
+fn program_effect(program: &Program, args: &[Word]) -> Option<Effect> {
+    let Arguments { options, mut operands, mut paths } = program.arguments(args)?;
+    let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&name.as_str()));
+    let is_jq = program.operands == Operands::Code(Language::Jq);
+    let brings_pattern = !is_jq && has(&["-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"]);
+    let mut reach = Reach::Named;
+    match program.operands {
+        Operands::Files => {}
+        Operands::OneFile if operands.len() > 1 => return None,
+        Operands::OneFile => {}
+        Operands::FilesOrFolders => reach = Reach::Linked,
+        Operands::PatternAndFiles | Operands::PatternAndTrees => {
+            let is_deep = has(&["-r", "--recursive", "-d", "--directories"]);
+            if program.operands == Operands::PatternAndTrees || is_deep {
+                reach = Reach::Tree;
+            }
+            if !brings_pattern && !operands.is_empty() {
+                operands.remove(0);
+            }
+        }
+        Operands::Code(language) => {
+            if !brings_pattern && !operands.is_empty() {
+                let code = operands.remove(0);
+                only_prints(language, code.exact()?).then_some(())?;
+            }
+            for (name, value) in &options {
+                let is_code = matches!(name.as_str(), "-e" | "--expression");
+                if let Some(value) = value.as_ref().filter(|_| is_code) {
+                    only_prints(language, value.exact()?).then_some(())?;
+                }
+            }
+            // `a=b` between the files of awk sets a variable.
+            paths.extend(operands.iter().filter_map(|word| word.text.split_once('=')).map(|(_, it)| Word::literal(it)));
+        }
+    }
+    paths.extend(operands);
+    // What expands while it runs may be any file.
+    let is_known = |word: &Word| word.exact().is_some() || word.fate == Fate::Begins;
+    paths.iter().all(is_known).then_some(Effect::Reads { paths, reach })
 }
 
 pub(super) fn reads(paths: Vec<Word>) -> Effect {
     Effect::Reads { paths, reach: Reach::Named }
 }
 
-/// Whether the arguments may hold a flag that is not written out.
-pub(super) fn open(args: &[Word]) -> bool {
-    args.iter().any(|word| word.exact().is_none() && word.may_be_flag())
-}
-
-/// Whether the word is the long flag, whole, with a value, or shortened.
-pub(super) fn is_long_flag(word: &str, flag: &str) -> bool {
-    let name = word.split_once('=').map_or(word, |(name, _)| name);
-    name.len() > 2 && name.starts_with("--") && flag.starts_with(name)
-}
-
-/// Whether one of the flags is, or may be, among the arguments.
-fn any_flag(args: &[Word], long: &[&str], short: &str) -> bool {
-    let is_short =
-        |text: &str| text.starts_with('-') && !text.starts_with("--") && text.contains(|c| short.contains(c));
-    open(args) || args.iter().any(|word| is_short(&word.text) || long.iter().any(|flag| is_long_flag(&word.text, flag)))
-}
-
-fn named(args: &[Word]) -> Vec<Word> {
-    args.iter().filter(|word| word.exact().is_none() || !word.text.starts_with('-')).cloned().collect()
-}
-
-fn tree_if(args: &[Word], tree: bool) -> Effect {
-    Effect::Reads { paths: named(args), reach: if tree { Reach::Tree } else { Reach::Named } }
-}
-
-fn has_recursion(args: &[Word]) -> bool {
-    any_flag(args, &["--recursive", "--dereference-recursive", "--directories"], "rRd")
-}
-
-/// Leaves out the first plain word, which is a pattern, unless a flag may bring the pattern or a file.
-fn after_pattern(args: &[Word]) -> &[Word] {
-    let brings =
-        |word: &Word| word.text.starts_with('-') && (word.text.starts_with("--") || word.text.contains(['e', 'f']));
-    if args.iter().any(brings) {
-        return args;
+/// `find` with tests and actions that are known to only print.
+fn found(args: &[Word]) -> Effect {
+    const ALONE: [&str; 28] = [
+        "-H",
+        "-P",
+        "!",
+        "-not",
+        "-o",
+        "-or",
+        "-a",
+        "-and",
+        "(",
+        ")",
+        ",",
+        "-print",
+        "-print0",
+        "-ls",
+        "-prune",
+        "-empty",
+        "-readable",
+        "-writable",
+        "-executable",
+        "-xdev",
+        "-mount",
+        "-depth",
+        "-daystart",
+        "-quit",
+        "-true",
+        "-false",
+        "-nouser",
+        "-noleaf",
+    ];
+    const VALUED: [&str; 23] = [
+        "-name",
+        "-iname",
+        "-path",
+        "-ipath",
+        "-wholename",
+        "-type",
+        "-maxdepth",
+        "-mindepth",
+        "-size",
+        "-mtime",
+        "-mmin",
+        "-atime",
+        "-amin",
+        "-ctime",
+        "-cmin",
+        "-regex",
+        "-iregex",
+        "-regextype",
+        "-user",
+        "-group",
+        "-perm",
+        "-printf",
+        "-links",
+    ];
+    let mut paths = Vec::new();
+    let mut rest = args.iter();
+    let mut is_expression = false;
+    while let Some(word) = rest.next() {
+        let Some(text) = word.exact() else {
+            return Effect::Unknown;
+        };
+        is_expression |= text.starts_with(['-', '(', '!', ',']) && !matches!(text, "-H" | "-P" | "-" | "--");
+        if !is_expression {
+            paths.extend((!text.starts_with('-')).then(|| word.clone()));
+        } else if ["-newer", "-anewer", "-cnewer", "-samefile"].contains(&text) {
+            paths.extend(rest.next().cloned());
+        } else if VALUED.contains(&text) {
+            // One word at most: another could be an action.
+            match rest.next() {
+                Some(value) if value.fate != Fate::Anything => {}
+                _ => return Effect::Unknown,
+            }
+        } else if !ALONE.contains(&text) {
+            return Effect::Unknown;
+        }
     }
-    let flags = args.iter().take_while(|word| word.text.starts_with('-')).count();
-    args.get(flags + 1..).unwrap_or_default()
-}
-
-fn acts_in_find(word: &Word) -> bool {
-    ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0"].iter().any(|action| word.text.starts_with(action))
+    reads(paths)
 }
 
 fn is_reading_date(args: &[Word]) -> bool {
@@ -129,7 +207,7 @@ fn is_reading_date(args: &[Word]) -> bool {
     while let Some(word) = args.next() {
         match word.exact() {
             Some("-u" | "--utc" | "-R" | "-Iseconds" | "-I") => {}
-            Some("-d") if args.next().is_some() => {}
+            Some("-d") if args.next().is_some_and(|value| value.fate != Fate::Anything) => {}
             Some(text) if text.starts_with('+') || text.starts_with("--date=") => {}
             _ => return false,
         }
@@ -160,6 +238,16 @@ fn touches(args: &[Word], flags: &str) -> Effect {
         }
     }
     Effect::Touches(paths)
+}
+
+fn copies(touches: Effect) -> Effect {
+    match touches {
+        Effect::Touches(mut paths) => match paths.pop() {
+            Some(target) if !paths.is_empty() => Effect::Copies { sources: paths, target },
+            _ => Effect::Unknown,
+        },
+        other => other,
+    }
 }
 
 impl Word {
@@ -247,14 +335,17 @@ mod tests {
     #[test]
     fn the_words_that_name_files_are_told() {
         let paths = |command: &str| match check(command) {
-            Effect::Reads { paths, .. } => paths.into_iter().map(|word| word.raw).collect::<Vec<_>>(),
+            Effect::Reads { mut paths, .. } => {
+                paths.sort_by_key(|word| command.find(&word.raw));
+                paths.into_iter().map(|word| word.raw).collect::<Vec<_>>()
+            }
             other => panic!("{command}: {other:?}"),
         };
         assert_eq!(paths("cat -n a b"), ["a", "b"]);
         assert_eq!(paths("grep -n /api src"), ["src"]);
         assert_eq!(paths("grep -nf words src"), ["words", "src"]);
         assert_eq!(paths("find a b -name c"), ["a", "b"]);
-        assert_eq!(paths("cat $x"), ["$x"]);
+        assert_eq!(check("cat $x"), Effect::Unknown);
         assert_eq!(check("mkdir -p a/b c"), Effect::Touches(vec!["a/b".to_owned(), "c".to_owned()]));
         assert_eq!(check("cp -t /x a"), Effect::Unknown);
     }

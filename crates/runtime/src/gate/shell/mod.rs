@@ -1,19 +1,27 @@
 //! What a shell command would do, as far as it can be told without running it.
 //!
-//! `script` reads the syntax tree into parts, `word` says what is known of one word, `wrapper` looks
-//! through `timeout`, `sh -c` and their like, `effect` knows the commands that only read, `git`
-//! those of git, and `writes` what the others write to. Whatever is not known for sure is a doubt, and a doubt is never allowed by itself.
+//! `reader` reads the letters into words and `script` the words into parts, `word` and `expand` say what is known of a word
+//! and what it becomes, `wrapper` looks through `timeout`, `sh -c` and their like, `options` has the programs that only read
+//! with their options, `effect` says what a command does by that table, `git` the same for git and `code` for sed, awk
+//! and jq, and `writes` what the others write to. Whatever is not known for sure is a doubt, and a doubt is never allowed
+//! by itself.
 
+mod code;
 mod effect;
+mod expand;
 mod git;
+mod options;
 #[cfg(test)]
 mod oracle;
+mod reader;
 mod script;
 mod word;
 mod wrapper;
 mod writes;
 
 pub(crate) use effect::{Effect, Reach, effect};
+pub(crate) use expand::Scope;
+pub(crate) use git::{History, history, named as git_path};
 pub(crate) use script::{Part, Redirect, Script};
 pub(crate) use word::Word;
 pub(crate) use wrapper::{Inner, is_own_variable, is_safe_variable, unwrap};

@@ -1,7 +1,5 @@
 //! One word of a command: its text as far as it is known before the shell expands it.
 
-use tree_sitter::Node;
-
 /// A word and what expansion may still do to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Word {
@@ -11,6 +9,8 @@ pub(crate) struct Word {
     pub(crate) text: String,
     /// How the word becomes its final form.
     pub(crate) fate: Fate,
+    /// What it consists of, for its expansion.
+    pub(super) units: Vec<Unit>,
 }
 
 /// What expansion makes of a word.
@@ -19,21 +19,63 @@ pub(crate) enum Fate {
     /// It is its text.
     #[default]
     Exact,
-    /// One or more words that begin with its text.
+    /// It is one word that begins with its text.
     Begins,
-    /// Any number of any words.
+    /// Any number of words, of which the first begins with its text.
     Anything,
 }
 
+/// A piece of a word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// A quoted character: it stands for itself.
+    Quoted(char),
+    /// An unquoted character, which may be special.
+    Plain(char),
+    /// Quotes with nothing between them: the word is there even if it is empty.
+    Quotes,
+    /// A variable's value.
+    Variable(String, Quoting),
+    /// Something that is known only when the command runs.
+    Open(Quoting),
+}
+
+/// Whether an expansion is between double quotes, and so is one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Quoting {
+    Double,
+    None,
+}
+
 impl Word {
-    /// A word that was never written, such as what `xargs` adds.
-    pub(crate) fn unknown(raw: &str) -> Self {
-        Self { raw: raw.to_owned(), text: String::new(), fate: Fate::Anything }
+    /// A word of this text.
+    pub(crate) fn literal(text: &str) -> Self {
+        let units = text.chars().map(Unit::Quoted).collect();
+        Self { raw: text.to_owned(), text: text.to_owned(), fate: Fate::Exact, units }
     }
 
-    /// The folder a command works in when none is named.
-    pub(crate) fn here() -> Self {
-        Self { raw: ".".to_owned(), text: ".".to_owned(), fate: Fate::Exact }
+    /// A word that was never written, such as what `xargs` adds.
+    pub(crate) fn unknown(raw: &str) -> Self {
+        Self::from_units(raw.to_owned(), vec![Unit::Open(Quoting::None)])
+    }
+
+    /// The word that was written so and consists of these units.
+    pub(super) fn from_units(raw: String, units: Vec<Unit>) -> Self {
+        let mut word = Self { raw, ..Self::default() };
+        for (at, unit) in units.iter().enumerate() {
+            let fate = match unit {
+                Unit::Quotes | Unit::Quoted(_) => Fate::Exact,
+                Unit::Plain(c) => plain_fate(*c, at, &units),
+                Unit::Variable(_, Quoting::Double) | Unit::Open(Quoting::Double) => Fate::Begins,
+                Unit::Variable(_, Quoting::None) | Unit::Open(Quoting::None) => Fate::Anything,
+            };
+            word.fate = word.fate.max(fate);
+            if let (Unit::Plain(c) | Unit::Quoted(c), Fate::Exact) = (unit, word.fate) {
+                word.text.push(*c);
+            }
+        }
+        word.units = units;
+        word
     }
 
     /// The word, when it is known whole.
@@ -49,68 +91,21 @@ impl Word {
             Fate::Anything => true,
         }
     }
-
-    /// Adds literal text.
-    pub(super) fn push(&mut self, text: &str) {
-        if self.fate == Fate::Exact {
-            self.text.push_str(text);
-        }
-    }
-
-    /// Adds something that expands.
-    pub(super) fn expand(&mut self, fate: Fate) {
-        self.fate = self.fate.max(fate);
-    }
-
-    /// Adds an unquoted piece: backslashes escape, `*?[{` expand, a leading `~` may.
-    pub(super) fn push_unquoted(&mut self, piece: &str) {
-        if self.raw_start() && piece.starts_with('~') && !(piece == "~" || piece.starts_with("~/")) {
-            self.expand(Fate::Begins);
-        }
-        let mut chars = piece.chars();
-        while let Some(c) = chars.next() {
-            match c {
-                '\\' => {
-                    if let Some(escaped) = chars.next().filter(|c| *c != '\n') {
-                        self.push(escaped.encode_utf8(&mut [0; 4]));
-                    }
-                }
-                '*' | '?' | '[' | '{' => self.expand(Fate::Begins),
-                _ => self.push(c.encode_utf8(&mut [0; 4])),
-            }
-        }
-    }
-
-    /// Adds a piece from between double quotes.
-    pub(super) fn push_double_quoted(&mut self, piece: &str) {
-        let mut chars = piece.chars().peekable();
-        while let Some(c) = chars.next() {
-            let escaped = chars.next_if(|next| c == '\\' && matches!(next, '$' | '`' | '"' | '\\' | '\n'));
-            match escaped {
-                Some('\n') => {}
-                Some(escaped) => self.push(escaped.encode_utf8(&mut [0; 4])),
-                None => self.push(c.encode_utf8(&mut [0; 4])),
-            }
-        }
-    }
-
-    fn raw_start(&self) -> bool {
-        self.text.is_empty() && self.fate == Fate::Exact
-    }
 }
 
-/// What a `$name` expands to: one word between quotes, any number outside them or for `$@`.
-pub(super) fn variable_fate(node: Node<'_>, source: &str, quoted: Quoted) -> Fate {
-    let text = source.get(node.byte_range()).unwrap_or_default();
-    match quoted {
-        Quoted::Yes if !text.contains(['@', '*']) => Fate::Begins,
-        Quoted::Yes | Quoted::No => Fate::Anything,
+/// What an unquoted character at this place does to its word.
+fn plain_fate(c: char, at: usize, units: &[Unit]) -> Fate {
+    let before = at.checked_sub(1).and_then(|at| units.get(at));
+    let after = units.get(at + 1);
+    match c {
+        '*' | '?' => Fate::Anything,
+        '[' if units.len() > 1 => Fate::Anything,
+        // `{}` is two letters.
+        '{' if after != Some(&Unit::Plain('}')) => Fate::Anything,
+        // The home of somebody, or a folder of the shell's own.
+        '~' if before.is_none() && !matches!(after, None | Some(Unit::Plain('/'))) => Fate::Anything,
+        // It expands in what looks like an assignment.
+        '~' if matches!(before, Some(Unit::Plain('=' | ':'))) => Fate::Anything,
+        _ => Fate::Exact,
     }
-}
-
-/// Whether an expansion stands between double quotes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quoted {
-    Yes,
-    No,
 }

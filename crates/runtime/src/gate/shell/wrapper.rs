@@ -26,16 +26,10 @@ pub(crate) fn unwrap(words: &[Word]) -> Inner {
         return Inner::Opaque;
     };
     match name.rsplit('/').next().unwrap_or(name) {
-        // A word of the shell, not a command: assignments may follow it.
-        "time" => match rest(args, |flag| flag == "-p", 0) {
-            Inner::Command(words) if words.first().is_some_and(|word| word.raw.contains('=')) => Inner::Somewhere,
-            inner => inner,
-        },
-        "builtin" => rest(args, |_| false, 0),
-        "command" => match args.first().and_then(Word::exact) {
-            Some("-v" | "-V") => Inner::Nothing,
-            _ => rest(args, |_| false, 0),
-        },
+        "time" => rest(args, |flag| matches!(flag, "-p" | "--"), 0),
+        "builtin" => rest(args, |flag| flag == "--", 0),
+        "command" if looks_up(args) => Inner::Nothing,
+        "command" => rest(args, |flag| flag == "--" || is_lookup_flag(flag), 0),
         "stdbuf" => rest(args, |flag| matches!(flag.get(..2), Some("-o" | "-e" | "-i")) && flag.len() > 2, 0),
         "nice" => nice(args),
         "timeout" => {
@@ -50,6 +44,17 @@ pub(crate) fn unwrap(words: &[Word]) -> Inner {
         | "systemd-run" | "chrt" | "taskset" | "setarch" | "nsenter" | "runuser" | "pkexec" => Inner::Somewhere,
         _ => Inner::Nothing,
     }
+}
+
+/// Whether `command` only says where a command is.
+pub(super) fn looks_up(args: &[Word]) -> bool {
+    let flags = || args.iter().take_while(|word| word.exact().is_some_and(is_lookup_flag));
+    flags().any(|flag| flag.text.contains(['v', 'V']))
+}
+
+fn is_lookup_flag(flag: &str) -> bool {
+    flag.len() > 1
+        && flag.strip_prefix('-').is_some_and(|letters| letters.chars().all(|c| matches!(c, 'p' | 'v' | 'V')))
 }
 
 /// Skips known flags and `positional` words; the rest is the command.
@@ -186,7 +191,7 @@ mod tests {
     fn wrappers_are_looked_through() {
         for (command, expected) in [
             ("time -p ls", "ls"),
-            ("time A=1 rm x", "Somewhere"),
+            ("time A=1 rm x", "rm x"),
             ("timeout 5 cargo test", "cargo test"),
             ("timeout --signal=KILL 5 ls", "ls"),
             ("timeout -k 5 9 ls", "Somewhere"),
@@ -197,6 +202,10 @@ mod tests {
             ("env -S 'rm x'", "Somewhere"),
             ("command rm x", "rm x"),
             ("command -v ls", "Nothing"),
+            ("command -pv rm", "Nothing"),
+            ("command -p rm x", "rm x"),
+            ("command -p -- rm x", "rm x"),
+            ("command -x rm x", "Somewhere"),
             ("xargs -0 rm -f", "rm -f <standard input>"),
             ("xargs --arg-file=x rm", "Somewhere"),
             ("eval 'rm x'", "script: rm x"),

@@ -1,0 +1,69 @@
+//! What git shows of files that rules keep from being read: no file system refuses it there.
+
+use std::path::Path;
+
+use super::judge::Gate;
+use super::paths::Target;
+use super::rules::{Access, Rule};
+use super::shell::{History, Word, git_path};
+
+/// How many folders above the working one may be the top of a repository.
+const TOPS: usize = 16;
+
+/// Where a command is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) gate: &'a Gate,
+    pub(super) cwd: &'a Path,
+    /// The folders the command may run in.
+    pub(super) folders: &'a [std::path::PathBuf],
+}
+
+impl Place<'_> {
+    /// Whether the word names something kept by git that the rule speaks of, whatever folder its path begins in.
+    pub(super) fn names(&self, rule: &Rule, word: &Word) -> bool {
+        let Some(path) = git_path(&word.text).filter(|path| !path.is_empty()) else {
+            return false;
+        };
+        let tops = self.folders.iter().flat_map(|folder| folder.ancestors().take(TOPS));
+        tops.into_iter().any(|top| rule.touches(Access::Read, self.cwd, &self.gate.target(top, path)))
+    }
+
+    /// Whether what is shown may hold something that the rule speaks of.
+    pub(super) fn may_show(&self, rule: &Rule, history: &History) -> bool {
+        if !rule.is_about(Access::Read) {
+            return false;
+        }
+        if !history.limits.is_empty() {
+            return history.limits.iter().any(|limit| self.may_lie_in(rule, limit));
+        }
+        let is_blob = |word: &Word| word.exact().is_some() && git_path(&word.text).is_some_and(|path| !path.is_empty());
+        let is_file = |word: &Word| {
+            let exists = |folder: &std::path::PathBuf| folder.join(&word.text).symlink_metadata().is_ok();
+            word.exact().is_some_and(|text| !text.is_empty()) && self.folders.iter().any(exists)
+        };
+        let (blobs, others): (Vec<&Word>, Vec<&Word>) = history.operands.iter().partition(|word| is_blob(word));
+        let (files, revisions): (Vec<&Word>, Vec<&Word>) = others.into_iter().partition(|word| is_file(word));
+        if !files.is_empty() {
+            return files.into_iter().any(|file| self.may_lie_in(rule, file));
+        }
+        if !revisions.is_empty() || blobs.is_empty() {
+            return true;
+        }
+        blobs.into_iter().any(|blob| self.names(rule, blob))
+    }
+
+    fn may_lie_in(&self, rule: &Rule, limit: &Word) -> bool {
+        let Some(path) = limit.exact().filter(|path| !path.contains(['*', '?', '[', ':', '\\'])) else {
+            return true;
+        };
+        self.folders.iter().any(|folder| {
+            let target: Target = self.gate.target(folder, path);
+            let is_file = target.resolved.as_ref().is_some_and(|path| path.is_file());
+            match is_file {
+                true => rule.touches(Access::Read, self.cwd, &target),
+                false => rule.may_lie_below(Access::Read, self.cwd, &target),
+            }
+        })
+    }
+}

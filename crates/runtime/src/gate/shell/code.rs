@@ -1,0 +1,187 @@
+//! Programs in the languages of sed, awk and jq that only read their input.
+//!
+//! Each language could write files, run commands or read more than it is given. Only texts of a simple form are taken for
+//! harmless.
+
+use super::options::Language;
+
+/// Whether the text surely does nothing but print something of its input.
+pub(super) fn only_prints(language: Language, text: &str) -> bool {
+    match language {
+        Language::Sed => sed(text),
+        Language::Awk => awk(text),
+        Language::Jq => jq(text),
+    }
+}
+
+/// Whatever names a file, a command or the arguments is out.
+fn awk(text: &str) -> bool {
+    const WORDS: [&str; 6] = ["system", "getline", "ARGV", "ARGC", "ARGIND", "PROCINFO"];
+    !text.contains(['|', '>', '@', '\\']) && !WORDS.iter().any(|word| text.contains(word))
+}
+
+/// Modules are read from files.
+fn jq(text: &str) -> bool {
+    !["import", "include", "modulemeta", "get_search_list", "input_filename"].iter().any(|word| text.contains(word))
+}
+
+/// Commands that print, skip and replace, joined by semicolons, with addresses before them.
+fn sed(text: &str) -> bool {
+    if text.contains('\n') {
+        return false;
+    }
+    let mut rest = text.trim_start();
+    loop {
+        let Some(after) = sed_command(rest) else {
+            return false;
+        };
+        rest = after.trim_start();
+        if rest.is_empty() {
+            return true;
+        }
+        let Some(after) = rest.strip_prefix(';') else {
+            return false;
+        };
+        rest = after.trim_start();
+        if rest.is_empty() {
+            return true;
+        }
+    }
+}
+
+/// Reads one command and gives what follows it.
+fn sed_command(text: &str) -> Option<&str> {
+    let mut rest = sed_address(text)?;
+    if let Some(second) = rest.strip_prefix(',') {
+        let after = sed_address(second)?;
+        rest = (after.len() < second.len()).then_some(after)?;
+    }
+    rest = rest.trim_start();
+    rest = rest.strip_prefix('!').unwrap_or(rest).trim_start();
+    let mut letters = rest.chars();
+    match letters.next()? {
+        'p' | 'd' | 'q' | 'P' | 'D' | 'n' | 'N' | 'g' | 'G' | 'h' | 'H' | 'x' | '=' => Some(letters.as_str()),
+        's' => {
+            let mark = letters.next().filter(|mark| matches!(mark, '/' | '|' | ',' | '#' | '@' | ':'))?;
+            let after = sed_text(letters.as_str(), mark)?;
+            let after = sed_text(after, mark)?;
+            Some(after.trim_start_matches(|c: char| matches!(c, 'g' | 'p' | 'i' | 'I') || c.is_ascii_digit()))
+        }
+        _ => None,
+    }
+}
+
+fn sed_address(text: &str) -> Option<&str> {
+    if let Some(rest) = text.strip_prefix('$') {
+        return Some(rest);
+    }
+    if let Some(pattern) = text.strip_prefix('/') {
+        return sed_text(pattern, '/');
+    }
+    Some(text.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '~' | '+')))
+}
+
+/// Skips a text up to its end mark. In brackets a mark may be a letter, so none may be there.
+fn sed_text(text: &str, mark: char) -> Option<&str> {
+    let mut letters = text.chars();
+    let mut is_in_brackets = false;
+    loop {
+        match letters.next()? {
+            '\\' => {
+                letters.next().filter(|c| *c != mark)?;
+            }
+            '[' => is_in_brackets = true,
+            ']' => is_in_brackets = false,
+            c if c == mark => return (!is_in_brackets).then_some(letters.as_str()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sed_is_let_print_and_replace_and_nothing_more() {
+        for text in [
+            "5p",
+            "1,20p",
+            "$p",
+            "10,$p",
+            "/fn main/,/^}/p",
+            "/a/d",
+            "s/a/b/",
+            "s/a/b/g",
+            "s|a/b|c|gp",
+            "10q",
+            "$=",
+            "5!d",
+            "1p;5p",
+            "s/[a-z]*/x/",
+            "2~3p",
+            "/a/,+3p",
+            "p",
+            "s/^ *//;s/ *$//",
+            "1,5p;6q",
+        ] {
+            assert!(sed(text), "{text}");
+        }
+        for text in [
+            "w out",
+            "1w out",
+            "s/a/b/w out",
+            "s/a/b/e",
+            "1e touch x",
+            "e",
+            "r x",
+            "R x",
+            "W x",
+            "s/[/]/x/w out/",
+            "s/a\\/b/c/w x",
+            "1p\nw x",
+            "/a/{p;w x\n}",
+            "a text",
+            "i text",
+            "c text",
+            "b",
+            "y/a/b/",
+            "s/a/b/gew",
+            "s/a/b",
+            "s\na\nb\n",
+            "Q;w x",
+            "1,p",
+            "\\,a,w x",
+            "s/[/]/p;s/x/w f",
+            "v",
+            "F",
+            "z",
+            "",
+        ] {
+            assert!(!sed(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn awk_and_jq_are_let_print_and_nothing_more() {
+        for text in
+            ["{print $1}", "$1 == \"a\" {print NR, $2}", "{s += $1} END {print s}", "NR<5", "/a/ {n++} END{print n}"]
+        {
+            assert!(awk(text), "{text}");
+        }
+        for text in [
+            "{print > \"x\"}",
+            "BEGIN{system(\"x\")}",
+            "{print | \"sh\"}",
+            "{getline < \"x\"}",
+            "BEGIN{ARGV[1]=\"x\"}",
+            "@load \"x\"",
+            "{\"x\" | getline}",
+            "BEGIN{@f()}",
+        ] {
+            assert!(!awk(text), "{text}");
+        }
+        assert!(jq(".a | keys[] as $k | {($k): .[$k]}"));
+        assert!(!jq("import \"a\" as $d; $d"));
+    }
+}

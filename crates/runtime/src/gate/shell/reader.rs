@@ -1,0 +1,375 @@
+//! Reads the words of a command letter by letter, as the shell does: quotes, escapes and expansions.
+//!
+//! What is not surely read the same way by every shell is a doubt. The grammar above the words is in `script`.
+
+use super::script::Script;
+use super::word::{Quoting, Unit, Word};
+
+/// A deeper nesting is not looked at: it is a doubt, and the stack stays small.
+const DEPTH_LIMIT: usize = 60;
+
+/// What a process substitution becomes, but for its number.
+const PIPE: &str = "/dev/fd/63";
+
+/// Reads a text from its beginning to its end.
+#[derive(Debug)]
+pub(super) struct Reader {
+    text: Vec<char>,
+    at: usize,
+    depth: usize,
+    /// How many command substitutions it is in.
+    pub(super) substitutions: usize,
+    /// How many loops it is in.
+    pub(super) loops: usize,
+    /// Here-documents whose bodies begin after this line.
+    pub(super) documents: Vec<Document>,
+    pub(super) script: Script,
+}
+
+/// A here-document that was announced.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub(super) end: String,
+    pub(super) expands: bool,
+    pub(super) strips_tabs: bool,
+}
+
+impl Reader {
+    pub(super) fn new(text: &str) -> Self {
+        Self {
+            text: text.chars().collect(),
+            at: 0,
+            depth: 0,
+            substitutions: 0,
+            loops: 0,
+            documents: Vec::new(),
+            script: Script::default(),
+        }
+    }
+
+    pub(super) fn doubt(&mut self, what: &str) {
+        if !self.script.doubts.iter().any(|doubt| doubt == what) {
+            self.script.doubts.push(what.to_owned());
+        }
+    }
+
+    pub(super) fn peek(&self) -> Option<char> {
+        self.peek_at(0)
+    }
+
+    pub(super) fn peek_at(&self, ahead: usize) -> Option<char> {
+        self.text.get(self.at + ahead).copied()
+    }
+
+    pub(super) fn position(&self) -> usize {
+        self.at
+    }
+
+    pub(super) fn skip(&mut self, count: usize) {
+        self.at = (self.at + count).min(self.text.len());
+    }
+
+    pub(super) fn starts_with(&self, text: &str) -> bool {
+        text.chars().enumerate().all(|(ahead, c)| self.peek_at(ahead) == Some(c))
+    }
+
+    /// Skips the text if it is next.
+    pub(super) fn take(&mut self, text: &str) -> bool {
+        let is_next = self.starts_with(text);
+        if is_next {
+            self.skip(text.chars().count());
+        }
+        is_next
+    }
+
+    pub(super) fn since(&self, start: usize) -> String {
+        self.text.get(start..self.at).unwrap_or_default().iter().collect()
+    }
+
+    /// Skips blanks, joined lines and a comment; what follows begins a new token.
+    pub(super) fn skip_blanks(&mut self) {
+        loop {
+            match self.peek() {
+                Some(' ' | '\t') => self.skip(1),
+                Some('\\') if self.peek_at(1) == Some('\n') => self.skip(2),
+                Some('#') => {
+                    if self.substitutions > 0 {
+                        self.doubt("it holds a `#` that may be no comment");
+                    }
+                    while self.peek().is_some_and(|c| c != '\n') {
+                        self.skip(1);
+                    }
+                }
+                _ => return,
+            }
+        }
+    }
+
+    /// The word that is next, if it is written without quotes, escapes and expansions.
+    pub(super) fn bare_word(&self) -> Option<String> {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let end = rest.iter().position(|c| ends_word(*c)).unwrap_or(rest.len());
+        let word = rest.get(..end).unwrap_or_default();
+        let is_bare = !word.is_empty() && !word.iter().any(|c| matches!(c, '\'' | '"' | '\\' | '$' | '`'));
+        is_bare.then(|| word.iter().collect())
+    }
+
+    /// Reads the word that is next, if one is.
+    pub(super) fn word(&mut self) -> Option<Word> {
+        let start = self.at;
+        let mut units = Vec::new();
+        while let Some(c) = self.peek() {
+            match c {
+                '<' | '>' if self.peek_at(1) == Some('(') => {
+                    self.skip(2);
+                    self.substitution();
+                    units.extend(PIPE.chars().map(Unit::Quoted));
+                }
+                c if ends_word(c) => break,
+                '\\' => {
+                    match self.peek_at(1) {
+                        Some('\n') => {}
+                        Some(escaped) => units.push(Unit::Quoted(escaped)),
+                        None => self.doubt("it ends in a backslash"),
+                    }
+                    self.skip(2);
+                }
+                '\'' => self.single_quoted(&mut units),
+                '"' => self.double_quoted(&mut units),
+                '$' => self.dollar(Quoting::None, &mut units),
+                '`' => self.backquoted(Quoting::None, &mut units),
+                c => {
+                    units.push(Unit::Plain(c));
+                    self.skip(1);
+                }
+            }
+        }
+        (self.at > start).then(|| Word::from_units(self.since(start), units))
+    }
+
+    fn single_quoted(&mut self, units: &mut Vec<Unit>) {
+        self.skip(1);
+        units.push(Unit::Quotes);
+        loop {
+            match self.peek() {
+                Some('\'') => return self.skip(1),
+                Some(c) => units.push(Unit::Quoted(c)),
+                None => return self.doubt("it has a quote without an end"),
+            }
+            self.skip(1);
+        }
+    }
+
+    fn double_quoted(&mut self, units: &mut Vec<Unit>) {
+        self.skip(1);
+        units.push(Unit::Quotes);
+        loop {
+            match self.peek() {
+                Some('"') => return self.skip(1),
+                Some('\\') => self.escaped_in_quotes(units),
+                Some('$') => self.dollar(Quoting::Double, units),
+                Some('`') => self.backquoted(Quoting::Double, units),
+                Some(c) => {
+                    units.push(Unit::Quoted(c));
+                    self.skip(1);
+                }
+                None => return self.doubt("it has a quote without an end"),
+            }
+        }
+    }
+
+    fn escaped_in_quotes(&mut self, units: &mut Vec<Unit>) {
+        match self.peek_at(1) {
+            Some('\n') => self.skip(2),
+            Some(c @ ('$' | '`' | '"' | '\\')) => {
+                units.push(Unit::Quoted(c));
+                self.skip(2);
+            }
+            _ => {
+                units.push(Unit::Quoted('\\'));
+                self.skip(1);
+            }
+        }
+    }
+
+    /// Everything that a `$` can begin. Where it begins nothing it is a letter.
+    pub(super) fn dollar(&mut self, quoting: Quoting, units: &mut Vec<Unit>) {
+        self.skip(1);
+        match self.peek() {
+            Some('(') => {
+                if self.peek_at(1) == Some('(') {
+                    self.doubt("it holds an arithmetic expansion");
+                }
+                self.skip(1);
+                self.substitution();
+                units.push(Unit::Open(quoting));
+            }
+            Some('{') => self.braced(quoting, units),
+            Some('[') => {
+                self.doubt("it holds an arithmetic expansion");
+                units.push(Unit::Open(quoting));
+            }
+            Some('\'') if quoting == Quoting::None => {
+                self.doubt("it holds a quote with escapes");
+                self.skip(1);
+                self.skip_to('\'');
+                units.push(Unit::Open(quoting));
+            }
+            Some('"') if quoting == Quoting::None => self.doubt("it holds a text to be translated"),
+            Some(c) if c.is_ascii_alphabetic() || c == '_' => {
+                let start = self.at;
+                while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+                    self.skip(1);
+                }
+                units.push(Unit::Variable(self.since(start), quoting));
+            }
+            Some(c) if c.is_ascii_digit() || "@*#?$!-".contains(c) => {
+                self.skip(1);
+                // Each is one word between quotes but for the list of all arguments.
+                units.push(Unit::Open(if c == '@' { Quoting::None } else { quoting }));
+            }
+            _ => units.push(Unit::Quoted('$')),
+        }
+    }
+
+    /// `${name}`; whatever else the braces hold is a doubt, and looked through for commands.
+    fn braced(&mut self, quoting: Quoting, units: &mut Vec<Unit>) {
+        self.skip(1);
+        let start = self.at;
+        while self.peek().is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
+            self.skip(1);
+        }
+        let name = self.since(start);
+        if self.peek() == Some('}') && name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+            self.skip(1);
+            units.push(Unit::Variable(name, quoting));
+            return;
+        }
+        self.doubt("it computes in an expansion");
+        units.push(Unit::Open(Quoting::None));
+        let mut within = Vec::new();
+        while let Some(c) = self.peek() {
+            match c {
+                '}' => return self.skip(1),
+                '\\' => self.skip(2),
+                '\'' if quoting == Quoting::None => self.single_quoted(&mut within),
+                '"' => self.double_quoted(&mut within),
+                '$' => self.dollar(quoting, &mut within),
+                '`' => self.backquoted(quoting, &mut within),
+                _ => self.skip(1),
+            }
+        }
+    }
+
+    /// Reads a command substitution whose parenthesis was opened.
+    pub(super) fn substitution(&mut self) {
+        self.nested(|reader| {
+            reader.substitutions += 1;
+            reader.list(&[]);
+            reader.substitutions -= 1;
+            if !reader.take(")") {
+                reader.doubt("it has a parenthesis without an end");
+            }
+        });
+    }
+
+    pub(super) fn backquoted(&mut self, quoting: Quoting, units: &mut Vec<Unit>) {
+        self.skip(1);
+        let start = self.at;
+        self.skip_to('`');
+        let inner = self.since(start);
+        let inner = inner.strip_suffix('`').unwrap_or(&inner);
+        if inner.contains('\\') {
+            self.doubt("it holds escapes between backquotes");
+        }
+        let mut within = Self::new(inner);
+        within.depth = self.depth + 1;
+        within.loops = self.loops;
+        within.substitutions = self.substitutions + 1;
+        within.whole();
+        self.script.parts.append(&mut within.script.parts);
+        for doubt in within.script.doubts {
+            self.doubt(&doubt);
+        }
+        units.push(Unit::Open(quoting));
+    }
+
+    /// Skips to behind the next letter of this kind that is not escaped.
+    fn skip_to(&mut self, end: char) {
+        loop {
+            match self.peek() {
+                Some('\\') => self.skip(2),
+                Some(c) if c == end => return self.skip(1),
+                Some(_) => self.skip(1),
+                None => return self.doubt("it has a quote without an end"),
+            }
+        }
+    }
+
+    /// Reads the bodies of the here-documents that the line just ended announced.
+    pub(super) fn read_documents(&mut self) {
+        for document in std::mem::take(&mut self.documents) {
+            let mut body = String::new();
+            loop {
+                if self.peek().is_none() {
+                    self.doubt("it has a here-document without an end");
+                    break;
+                }
+                let start = self.at;
+                while self.peek().is_some_and(|c| c != '\n') {
+                    self.skip(1);
+                }
+                let line = self.since(start);
+                self.skip(1);
+                let line = if document.strips_tabs { line.trim_start_matches('\t') } else { &line };
+                if line == document.end {
+                    break;
+                }
+                body.push_str(line);
+                body.push('\n');
+            }
+            if document.expands {
+                self.read_document(&body);
+            }
+        }
+    }
+
+    /// Looks a here-document through for commands; it is a doubt already.
+    fn read_document(&mut self, body: &str) {
+        let mut within = Self::new(body);
+        within.depth = self.depth + 1;
+        within.substitutions = self.substitutions + 1;
+        let mut units = Vec::new();
+        while let Some(c) = within.peek() {
+            match c {
+                '\\' => within.skip(2),
+                '$' => within.dollar(Quoting::Double, &mut units),
+                '`' => within.backquoted(Quoting::Double, &mut units),
+                _ => within.skip(1),
+            }
+        }
+        self.script.parts.append(&mut within.script.parts);
+    }
+
+    /// Whether it is in no construct, function or substitution.
+    pub(super) fn is_top(&self) -> bool {
+        self.depth == 0
+    }
+
+    /// Reads something that nests, unless it is nested too deeply: then nothing more is read.
+    pub(super) fn nested(&mut self, read: impl FnOnce(&mut Self)) {
+        if self.depth >= DEPTH_LIMIT {
+            self.doubt("it is nested too deeply");
+            self.at = self.text.len();
+            return;
+        }
+        self.depth += 1;
+        read(self);
+        self.depth -= 1;
+    }
+}
+
+/// Whether the letter ends a word.
+fn ends_word(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\n' | ';' | '&' | '|' | '(' | ')' | '<' | '>')
+}
