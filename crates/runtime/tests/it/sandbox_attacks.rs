@@ -1,4 +1,4 @@
-//! The attacks of `fixtures/attacks.txt` against *read*, whatever the reader of shell text would say of them: the kernel alone.
+//! The attacks of `tests/attacks.txt` against *read*, whatever the reader of shell text would say of them: the kernel alone.
 //!
 //! Each runs in a shell of its own, many in one command; what is there is compared before and after each such batch.
 
@@ -18,7 +18,7 @@ const BATCH: usize = 40;
 
 /// The lines of each section.
 fn attacks() -> BTreeMap<String, Vec<String>> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/attacks.txt");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks.txt");
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut section = String::new();
     for line in fs::read_to_string(file).unwrap().lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
