@@ -114,7 +114,7 @@ pub(crate) struct Disk {
 }
 
 /// What tells one state of a file from another without reading it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Stamp {
     pub(crate) dev: u64,
     pub(crate) ino: u64,

@@ -11,7 +11,7 @@ use pitcrew_protocol::{AgentName, Task, TeamConfig, TeamDir};
 
 use super::array;
 use super::backend::{FileBackend, Files};
-use super::disk::{failed, is_absent};
+use super::disk::{Stamp, failed, is_absent};
 use super::lines;
 use super::lock::STALE_AFTER;
 use super::ours::{Means, Place, is_unborn, meaning};
@@ -62,6 +62,8 @@ pub enum Leaving {
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
+        /// The state in which that was so.
+        seen: Seen,
     },
     /// Lines of a log that are none of ours.
     BadLines {
@@ -218,7 +220,7 @@ impl Look<'_> {
         for path in self.listed(folder) {
             if !matches!(Stands::at(&path), Ok(Stands::File)) {
                 let reason = "something else stands where a plain file should".to_owned();
-                self.found(Leaving::Torn { path, reason });
+                self.found(Leaving::torn(path, reason));
             }
         }
     }
@@ -335,10 +337,12 @@ impl Look<'_> {
         if matches!(Stands::at(path), Ok(Stands::Folder)) && !list(path).is_ok_and(|inside| inside.is_empty()) {
             return self.found(Leaving::Occupied { path: path.to_owned() });
         }
+        // What changes between the looks is not the state that was seen, and a repair leaves it.
+        let seen = Seen::at(path);
         let looks = (fault_of(path, place), fault_of(path, place));
         match looks {
             (Ok(Some(_)), Ok(Some(Wrong::Torn(reason)))) => {
-                self.found(Leaving::Torn { path: path.to_owned(), reason });
+                self.found(Leaving::Torn { path: path.to_owned(), reason, seen });
             }
             (Ok(Some(_)), Ok(Some(Wrong::NoTask))) => self.found(Leaving::NoTask { path: path.to_owned() }),
             (Ok(Some(_)), Ok(Some(Wrong::Newer(version)))) => {
@@ -368,9 +372,10 @@ impl Look<'_> {
 
     fn at_lines(&mut self, path: &Path) {
         let is_journal = name_of(path) == super::paths::JOURNAL;
+        let seen = Seen::at(path);
         let lines = match lines::read_bytes(path) {
             Ok(lines) => lines,
-            Err(error) => return self.failed(path, error, |path, reason| Leaving::Torn { path, reason }),
+            Err(error) => return self.failed(path, error, |path, reason| Leaving::Torn { path, reason, seen }),
         };
         let (mut bad, mut newest) = (Vec::new(), None);
         for (number, line) in (1..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
@@ -451,6 +456,30 @@ impl Look<'_> {
             StoreError::Corrupt { reason, .. } => self.found(corrupt(path.to_owned(), reason)),
             error => self.unseen(path, &error),
         }
+    }
+}
+
+impl Leaving {
+    /// A file that is not whole as it stands now.
+    #[must_use]
+    pub fn torn(path: PathBuf, reason: String) -> Self {
+        let seen = Seen::at(&path);
+        Self::Torn { path, reason, seen }
+    }
+}
+
+/// The state of a file when it was looked at. It may have been written, or taken away, before a repair comes to it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Seen(Option<Stamp>);
+
+impl Seen {
+    fn at(path: &Path) -> Self {
+        Self(fs::symlink_metadata(path).ok().map(|meta| Stamp::of(&meta)))
+    }
+
+    /// Whether what stands at `path` is still in that state.
+    pub(super) fn is_at(&self, path: &Path) -> bool {
+        self.0.is_some() && *self == Self::at(path)
     }
 }
 

@@ -9,7 +9,7 @@ use super::backend::{FileBackend, Files};
 use super::keep::Keep;
 use super::lines;
 use super::lock::{Lock, set_aside};
-use super::look::{BadLine, Leaving, Stands, is_free, is_stale, list, name_of};
+use super::look::{BadLine, Leaving, Seen, Stands, is_free, is_stale, list, name_of};
 use super::ours::{Means, Place, is_unborn, meaning};
 use super::plain;
 use super::tasks::HIGH_WATER;
@@ -22,6 +22,8 @@ pub enum Mend {
     Done,
     /// It is kept here.
     Kept(PathBuf),
+    /// It was written, or taken away, since it was looked at: it is left as it is now.
+    Changed,
     /// It is left as it is, for this reason.
     Left(&'static str),
 }
@@ -78,6 +80,9 @@ impl FileBackend {
         let files = self.files();
         match leaving {
             Leaving::StaleLock { path } => {
+                if Stands::at(path)? == Stands::Nothing {
+                    return Ok(Mend::Changed);
+                }
                 // Somebody may have come to need it since it was looked at.
                 if !is_stale(path) || !is_free(path)? {
                     return Ok(Mend::Left("somebody holds it"));
@@ -88,8 +93,9 @@ impl FileBackend {
             Leaving::Unfinished { path } if is_unborn(name_of(path)) && !holds_a_team_only(path)? => {
                 Ok(Mend::Left("there is more in it than a team"))
             }
+            Leaving::Unfinished { path } if Stands::at(path)? == Stands::Nothing => Ok(Mend::Changed),
             Leaving::Unfinished { path } => keep.take(files, path).map(Mend::Kept),
-            Leaving::Torn { path, .. } => files.keep_torn(path, keep).map(Mend::Kept),
+            Leaving::Torn { path, seen, .. } => files.keep_torn(path, seen, keep),
             Leaving::BadLines { path, lines } => files.take_out(path, lines, keep).map(Mend::Kept),
             Leaving::HalfArchived { team, .. } => files.archive_team(team).map(Mend::Kept),
             Leaving::Occupied { .. }
@@ -127,11 +133,15 @@ impl Files {
         Ok(broken)
     }
 
-    fn keep_torn(&self, path: &Path, keep: &mut Keep) -> Result<PathBuf, StoreError> {
+    fn keep_torn(&self, path: &Path, seen: &Seen, keep: &mut Keep) -> Result<Mend, StoreError> {
         let is_task = path.starts_with(self.paths.all_tasks());
         let is_document = path.extension().is_some_and(|ending| ending == "json");
         let lock_of = if is_task { path.with_file_name(".lock") } else { path.to_owned() };
         let _lock = if is_task || is_document { Some(self.disk.lock(&lock_of)?) } else { None };
+        // Its writer may have been at it, or another repair.
+        if !seen.is_at(path) {
+            return Ok(Mend::Changed);
+        }
         let is_high_water = name_of(path) == HIGH_WATER;
         if is_task && !is_high_water {
             self.keep_id_taken(path)?;
@@ -142,14 +152,14 @@ impl Files {
             let kept = keep.copy(self, path, &bytes)?;
             let _stamp = self.disk.write_temp(path, array::whole(&bytes).as_bytes(), mode)?.rename(path)?;
             self.disk.force_dir(path.parent().unwrap_or(path))?;
-            return Ok(kept);
+            return Ok(Mend::Kept(kept));
         }
         // What is no plain file, or too long to be read, goes as it is.
         let kept = keep.take(self, path)?;
         if is_high_water {
             self.raise_high_water(path, 0)?;
         }
-        Ok(kept)
+        Ok(Mend::Kept(kept))
     }
 
     fn bytes_of_plain(&self, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {

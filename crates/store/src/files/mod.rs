@@ -38,6 +38,6 @@ pub use backend::FileBackend;
 pub use disk::{Durability, FileOptions, OnPassedOver, OnWait, PassedOver};
 pub use keep::Keep;
 pub use lock::LockWait;
-pub use look::{BadLine, Leaving, Looked};
+pub use look::{BadLine, Leaving, Looked, Seen};
 pub use mend::Mend;
 pub use written::WrittenFile;

@@ -138,7 +138,7 @@ async fn nothing_behind_a_link_and_nothing_foreign_in_a_team_is_touched() {
     let looked = scene.backend.look();
     let torn = team.join("inboxes/data.json");
     let expected = [
-        Leaving::Torn { path: torn.clone(), reason: "EOF while parsing a list at line 1 column 5".to_owned() },
+        Leaving::torn(torn.clone(), "EOF while parsing a list at line 1 column 5".to_owned()),
         Leaving::Link { path: scene.path("teams/work") },
         Leaving::NoConfig { path: scene.path("teams/plain") },
     ];
@@ -210,4 +210,52 @@ async fn what_a_repair_took_away_is_removed_a_week_later_and_nothing_else_is() {
     fs::remove_file(place.join("mine")).unwrap();
     scene.backend.remove_keep(&place).unwrap();
     assert!(!place.exists());
+}
+
+#[tokio::test]
+async fn what_is_whole_again_when_a_repair_comes_to_it_stays() {
+    let scene = Scene::new().await;
+    scene.add_tasks(1).await;
+    scene.send("m1").await;
+    fs::write(scene.path("teams/probe/pitcrew/requests.json"), "{\"version\":1,\"requests\":{}}").unwrap();
+    fs::write(scene.path("tasks/probe/.highwatermark"), "7").unwrap();
+    for file in [
+        "tasks/probe/1.json",
+        "tasks/probe/.highwatermark",
+        "teams/probe/inboxes/worker.json",
+        "teams/probe/pitcrew/requests.json",
+    ] {
+        let path = scene.path(file);
+        let whole = fs::read_to_string(&path).unwrap();
+        let cut = whole.get(..whole.len() / 2).filter(|cut| !cut.is_empty()).unwrap_or("?");
+        fs::write(&path, cut).unwrap();
+        let found = scene.backend.look().found;
+        assert!(matches!(&found[..], [Leaving::Torn { .. }]), "{file}: {found:?}");
+        // Whoever was writing it has ended.
+        fs::write(&path, &whole).unwrap();
+        let mut keep = scene.backend.keep();
+        assert_eq!(scene.backend.mend(&found[0], &mut keep).unwrap(), Mend::Changed, "{file}");
+        assert_eq!((fs::read_to_string(&path).unwrap(), keep.place()), (whole, None), "{file}");
+        assert_eq!(scene.backend.look().found, [], "{file}");
+    }
+}
+
+#[tokio::test]
+async fn of_two_repairs_at_once_the_second_takes_nothing() {
+    let scene = Scene::new().await;
+    scene.send("m1").await;
+    fs::write(scene.path("teams/probe/pitcrew/requests.json"), "{\"").unwrap();
+    let inbox = scene.path("teams/probe/inboxes/worker.json");
+    let text = fs::read_to_string(&inbox).unwrap();
+    fs::write(&inbox, &text[..text.len() - 1]).unwrap();
+    let stale = scene.path("teams/probe/config.json.lock");
+    fs::create_dir(&stale).unwrap();
+    age(&stale, 100);
+    let found = scene.backend.look().found;
+    assert_eq!(found.len(), 3, "{found:?}");
+    let mend = |leaving: &Leaving| scene.backend.mend(leaving, &mut scene.backend.keep()).unwrap();
+    assert!(found.iter().map(mend).all(|done| matches!(done, Mend::Kept(_))));
+    let again: Vec<Mend> = found.iter().map(mend).collect();
+    assert_eq!(again, [Mend::Changed, Mend::Changed, Mend::Changed]);
+    assert_eq!(scene.ids().await, ["m1"]);
 }

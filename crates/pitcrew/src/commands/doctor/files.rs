@@ -38,7 +38,7 @@ fn shown(leaving: &Leaving) -> (Finding, &'static str) {
         Leaving::Unfinished { path } => {
             (Finding::new("unfinished", "left by a write that never ended").at(path), "taken away")
         }
-        Leaving::Torn { path, reason } => (Finding::new("torn", reason.as_str()).at(path), "taken away"),
+        Leaving::Torn { path, reason, .. } => (Finding::new("torn", reason.as_str()).at(path), "taken away"),
         Leaving::BadLines { path, lines } => {
             let detail = format!("{}: no lines of ours", numbers(lines));
             (Finding::new("bad_lines", detail).at(path), "taken out")
@@ -79,6 +79,7 @@ fn numbers(lines: &[BadLine]) -> String {
 pub(super) fn mend(rooms: &Rooms, leaving: &Leaving, keep: &mut Keep) -> Result<Mended, Failure> {
     Ok(match rooms.files.mend(leaving, keep).map_err(Failure::internal)? {
         Mend::Done => Mended::Done("mended".to_owned()),
+        Mend::Changed => Mended::Done("it was written meanwhile, and stays as it is now".to_owned()),
         Mend::Kept(place) => Mended::Done(format!("kept as {}", place.display())),
         Mend::Left(why) => Mended::Left(why.to_owned()),
     })

@@ -23,7 +23,7 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
             // What is no JSON, or of a later version, is among the files' faults.
             Err(_) if known.iter().any(|place| *place == path.display().to_string()) => {}
             Err(error) if error.details.contains_key("corrupt") => {
-                faults.push(super::files::fault(Leaving::Torn { path, reason: error.message }));
+                faults.push(super::files::fault(Leaving::torn(path, error.message)));
             }
             Err(error) => return Err(error.into()),
         }
@@ -72,7 +72,7 @@ pub(super) async fn take_out(
     let path = team.backend().document_file(team.dir(), document);
     let kept = match rooms.files.keep_copy(&path, keep).map_err(Failure::internal)? {
         Mend::Kept(place) => format!("kept as {}", place.display()),
-        Mend::Done => return Ok(Mended::Done("it is gone".to_owned())),
+        Mend::Done | Mend::Changed => return Ok(Mended::Done("it is gone".to_owned())),
         Mend::Left(why) => return Ok(Mended::Left(why.to_owned())),
     };
     team.drop_unread_entries(document).await?;
