@@ -16,7 +16,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Sandbox;
-use contents::Contents;
+use contents::{Contents, Place};
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
 use turn::{Making, Turn, lock};
@@ -210,6 +210,26 @@ impl Worktrees {
     /// `NotOurs` when we did not make it.
     pub async fn open(&self, path: &Path) -> Result<Worktree, WorktreeError> {
         Ok(self.record(path).await?.worktree)
+    }
+
+    /// Finds the worktree at a path for a member that goes on. One whose folder is gone is made again, on its branch; answers
+    /// whether it was.
+    ///
+    /// # Errors
+    /// `NotOurs` when we did not make it, or git has forgotten it, `Replaced` when something else stands in its place.
+    pub async fn reopen(&self, path: &Path) -> Result<bool, WorktreeError> {
+        let record = self.record(path).await?;
+        match self.place_of(&record).await? {
+            Place::There => Ok(false),
+            Place::Replaced => Err(WorktreeError::Replaced { path: path.to_owned() }),
+            Place::Gone => {
+                let turn = self.turn(&self.git.common_folder().await?).await?;
+                self.git.add_worktree_again(path, &record.marker.branch).await?;
+                self.mark(path, &record.marker).await?;
+                drop(turn);
+                Ok(true)
+            }
+        }
     }
 
     /// Removes a worktree and its branch when nothing would be lost, and says why not otherwise.

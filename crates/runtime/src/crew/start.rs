@@ -384,6 +384,17 @@ impl TeamLoop {
             // It joined by itself, and goes on by itself.
             return Ok(Vec::new());
         }
+        if let Some(path) = member.worktree_path.as_deref() {
+            // A command that runs where the worktree was would find the repository around it, if any.
+            match self.worktrees().reopen(std::path::Path::new(path)).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    let what = "was gone and is made again; what was not committed there is lost";
+                    self.warn(format!("the worktree {path} of {} {what}", member.name)).await;
+                }
+                Err(error) => return Err(format!("its worktree cannot be used: {}", chain(&error))),
+            }
+        }
         if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
             return Ok(self.resume_elsewhere(member).await);
         }

@@ -17,7 +17,7 @@ pub(super) enum Contents {
 }
 
 /// What is where a worktree was made.
-enum Place {
+pub(super) enum Place {
     There,
     Gone,
     Replaced,
@@ -52,7 +52,7 @@ impl Worktrees {
     }
 
     /// Whether the worktree is in its place. An empty folder holds nothing of anybody's.
-    async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
+    pub(super) async fn place_of(&self, record: &Record) -> Result<Place, WorktreeError> {
         let path = &record.worktree.path;
         if path.symlink_metadata().is_err() {
             return Ok(Place::Gone);

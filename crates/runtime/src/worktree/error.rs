@@ -94,6 +94,12 @@ pub enum WorktreeError {
         /// Where ours are.
         folder: PathBuf,
     },
+    /// Something else stands in its place.
+    #[error("{} is not the worktree that was made there any more", .path.display())]
+    Replaced {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Somebody locked it with `git worktree lock`.
     #[error("{} is locked; unlock it with git worktree unlock", .path.display())]
     Locked {

@@ -194,6 +194,13 @@ impl Git {
         self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?).await.map(drop)
     }
 
+    /// Makes a worktree again whose folder is gone, on the branch it had.
+    pub(super) async fn add_worktree_again(&self, path: &Path, branch: &str) -> Result<(), WorktreeError> {
+        let words = ["worktree", "add", "--quiet", "--force", "--"];
+        let arguments = words.iter().map(OsStr::new).chain([path.as_os_str(), OsStr::new(branch)]);
+        self.tell(&self.checkout, self.without_filters(&self.checkout, arguments).await?).await.map(drop)
+    }
+
     /// Removes a worktree; when not forced git looks once more whether it is clean.
     pub(super) async fn remove_worktree(&self, path: &Path, force: bool) -> Result<(), WorktreeError> {
         let words: &[&str] = if force { &["worktree", "remove", "--force"] } else { &["worktree", "remove"] };

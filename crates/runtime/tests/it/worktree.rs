@@ -272,6 +272,28 @@ async fn a_worktree_whose_folder_is_gone_is_cleaned_up() {
 }
 
 #[tokio::test]
+async fn a_worktree_whose_folder_is_gone_is_made_again_for_a_member_that_goes_on() {
+    let setting = Setting::new();
+    let worktree = setting.worker().await;
+    commit(&worktree.path, "work");
+    assert!(!setting.worktrees.reopen(&worktree.path).await.unwrap());
+    fs::remove_dir_all(&worktree.path).unwrap();
+    assert!(setting.worktrees.reopen(&worktree.path).await.unwrap());
+    assert!(worktree.path.join("work").exists(), "its commits are there");
+    assert_eq!(setting.worktrees.open(&worktree.path).await.unwrap(), worktree, "it is still known as ours");
+    // A plain folder, as a tool makes one that writes a file there.
+    fs::remove_dir_all(&worktree.path).unwrap();
+    fs::create_dir(&worktree.path).unwrap();
+    fs::write(worktree.path.join("result"), "x").unwrap();
+    let replaced = setting.worktrees.reopen(&worktree.path).await.unwrap_err();
+    assert!(matches!(replaced, WorktreeError::Replaced { .. }), "{replaced:?}");
+    fs::remove_dir_all(&worktree.path).unwrap();
+    git(&setting.repository, "worktree prune");
+    let forgotten = setting.worktrees.reopen(&worktree.path).await.unwrap_err();
+    assert!(matches!(forgotten, WorktreeError::NotOurs { .. }), "{forgotten:?}");
+}
+
+#[tokio::test]
 async fn what_was_kept_does_not_stand_in_the_way_of_the_next() {
     let setting = Setting::new();
     let kept = setting.worker().await;
