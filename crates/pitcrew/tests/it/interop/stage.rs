@@ -16,6 +16,10 @@ use crate::room::Ran;
 /// The team every scenario is about.
 pub(crate) const TEAM: &str = "probe";
 
+/// How long anything may take here. The client at times drops a message of its own, for which nobody need wait long before the
+/// next try.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How long a key may be without effect before it is pressed again.
 const PRESS_AGAIN_AFTER: Duration = Duration::from_secs(2);
 
@@ -258,7 +262,7 @@ impl Stage {
 
     /// Waits for something. When it does not come, the test fails with all that can be seen.
     pub(crate) fn until<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
-        patience::until(what, look, || self.scene())
+        patience::until_within(PATIENCE, what, look, || self.scene())
     }
 
     /// All that can be seen: every screen, and the team's files.
