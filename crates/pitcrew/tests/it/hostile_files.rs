@@ -142,3 +142,27 @@ fn the_user_s_own_files_may_be_links() {
     let ran = scene.run(&["team", "create", "second"]);
     assert_ne!(ran.code, 0, "the setting does not hold: {ran:?}");
 }
+
+/// Files that git opens at each call.
+const OF_GIT: [&str; 5] = [".git/config", ".git/HEAD", ".git/commondir", ".git/index", ".git"];
+
+#[test]
+fn no_command_waits_for_a_fifo_of_git() {
+    let looks = "agents:\n  team-lead:\n    - tools: [{name: Bash, input: {command: ls}}]\n    - text: Done.\n";
+    for file in OF_GIT {
+        let room = Room::with_crew();
+        let model = room.script(looks);
+        let scene = Scene { room, model };
+        assert!(scene.room.tool("git", &["init", "--quiet"]).status().unwrap().success());
+        let path = scene.path("work").join(file);
+        match path.is_dir() {
+            true => fs::remove_dir_all(&path).unwrap(),
+            false => _ = fs::remove_file(&path),
+        }
+        make_fifo(&path);
+        for args in [COMMANDS[0], &["doctor"], &["trust", "add"], &["team", "list"]] {
+            let ran = scene.run(args);
+            assert!(args[0] != "run" || ran.stdout.contains("Done."), "{file}: {ran:?}");
+        }
+    }
+}

@@ -5,10 +5,11 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::time::Duration;
 
 /// The variable that names git's global configuration.
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
@@ -82,6 +83,9 @@ const COPIED: [(&str, &str); 2] = [("core.excludesfile", "ignore"), ("core.attri
 /// The largest of them that is copied.
 const MOST_BYTES: u64 = 1 << 20;
 
+/// How long git may take to answer.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+
 /// Filtered configurations, made once for each working folder.
 #[derive(Debug, Default)]
 pub(super) struct GitConfigs {
@@ -111,19 +115,39 @@ impl GitConfigs {
     }
 }
 
-/// What git finds in its global configuration. Where there is no git, or none that answers, there is nothing to filter.
+/// What git finds in its global configuration. Where there is no git, or none that answers in time, there is nothing to
+/// filter: git reads the configuration of the working folder too, which may be a FIFO in an archive.
 fn global(cwd: &Path, home: Option<&Path>) -> Vec<(String, String)> {
     let mut git = Command::new("git");
     git.envs(home.map(|home| ("HOME", home)));
     git.arg("-C").arg(cwd).args(["config", "--global", "--includes", "--null", "--list"]);
-    let output =
-        git.stdin(Stdio::null()).stderr(Stdio::null()).output().map(|output| output.stdout).unwrap_or_default();
+    let output = answer_in_time(git.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()));
     let text = String::from_utf8_lossy(&output);
     let entry = |entry: &str| match entry.split_once('\n') {
         Some((key, value)) => (key.to_owned(), value.to_owned()),
         None => (entry.to_owned(), "true".to_owned()),
     };
     text.split('\0').filter(|text| !text.is_empty()).map(entry).collect()
+}
+
+/// What a program says until its end; nothing when that takes too long.
+fn answer_in_time(program: &mut Command) -> Vec<u8> {
+    let Ok(mut child) = program.spawn() else { return Vec::new() };
+    let (said, answer) = mpsc::channel();
+    let reader = child.stdout.take().map(|mut stdout| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            let read = stdout.read_to_end(&mut bytes);
+            // Nobody waits any more when it was too late.
+            let _ = said.send(read.map(|_| bytes).unwrap_or_default());
+        })
+    });
+    let bytes = answer.recv_timeout(ANSWER_TIME);
+    // It has closed its output or is late, and is ended in both cases; the reader ends with it.
+    let _ = child.kill();
+    let _ = child.wait();
+    let _ = reader.map(std::thread::JoinHandle::join);
+    bytes.unwrap_or_default()
 }
 
 fn is_kept(key: &str) -> bool {

@@ -1,6 +1,8 @@
 //! Where the git folders of a working folder are, read as git does, without starting it.
 //!
-//! A folder is believed to be git's only when it looks like it: a `.git` file could name any folder.
+//! A folder is believed to be a checkout's only when it looks like git's and knows the checkout: a `.git` file, link or
+//! `commondir` of an archive could name any repository of the user's. A git folder that stands apart from its checkout
+//! (`--separate-git-dir`) knows nothing of it, and is none here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,10 +42,10 @@ impl GitFolder {
         } else {
             fs::canonicalize(&entry).ok()?
         };
-        let common = match read(&own.join("commondir")) {
-            Some(path) => fs::canonicalize(own.join(path.trim())).ok()?,
-            None => own.clone(),
-        };
+        if !knows(&own, top) {
+            return None;
+        }
+        let common = of_worktree(&own).map_or_else(|| own.clone(), Path::to_path_buf);
         if !own.join("HEAD").is_file() || !is_repository(&common) {
             return None;
         }
@@ -55,6 +57,29 @@ impl GitFolder {
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
         [&self.own, &self.common].into_iter().chain(&self.borrowed).map(PathBuf::as_path)
     }
+}
+
+/// Whether a git folder is that of a checkout: it lies in it, or in the git folder of a checkout above (a submodule's), or the
+/// repository knows the checkout as a worktree, or one above it.
+fn knows(own: &Path, top: &Path) -> bool {
+    let is_above = |folder: &Path| {
+        let holds = folder.file_name().is_some_and(|name| name == ".git")
+            && folder.parent().is_some_and(|it| top.starts_with(it));
+        holds || of_worktree(folder).is_some() && worktree_of(folder).is_some_and(|worktree| top.starts_with(worktree))
+    };
+    own.starts_with(top) || own.ancestors().any(is_above)
+}
+
+/// The checkout that git keeps a folder for.
+fn worktree_of(admin: &Path) -> Option<PathBuf> {
+    let link = admin.join(read(&admin.join("gitdir"))?.trim());
+    fs::canonicalize(link.parent()?).ok()
+}
+
+/// The repository that a folder is kept in for a worktree.
+fn of_worktree(folder: &Path) -> Option<&Path> {
+    let worktrees = folder.parent().filter(|it| it.file_name().is_some_and(|name| name == "worktrees"))?;
+    worktrees.parent()
 }
 
 fn is_repository(folder: &Path) -> bool {
@@ -85,4 +110,76 @@ fn borrowed(objects: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::process::Command;
+
+    use super::*;
+
+    fn git(folder: &Path, words: &str) {
+        let output = Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.invalid", "-c", "protocol.file.allow=always"])
+            .args(words.split_whitespace())
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "git {words}: {output:?}");
+    }
+
+    /// A repository with a commit, and a folder of somebody else beside it.
+    fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let base = fs::canonicalize(dir.path()).unwrap();
+        for name in ["private", "evil"] {
+            fs::create_dir(base.join(name)).unwrap();
+        }
+        git(&base.join("private"), "init --quiet");
+        git(&base.join("private"), "commit --quiet --allow-empty -m x");
+        (dir, base.join("private"), base.join("evil"))
+    }
+
+    #[test]
+    fn checkouts_worktrees_and_submodules_have_their_git_folders() {
+        let (_dir, main, other) = place();
+        let found = GitFolder::of(&main).unwrap();
+        assert_eq!((&found.own, &found.common), (&main.join(".git"), &main.join(".git")));
+        git(&main, "worktree add --quiet ../tree");
+        let found = GitFolder::of(&main.with_file_name("tree")).unwrap();
+        assert_eq!((&found.own, &found.common), (&main.join(".git/worktrees/tree"), &main.join(".git")));
+        git(&other, "init --quiet");
+        git(&other, "commit --quiet --allow-empty -m x");
+        for folder in [main.clone(), main.with_file_name("tree")] {
+            git(&folder, "submodule --quiet add ../evil sub");
+            let found = GitFolder::of(&folder.join("sub")).unwrap();
+            assert!(found.own.starts_with(main.join(".git")) && found.own.ends_with("modules/sub"), "{found:?}");
+            assert_eq!(found.own, found.common);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_only_claims_another_s_repository_has_none_of_it() {
+        let (_dir, private, evil) = place();
+        git(&private, "worktree add --quiet ../tree");
+        let of_private = private.join(".git").display().to_string();
+        let reaches = || GitFolder::of(&evil).is_some_and(|found| found.folders().any(|it| it.starts_with(&private)));
+        for target in [of_private.clone(), format!("{of_private}/worktrees/tree")] {
+            fs::write(evil.join(".git"), format!("gitdir: {target}\n")).unwrap();
+            assert!(!reaches(), "a file that names {target}");
+            fs::remove_file(evil.join(".git")).unwrap();
+            symlink(&target, evil.join(".git")).unwrap();
+            assert!(!reaches(), "a link to {target}");
+            fs::remove_file(evil.join(".git")).unwrap();
+        }
+        git(&evil, "init --quiet");
+        fs::write(evil.join(".git/commondir"), &of_private).unwrap();
+        assert!(!reaches(), "a common folder");
+        fs::create_dir_all(evil.join("g/worktrees")).unwrap();
+        fs::rename(evil.join(".git"), evil.join("g/worktrees/x")).unwrap();
+        fs::write(evil.join("g/worktrees/x/gitdir"), evil.join(".git").display().to_string()).unwrap();
+        fs::write(evil.join(".git"), "gitdir: g/worktrees/x").unwrap();
+        assert!(!reaches(), "a worktree of its own");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,14 +11,34 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::WorktreeError;
+use crate::given_file::{Given, check_plain};
 use crate::process::{Ended, Ending, Stream};
 use crate::sandbox::{Grant, Profile, Sandbox};
 
 /// How long one call may take; the checkout of a large repository is the longest.
 const CALL_TIME: Duration = Duration::from_secs(300);
 
+/// Files of a git folder that git opens at each call. It would wait for ever for a FIFO, which an archive can bring.
+const GIT_FILES: [&str; 9] = [
+    "HEAD",
+    "commondir",
+    "config",
+    "config.worktree",
+    "gitdir",
+    "index",
+    "info/attributes",
+    "info/exclude",
+    "packed-refs",
+];
+
+/// The same of a checkout.
+const CHECKOUT_FILES: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
+
 /// How long git has between TERM and KILL; it cleans up its lock files in that time.
 const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// No honest `.git` file is longer.
+const POINTER_BYTES: u64 = 16 * 1024;
 
 /// Bytes of an answer that are kept; more is only counted in lines.
 const ANSWER_BYTES: usize = 64 * 1024;
@@ -256,6 +277,7 @@ impl Git {
             let careful = CAREFUL.into_iter().flat_map(|setting| ["-c", setting]);
             command.args(careful).args(arguments).envs(CAREFUL_VARIABLES);
         };
+        check_files(folder).map_err(WorktreeError::io("run git in", folder))?;
         let job = self.sandbox.start(Profile::Free, &Grant::at(folder), "git", fill);
         let job = job.map_err(WorktreeError::io("run git in", folder))?;
         let mut answer = Answer { is_success: false, stdout: Vec::new(), stdout_lines: 0, stderr: Vec::new() };
@@ -309,6 +331,24 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
         settings.push(joined(&required, of_user.get(required.as_slice()).copied().unwrap_or(b"false")));
     }
     settings
+}
+
+/// Refuses a checkout in which git would open what is no plain file.
+fn check_files(folder: &Path) -> io::Result<()> {
+    let Some(top) = folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok()) else {
+        return Ok(());
+    };
+    let link = top.join(".git");
+    let pointed = Given::ByUser.read_text(&link, POINTER_BYTES).ok().flatten();
+    let own = pointed.and_then(|text| Some(top.join(text.strip_prefix("gitdir:")?.trim()))).unwrap_or(link);
+    let common = own.ancestors().nth(2).filter(|_| own.parent().is_some_and(|folder| folder.ends_with("worktrees")));
+    let of_git = [Some(own.as_path()), common].into_iter().flatten();
+    let of_git = of_git.flat_map(|folder| GIT_FILES.map(|name| folder.join(name)));
+    let mut files = of_git.chain(CHECKOUT_FILES.map(|name| top.join(name)));
+    files.try_for_each(|file| {
+        let said = |refused| io::Error::other(format!("{} is not read: {refused}", file.display()));
+        check_plain(&file, u64::MAX).map_err(said)
+    })
 }
 
 fn keep(kept: &mut Vec<u8>, bytes: &[u8]) {
