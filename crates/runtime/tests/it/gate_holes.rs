@@ -457,3 +457,31 @@ fn a_rule_for_one_line_does_not_match_two() {
     check(&place, Default, "allow", &["true touch b", "  true   touch b ", "rm  'a  b'"]);
     check(&place, Default, "ask", &["true\ntouch b", "true \n touch b", "true touch\nb", "true touch\r b", "rm 'a b'"]);
 }
+
+#[test]
+fn a_test_whose_words_may_be_operators_is_asked() {
+    let place = Place::new(json!({}));
+    let computing = [
+        "[ -v 'a[$(touch canary)]' ]",
+        "test -v 'a[$(touch canary)]'",
+        "test -R x",
+        "[ \"$x\" 'a[$(touch canary)]' ]",
+        "[ $x a ]",
+        "[ ! \"$x\" 'a[0]' ]",
+        "[ a -a \"$x\" b ]",
+        "[ -n a -a -v 'a[0]' ]",
+        "[[ -v a[0] ]]",
+        "[[ $x -eq 1 ]]",
+        "[[ a[0] -gt 1 ]]",
+    ];
+    check(&place, Default, "ask", &computing);
+    let plain = [
+        "[ -n \"$x\" ]",
+        "[ \"$x\" = a ]",
+        "[ ! -f \"$x\" ]",
+        "test -z \"$x\" && ls",
+        "[ \"$(ls | wc -l)\" -gt 5 ]",
+        "[[ $x == a ]]",
+    ];
+    check(&place, Default, "allow", &plain);
+}
