@@ -57,6 +57,7 @@ pub use handshakes::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
 pub use mail::{Collected, IdleNotice, IdleReason, Mail};
 pub use members::{Enlisted, MemberRemoved, SpawnMember};
+pub use near::nearest;
 pub use ours::{Program, SpawnRecord};
 pub use pane_hosts::{PaneHost, PanePlace};
 pub use requests::{Answer, Request, RequestKind};

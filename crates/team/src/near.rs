@@ -1,7 +1,8 @@
 //! Which of the known names was meant by one that is not known.
 
 /// The known name nearest to `given`, if one is near enough to be what was meant; upper and lower case are one.
-pub(crate) fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
+#[must_use]
+pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let given = given.to_lowercase();
     let most = (given.chars().count() / 3).max(1);
     let best = known.into_iter().map(|name| (distance(&given, &name.to_lowercase()), name)).min_by_key(|(d, _)| *d)?;

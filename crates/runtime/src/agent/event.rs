@@ -361,6 +361,8 @@ pub enum Effect {
     SendIdle(IdleReport),
     /// Make a mode the agent's own, in the config.
     SetMode(PermissionMode),
+    /// Stop the agent's background commands, which may change things, as it is to change nothing from now on.
+    StopCommands,
     /// Apply permission updates to the agent's gate; a mode among them comes back as [`Event::ModeChanged`].
     Permit(Vec<Value>),
     /// Let the crew act on a frame. It stays unread until [`Event::Parted`] or [`Event::Settled`] names it, so that after a
@@ -435,6 +437,7 @@ impl Effect {
             | Self::Report(..)
             | Self::EndTurn(_)
             | Self::SetMode(_)
+            | Self::StopCommands
             | Self::Refer(_)
             | Self::ReportLimit => Wait::Written,
         }

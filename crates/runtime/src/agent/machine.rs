@@ -192,7 +192,7 @@ impl Agent {
             Event::ToolFinished { call, ending } => self.ended(&call, ending, &mut fx),
             Event::Inspected { call, inspection } => self.inspected(&call, inspection, &mut fx),
             Event::HookAnswered { keep_going } => self.hooks_ran(keep_going, &mut fx),
-            Event::ModeChanged(mode) => self.mode = mode,
+            Event::ModeChanged(mode) => self.mode_changed(mode, &mut fx),
             Event::Interrupted => self.interrupted(&mut fx),
             Event::Parked => self.is_parked = true,
             Event::Unparked => self.unparked(&mut fx),
@@ -211,6 +211,13 @@ impl Agent {
     }
 
     /// Is to know something at the next boundary; an idle agent starts a turn.
+    fn mode_changed(&mut self, mode: PermissionMode, fx: &mut Effects) {
+        if mode == PermissionMode::Plan && self.mode != mode {
+            fx.push(Effect::StopCommands);
+        }
+        self.mode = mode;
+    }
+
     fn learn(&mut self, steps: impl IntoIterator<Item = Step>, fx: &mut Effects) {
         self.told.extend(steps);
         self.proceed_when_idle(fx);

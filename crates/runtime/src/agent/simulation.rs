@@ -209,6 +209,7 @@ impl World {
             | Effect::ReportCompaction(_)
             | Effect::SendIdle(_)
             | Effect::SetMode(_)
+            | Effect::StopCommands
             | Effect::Permit(_)
             | Effect::Refer(_)
             | Effect::Announce(_)

@@ -120,6 +120,7 @@ fn in_words(effect: &Effect) -> String {
             format!("send idle {cause}: {}", report.result.as_deref().unwrap_or("nothing"))
         }
         Effect::SetMode(mode) => format!("set mode {mode}"),
+        Effect::StopCommands => "stop commands".to_owned(),
         Effect::Permit(updates) => format!("permit {}", Value::from(updates.clone())),
         Effect::Refer(mail) => format!("refer {}", mail.id),
         Effect::Announce(status) => format!("announce {status}"),
@@ -351,7 +352,7 @@ fn a_plan_waits_with_the_lead_until_it_is_answered() {
 
 fn planning_teammate() -> Play {
     let mut play = Play::teammate();
-    play.then(Event::ModeChanged(PermissionMode::Plan), &[])
+    play.then(Event::ModeChanged(PermissionMode::Plan), &["stop commands"])
         .then(calls(&[("p", "ExitPlanMode")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge p in plan"])
         .then(allowed("p"), &["run p {}"])

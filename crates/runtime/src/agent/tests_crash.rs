@@ -55,7 +55,7 @@ fn an_approval_that_comes_before_the_plan_is_known_to_be_sent_waits_until_it_is(
     let yes =
         r#"{"type":"plan_approval_response","requestId":"plan-1","approved":true,"permissionMode":"acceptEdits"}"#;
     let mut play = Play::teammate();
-    play.then(Event::ModeChanged(PermissionMode::Plan), &[])
+    play.then(Event::ModeChanged(PermissionMode::Plan), &["stop commands"])
         .then(calls(&[("p", "ExitPlanMode")]), &["write assistant", "take mail"])
         .then(mail(&[]), &["judge p in plan"])
         .then(allowed("p"), &["run p {}"]);

@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::agent::{ContextBound, Role, Status};
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
-use crate::gate::{Gate, PermissionMode};
+use crate::gate::{Gate, PermissionMode, Spawns};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
 use crate::run::{Asks, Furnishings, OpenModel, RunError};
@@ -53,6 +53,8 @@ pub(crate) struct Quarters {
     pub(crate) locks: PathLocks,
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
+    /// Settings that nothing heeds.
+    misspelt: Vec<String>,
     instructions: HashMap<PathBuf, Arc<str>>,
     /// What was wrong with the instructions of the working folder.
     not_instructed: Vec<String>,
@@ -80,10 +82,13 @@ impl Quarters {
         let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
         let search_path = own_path.unwrap_or_else(|| furnishings.machine.path.clone());
         let sandbox = Sandbox::new(furnishings.machine);
+        let definitions = Definitions::load(Some(&furnishings.root), furnishings.project_agents);
+        let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
+        let spawns = Spawns { handed_down: furnishings.mode.handed_down(), defined: modes.collect() };
         let mut quarters = Self {
             team,
             trust: None,
-            definitions: Definitions::load(Some(&furnishings.root), furnishings.project_agents),
+            definitions,
             home: furnishings.home,
             session_id: furnishings.session_id,
             open_model: furnishings.open_model,
@@ -97,8 +102,11 @@ impl Quarters {
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: furnishings.mode,
-            gate: Arc::new(gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path)),
+            gate: Arc::new(
+                gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path).spawning(spawns),
+            ),
             sandbox,
+            misspelt: settings.misspelt(),
             may_unconfine: settings.allows_unsandboxed_commands(),
             ignored_files: settings.ignored_files(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
@@ -115,10 +123,15 @@ impl Quarters {
         Ok(quarters)
     }
 
-    /// What is wrong with the definitions, hooks and instructions, for the face.
+    /// What is wrong with the definitions, settings, hooks and instructions, for the face.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions = self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
-        definitions.chain(self.hooks.warnings().iter().cloned()).chain(self.not_instructed.iter().cloned()).collect()
+        let misspelt = self.misspelt.iter().cloned();
+        definitions
+            .chain(misspelt)
+            .chain(self.hooks.warnings().iter().cloned())
+            .chain(self.not_instructed.iter().cloned())
+            .collect()
     }
 
     /// Finds out what does not hold on this machine, for the face; agents need not wait for that.

@@ -253,17 +253,7 @@ impl TeamLoop {
         if let Some(mode) = definition.permission_mode {
             return self.no_freer(mode);
         }
-        Ok(self.handed_down())
-    }
-
-    fn handed_down(&self) -> PermissionMode {
-        match self.quarters.mode {
-            PermissionMode::Plan | PermissionMode::Delegate => PermissionMode::Default,
-            mode @ (PermissionMode::Default
-            | PermissionMode::AcceptEdits
-            | PermissionMode::DontAsk
-            | PermissionMode::BypassPermissions) => mode,
-        }
+        Ok(self.quarters.mode.handed_down())
     }
 
     /// The mode an agent goes on in when its plan is approved; the record of its spawn holds it.
@@ -276,7 +266,7 @@ impl TeamLoop {
             return Ok(mode);
         }
         let defined = definition.permission_mode.filter(|mode| *mode != PermissionMode::Plan);
-        defined.map_or_else(|| Ok(self.handed_down()), |mode| self.no_freer(mode))
+        defined.map_or_else(|| Ok(self.quarters.mode.handed_down()), |mode| self.no_freer(mode))
     }
 
     /// A lead cannot give away more than it was given: everything without asking is the user's to say.

@@ -290,6 +290,7 @@ impl Driver {
                 set.map_err(|error| chain(&error))?;
                 Outcome::Done
             }
+            Effect::StopCommands => self.stop_commands().await,
             Effect::Permit(updates) => self.permit(&updates).await,
             Effect::Refer(mail) => self.tell_crew(ReportKind::Referred(mail)).await,
             Effect::Announce(status) => self.announce(status).await,
@@ -446,6 +447,19 @@ impl Driver {
             Some(mode) => self.switch(mode).await,
             None => Outcome::Done,
         }
+    }
+
+    async fn stop_commands(&mut self) -> Outcome {
+        let context = &self.seat.context;
+        let why = "stopped, as its agent is in plan mode";
+        let stopped = context.shells.stop_running(why, &context.limits).await;
+        if !stopped.is_empty() {
+            let commands: Vec<String> = stopped.iter().map(|shell| format!("`{}`", shell.command)).collect();
+            let (name, commands) = (&self.seat.name, commands.join(", "));
+            let text = format!("{name} is in plan mode, and its background commands were stopped: {commands}");
+            self.seat.sink.tell(RunEvent::Warning { text }).await;
+        }
+        Outcome::Done
     }
 
     async fn switch(&mut self, mode: PermissionMode) -> Outcome {

@@ -216,7 +216,7 @@ impl<'a> Case<'a> {
         let is_foreign = |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
         let names = || step.forms.iter().chain(&step.expanded).filter_map(|form| form.first()?.exact());
         let is_git = names().any(|name| name == "git");
-        !names().any(is_foreign) && !(is_git && may_leave_repository(self.call.cwd, &self.folders, self.moves))
+        !(names().any(is_foreign) || is_git && may_leave_repository(self.call.cwd, &self.folders, self.moves))
     }
 
     fn place(&self) -> Place<'_> {

@@ -1,5 +1,6 @@
 //! The verdict on one tool call: the mode's hard limits, deny, ask and allow rules, the mode's default.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -71,6 +72,27 @@ pub struct Gate {
     pub(super) sandbox: Sandbox,
     /// The folders in which commands are looked for, as in `PATH`.
     pub(super) search_path: Vec<PathBuf>,
+    pub(super) spawns: Spawns,
+}
+
+/// In what modes spawned agents work.
+#[derive(Clone, Debug, Default)]
+pub struct Spawns {
+    /// The mode of an agent for which nothing else is said.
+    pub handed_down: PermissionMode,
+    /// The modes that agent definitions say, by their names.
+    pub defined: BTreeMap<String, PermissionMode>,
+}
+
+impl Spawns {
+    /// The mode that the agent of this call works in, once its plan is approved if it plans first.
+    fn mode(&self, input: &Value) -> PermissionMode {
+        let plans = |mode: &PermissionMode| *mode == PermissionMode::Plan;
+        let asked = input.get("mode").and_then(|mode| PermissionMode::deserialize(mode).ok());
+        let kind = input.get("subagent_type").and_then(Value::as_str);
+        let defined = kind.and_then(|name| self.defined.get(name)).copied();
+        asked.filter(|mode| !plans(mode)).or(defined.filter(|mode| !plans(mode))).unwrap_or(self.handed_down)
+    }
 }
 
 /// Says why a permission update was refused; nothing of it was applied.
@@ -123,6 +145,7 @@ impl Gate {
             guarded: Guarded::default(),
             sandbox: Sandbox::default(),
             search_path: Vec::new(),
+            spawns: Spawns::default(),
         })
     }
 
@@ -130,6 +153,12 @@ impl Gate {
     #[must_use]
     pub fn searching(self, search_path: Vec<PathBuf>) -> Self {
         Self { search_path, ..self }
+    }
+
+    /// Says in what modes spawned agents work: one that is freer than its spawner is asked about.
+    #[must_use]
+    pub fn spawning(self, spawns: Spawns) -> Self {
+        Self { spawns, ..self }
     }
 
     /// Denies every change to the teams, tasks, settings, agents and hooks of a root, in every mode and whatever the rules
@@ -230,10 +259,20 @@ impl Gate {
         if self.rules.ask.iter().any(|rule| restricts(&rule)) {
             return ask_to_use(call);
         }
-        if kind.is_free() || self.rules.allow.iter().any(|rule| names(&rule)) {
+        let spawned = self.spawns.mode(call.input);
+        let is_given = self.spawns.handed_down == PermissionMode::BypassPermissions;
+        if kind == ToolKind::Spawn && spawned == PermissionMode::BypassPermissions && !is_given {
+            return Verdict::deny("Only the user can let an agent bypass permissions");
+        }
+        if self.rules.allow.iter().any(|rule| names(&rule)) {
             return Verdict::freely();
         }
-        ask_to_use(call)
+        if kind == ToolKind::Spawn && spawned.freedom() > mode.freedom() {
+            let name = call.input.get("name").and_then(Value::as_str).unwrap_or("an agent");
+            let description = format!("Spawn {name} in mode {spawned}, which is freer than its spawner's, {mode}");
+            return Verdict::Ask { description, suggestions: Vec::new() };
+        }
+        if kind.is_free() { Verdict::freely() } else { ask_to_use(call) }
     }
 
     /// The folders that count as the working folder.

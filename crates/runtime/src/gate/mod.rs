@@ -18,9 +18,10 @@ mod programs;
 mod rules;
 mod shell;
 mod steps;
+mod tool_names;
 mod tools;
 
 pub(crate) use denied::DeniedReads;
-pub use judge::{Call, Gate, UpdateError, Verdict};
+pub use judge::{Call, Gate, Spawns, UpdateError, Verdict};
 pub use mode::PermissionMode;
 pub use rules::{RuleError, RuleFault};

@@ -39,6 +39,23 @@ impl PermissionMode {
         }
     }
 
+    /// How much happens in the mode without a question: a higher number is freer.
+    pub(crate) fn freedom(self) -> u8 {
+        match self {
+            Self::Default | Self::Plan | Self::Delegate | Self::DontAsk => 0,
+            Self::AcceptEdits => 1,
+            Self::BypassPermissions => 2,
+        }
+    }
+
+    /// The mode of agents that are spawned in a run of this mode: planning and delegating are not handed down.
+    pub(crate) fn handed_down(self) -> Self {
+        match self {
+            Self::Plan | Self::Delegate => Self::Default,
+            Self::Default | Self::AcceptEdits | Self::DontAsk | Self::BypassPermissions => self,
+        }
+    }
+
     /// Whether a model is told of the tool at all (founding guide section 14).
     pub(crate) fn offers(self, tool: &str) -> bool {
         match self {

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::paths::{PathPattern, PatternError, Target};
-use crate::settings::{Permissions, SourcedRule};
+use super::tool_names;
+use crate::settings::{Layer, Permissions, SourcedRule};
 
 /// Says what is wrong with a rule, which rule, and where it stands.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,20 @@ pub enum RuleFault {
     /// No tool name, or one with odd characters.
     #[error("`{0}` is not a tool name")]
     Tool(String),
+    /// No tool has the name.
+    #[error("there is no tool `{tool}`{}", meant.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    Unknown {
+        /// The name as written.
+        tool: String,
+        /// The tool whose name is near.
+        meant: Option<String>,
+    },
+    /// The tool is never used on something that a rule could name.
+    #[error("a rule for {tool} takes nothing in parentheses and would match no call; {}", instead(tool))]
+    Whole {
+        /// The tool.
+        tool: String,
+    },
     /// A parenthesis is missing or misplaced.
     #[error("a rule is `Tool` or `Tool(what)`, with the parenthesis closed at the end")]
     Parentheses,
@@ -33,6 +48,13 @@ pub enum RuleFault {
     /// The command pattern is empty.
     #[error("the command before `:*` is empty")]
     EmptyCommand,
+}
+
+fn instead(tool: &str) -> String {
+    match tool {
+        "Glob" | "Grep" => "a rule `Read(...)` speaks of the files it reads".to_owned(),
+        tool => format!("write `{tool}`"),
+    }
 }
 
 impl From<PatternError> for RuleFault {
@@ -186,7 +208,7 @@ impl Rule {
     pub(crate) fn is_about(&self, access: Access) -> bool {
         match access {
             Access::Read => self.tool == "Read",
-            Access::Write => self.tool == "Edit" || self.tool == "Write",
+            Access::Write => matches!(self.tool.as_str(), "Edit" | "Write" | "MultiEdit" | "NotebookEdit"),
         }
     }
 
@@ -224,9 +246,17 @@ fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Sub
     if tool.is_empty() || !tool.strip_suffix("__*").unwrap_or(tool).chars().all(is_name) {
         return Err(RuleFault::Tool(tool.to_owned()));
     }
+    if !tool_names::is_known(tool) {
+        let meant = tool_names::meant(tool);
+        // A settings file may speak of tools of later clients; somebody who types a rule means a tool there is.
+        if meant.is_some() || rule.layer == Layer::Cli {
+            return Err(RuleFault::Unknown { tool: tool.to_owned(), meant });
+        }
+    }
     let subject = match inner.map(str::trim) {
         None | Some("*") => Subject::All,
         Some("") => return Err(RuleFault::Parentheses),
+        Some(_) if tool_names::is_whole(tool) => return Err(RuleFault::Whole { tool: tool.to_owned() }),
         Some(inner) => specific(tool, inner, rule.base.as_ref(), home)?,
     };
     Ok((tool.strip_suffix("__*").unwrap_or(tool).to_owned(), subject))
@@ -235,7 +265,7 @@ fn parse_subject(rule: &SourcedRule, home: Option<&Path>) -> Result<(String, Sub
 fn specific(tool: &str, inner: &str, base: Option<&PathBuf>, home: Option<&Path>) -> Result<Subject, RuleFault> {
     Ok(match tool {
         "Bash" => Subject::Command(CommandPattern::parse(inner)?),
-        "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" | "Glob" | "Grep" => {
+        "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => {
             Subject::Path(PathPattern::parse(inner, base.map(PathBuf::as_path), home)?)
         }
         _ => Subject::Word(inner.to_owned()),
@@ -343,6 +373,38 @@ mod tests {
         ] {
             assert_eq!(rule(text).unwrap().matches_command(command), expected, "{text} on {command}");
         }
+    }
+
+    #[test]
+    fn a_rule_that_cannot_match_is_refused_with_the_one_that_was_meant() {
+        for (text, expected) in [
+            ("bash(rm:*)", "there is no tool `bash`; did you mean `Bash`?"),
+            ("read(./a)", "there is no tool `read`; did you mean `Read`?"),
+            ("Wirte", "there is no tool `Wirte`; did you mean `Write`?"),
+            ("SendMesage", "there is no tool `SendMesage`; did you mean `SendMessage`?"),
+            (
+                "Grep(./secrets/**)",
+                "a rule for Grep takes nothing in parentheses and would match no call; a rule `Read(...)` speaks of the files it reads",
+            ),
+            (
+                "SendMessage(bob)",
+                "a rule for SendMessage takes nothing in parentheses and would match no call; write `SendMessage`",
+            ),
+        ] {
+            assert_eq!(rule(text).unwrap_err().fault.to_string(), expected, "{text}");
+        }
+        for text in ["Frobnicate", "WebFetch(domain:a.b)", "mcp__a__b", "Agent(Explore)", "Grep", "MultiEdit(src/**)"] {
+            assert!(rule(text).is_ok(), "{text}");
+        }
+        let typed = |text: &str| SourcedRule {
+            text: text.to_owned(),
+            layer: Layer::Cli,
+            origin: "cli settings".to_owned(),
+            base: None,
+        };
+        let error = Rule::parse(&typed("Frobnicate(x)"), None).unwrap_err();
+        assert_eq!(error.fault.to_string(), "there is no tool `Frobnicate`");
+        assert!(Rule::parse(&typed("Skill(commit)"), None).is_ok());
     }
 
     #[test]

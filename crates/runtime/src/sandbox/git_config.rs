@@ -14,6 +14,16 @@ use std::time::Duration;
 /// The variable that names git's global configuration.
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
 
+/// Settings of git for a command that runs unasked and only reads, above all files: no loose files in the working folder
+/// are a repository, and no program is asked what changed.
+pub(super) const READING: [(&str, &str); 5] = [
+    ("GIT_CONFIG_COUNT", "2"),
+    ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
+    ("GIT_CONFIG_VALUE_0", "explicit"),
+    ("GIT_CONFIG_KEY_1", "core.fsmonitor"),
+    ("GIT_CONFIG_VALUE_1", "false"),
+];
+
 /// Sections that hold no credentials, and nothing of a network.
 const SECTIONS: &[&str] = &[
     "advice",

@@ -417,6 +417,7 @@ impl Kept {
         fill(&mut command);
         self.withhold(Profile::Read, &mut command);
         bounded_variables(&mut command, private.path(), &config);
+        command.envs(git_config::READING);
         let folders = [private.path()];
         let writable = Writable { folders: &folders, devices: DEVICES };
         let job = apart(|| give_up(landlock, filters, &readable, &writable), || Job::spawn(&mut command))??;

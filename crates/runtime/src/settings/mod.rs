@@ -6,6 +6,7 @@
 
 mod error;
 mod files;
+mod keys;
 mod layers;
 mod never;
 mod views;

@@ -150,6 +150,13 @@ struct Entry {
 }
 
 impl Entry {
+    /// Begins to stop it; answers with what tells when that is done.
+    fn cancel(&mut self, id: &ShellId) -> (Shell, watch::Receiver<ShellState>) {
+        // Dropping the old guard cancels; the entry stays in the list.
+        self.stop = CancellationToken::new().drop_guard();
+        (self.shell(id), self.state.clone())
+    }
+
     fn is_running(&self) -> bool {
         *self.state.borrow() == ShellState::Running
     }
@@ -234,6 +241,26 @@ impl Shells {
         Ok(shell)
     }
 
+    /// Stops what runs in the background and what was left running, and says in each output why. Each is listed still, as
+    /// stopped.
+    pub(crate) async fn stop_running(&self, why: &str, limits: &ToolLimits) -> Vec<Shell> {
+        let (running, left_behind): (Vec<_>, Vec<_>) = {
+            let mut entries = self.entries();
+            let left_behind = std::mem::take(&mut entries.left_behind);
+            let running = entries.shells.iter_mut().filter(|(_, entry)| entry.is_running());
+            (running.map(|(id, entry)| entry.cancel(id)).collect(), left_behind)
+        };
+        let ends = running.into_iter().map(|(mut shell, mut state)| async move {
+            // A closed channel is the end of its attendance.
+            let _ended = state.wait_for(|state| *state != ShellState::Running).await;
+            note_end(&shell.output, why);
+            shell.state = ShellState::Stopped;
+            shell
+        });
+        let groups = left_behind.into_iter().map(|group| group.stop_left_behind(limits.stop_grace));
+        tokio::join!(futures_util::future::join_all(ends), futures_util::future::join_all(groups)).0
+    }
+
     /// Stops everything: for the end of the agent. Waits until all of it is gone.
     pub async fn stop_all(&self, limits: &ToolLimits) {
         let Entries { shells, left_behind } = std::mem::take(&mut *self.entries());
@@ -281,6 +308,14 @@ fn create(output: &Path) -> io::Result<File> {
         fs::create_dir_all(folder)?;
     }
     File::create_new(output)
+}
+
+/// Adds a line to the output of a command that has ended.
+fn note_end(output: &Path, words: &str) {
+    let added = File::options().append(true).open(output).and_then(|mut file| writeln!(file, "[{words}]"));
+    if let Err(problem) = added {
+        tracing::warn!(%problem, "the end of a background command is not in its output");
+    }
 }
 
 /// The file output goes to, and how much of it still may.

@@ -287,6 +287,40 @@ agents:
 }
 
 #[tokio::test]
+async fn background_commands_of_an_agent_that_goes_into_plan_mode_are_stopped() {
+    let setting = Setting::in_files();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
+    - text: Let us see.
+  bob:
+    - tools: [{name: Bash, input: {command: 'trap "touch gone" EXIT; while true; do sleep 0.1; done', run_in_background: true}}]
+    - tools: [{name: Bash, input: {command: touch a.txt}}]
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let (person, mut asks) = tokio::sync::mpsc::channel(1);
+    let mut options = setting.options(script);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
+    let mut handle = Runtime::start(options).await.unwrap();
+    asks.recv().await.unwrap().answer.send(Answer::Allow).unwrap();
+    let ask = asks.recv().await.unwrap();
+    setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
+    let stopped =
+        |event: &RunEvent| matches!(event, RunEvent::Warning { text } if text.contains("bob is in plan mode"));
+    let events = until(&mut handle, stopped).await;
+    let Some(RunEvent::Warning { text }) = events.last() else { panic!("{events:?}") };
+    assert!(text.contains("background commands were stopped: `trap"), "{text}");
+    assert!(setting.cwd.join("gone").exists());
+    ask.answer.send(Answer::Deny { reason: "no".to_owned() }).unwrap();
+    finish(handle).await.success();
+}
+
+#[tokio::test]
 async fn the_lead_can_stop_a_teammate_and_its_tasks_return_to_the_pool() {
     let setting = Setting::new();
     let script = r#"

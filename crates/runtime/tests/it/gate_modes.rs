@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use pitcrew_runtime::gate::PermissionMode::{self, AcceptEdits, BypassPermissions, Default, Delegate, DontAsk, Plan};
-use pitcrew_runtime::gate::{Call, Gate, Verdict};
+use pitcrew_runtime::gate::{Call, Gate, Spawns, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
@@ -235,4 +235,51 @@ fn an_answered_ask_is_not_asked_again() {
     place.gate.apply(&rule).unwrap();
     assert_eq!(place.bash(Default, "make all"), "allow");
     place.gate.apply(&json!({"type": "format"})).unwrap_err();
+}
+
+#[test]
+fn a_spawn_that_is_freer_than_its_spawner_is_asked() {
+    let spawns = Spawns {
+        handed_down: Default,
+        defined: [("free".to_owned(), AcceptEdits), ("shy".to_owned(), Plan), ("plain".to_owned(), Default)].into(),
+    };
+    let place = Place::new(json!({}));
+    let place = Place { gate: place.gate.spawning(spawns.clone()), ..place };
+    for (spawner, input, expected) in [
+        (Default, json!({}), "allow"),
+        (Default, json!({"mode": "acceptEdits"}), "ask"),
+        (Default, json!({"subagent_type": "free"}), "ask"),
+        (Default, json!({"subagent_type": "free", "mode": "default"}), "allow"),
+        (Default, json!({"subagent_type": "free", "mode": "plan"}), "ask"),
+        (Default, json!({"subagent_type": "shy"}), "allow"),
+        (Default, json!({"subagent_type": "plain", "mode": "dontAsk"}), "allow"),
+        (Default, json!({"mode": "bypassPermissions"}), "deny"),
+        (Delegate, json!({"mode": "acceptEdits"}), "ask"),
+        (Delegate, json!({}), "allow"),
+        (DontAsk, json!({"mode": "acceptEdits"}), "deny"),
+        (DontAsk, json!({}), "allow"),
+        (AcceptEdits, json!({"mode": "acceptEdits"}), "allow"),
+        (AcceptEdits, json!({"mode": "bypassPermissions"}), "deny"),
+        (BypassPermissions, json!({"mode": "bypassPermissions"}), "allow"),
+        (Plan, json!({}), "deny"),
+    ] {
+        for tool in ["Task", "Agent"] {
+            assert_eq!(place.word(spawner, tool, &input), expected, "{spawner} {tool} {input}");
+        }
+    }
+    let Verdict::Ask { description, .. } = place.judge(Default, "Task", &json!({"name": "bob", "mode": "acceptEdits"}))
+    else {
+        panic!("it is not asked")
+    };
+    assert_eq!(description, "Spawn bob in mode acceptEdits, which is freer than its spawner's, default");
+    // A run that was started freer hands that down, though its lead works in another mode by now.
+    let freer = Spawns { handed_down: AcceptEdits, ..spawns };
+    let place = Place { gate: place.gate.spawning(freer), ..place };
+    assert_eq!(place.word(Default, "Task", &json!({})), "ask");
+    assert_eq!(place.word(AcceptEdits, "Task", &json!({})), "allow");
+    let freest = Spawns { handed_down: BypassPermissions, ..Spawns::default() };
+    let place = Place { gate: place.gate.spawning(freest), ..place };
+    assert_eq!(place.word(Default, "Task", &json!({})), "ask");
+    let place = Place::new(json!({"allow": ["Task(free)"]}));
+    assert_eq!(place.word(Default, "Task", &json!({"subagent_type": "free", "mode": "acceptEdits"})), "allow");
 }

@@ -17,6 +17,7 @@ mod crew_tags;
 mod crew_take_over;
 mod crew_told;
 mod crew_troubles;
+mod gate_common;
 mod gate_guarded;
 mod gate_holes;
 mod gate_modes;

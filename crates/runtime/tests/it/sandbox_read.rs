@@ -457,6 +457,18 @@ async fn a_command_in_read_does_its_work() {
 }
 
 #[tokio::test]
+async fn git_in_read_takes_no_loose_files_for_a_repository_and_asks_no_program() {
+    let Some(ground) = Ground::new() else { return };
+    let cwd = &ground.setting.context.cwd;
+    git(&cwd.join("repo"), &["clone", "-q", "--bare", ".", "../bare"]);
+    git(&cwd.join("bare"), &["config", "core.fsmonitor", "touch asked"]);
+    let said = ground.bash("cd bare && git log").await;
+    assert!(said.contains("cannot use bare repository"), "{said}");
+    assert_eq!(ground.bash("cd repo && git config core.fsmonitor").await, "false");
+    assert!(ground.bash("cd repo && git log --oneline").await.contains("first"));
+}
+
+#[tokio::test]
 async fn a_private_folder_is_gone_after_the_command_and_no_other_command_s() {
     let Some(ground) = Ground::new() else { return };
     let first = ground.bash("echo $TMPDIR; echo x > $TMPDIR/f; mkdir -m 000 $TMPDIR/closed; stat -c %a $TMPDIR").await;

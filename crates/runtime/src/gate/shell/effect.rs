@@ -59,7 +59,8 @@ pub(crate) fn effect(words: &[Word]) -> Effect {
         "pwd" | "echo" | "true" | "false" | ":" | "which" | "type" | "basename" | "dirname" | "seq" | "tr"
         | "uname" | "whoami" | "id" | "nproc" | "exit" | "break" | "continue" | "sleep" => reads(Vec::new()),
         "command" if looks_up(args) => reads(Vec::new()),
-        "test" | "[" if !args.iter().any(|word| word.fate_is_open() || word.text == "-v" || word.text == "-R") => {
+        "test" if is_plain_test(args) => reads(Vec::new()),
+        "[" if args.split_last().is_some_and(|(last, args)| last.exact() == Some("]") && is_plain_test(args)) => {
             reads(Vec::new())
         }
         "printf" if !args.first().is_some_and(Word::may_be_flag) => reads(Vec::new()),
@@ -120,63 +121,67 @@ pub(super) fn reads(paths: Vec<Word>) -> Effect {
     Effect::Reads { paths, reach: Reach::Named }
 }
 
+/// Tests and actions of `find` that take no value.
+const ALONE: [&str; 28] = [
+    "-H",
+    "-P",
+    "!",
+    "-not",
+    "-o",
+    "-or",
+    "-a",
+    "-and",
+    "(",
+    ")",
+    ",",
+    "-print",
+    "-print0",
+    "-ls",
+    "-prune",
+    "-empty",
+    "-readable",
+    "-writable",
+    "-executable",
+    "-xdev",
+    "-mount",
+    "-depth",
+    "-daystart",
+    "-quit",
+    "-true",
+    "-false",
+    "-nouser",
+    "-noleaf",
+];
+
+/// Tests and actions of `find` that take a value.
+const VALUED: [&str; 23] = [
+    "-name",
+    "-iname",
+    "-path",
+    "-ipath",
+    "-wholename",
+    "-type",
+    "-maxdepth",
+    "-mindepth",
+    "-size",
+    "-mtime",
+    "-mmin",
+    "-atime",
+    "-amin",
+    "-ctime",
+    "-cmin",
+    "-regex",
+    "-iregex",
+    "-regextype",
+    "-user",
+    "-group",
+    "-perm",
+    "-printf",
+    "-links",
+];
+
 /// `find` with tests and actions that are known to only print.
 fn found(args: &[Word]) -> Effect {
-    const ALONE: [&str; 28] = [
-        "-H",
-        "-P",
-        "!",
-        "-not",
-        "-o",
-        "-or",
-        "-a",
-        "-and",
-        "(",
-        ")",
-        ",",
-        "-print",
-        "-print0",
-        "-ls",
-        "-prune",
-        "-empty",
-        "-readable",
-        "-writable",
-        "-executable",
-        "-xdev",
-        "-mount",
-        "-depth",
-        "-daystart",
-        "-quit",
-        "-true",
-        "-false",
-        "-nouser",
-        "-noleaf",
-    ];
-    const VALUED: [&str; 23] = [
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-wholename",
-        "-type",
-        "-maxdepth",
-        "-mindepth",
-        "-size",
-        "-mtime",
-        "-mmin",
-        "-atime",
-        "-amin",
-        "-ctime",
-        "-cmin",
-        "-regex",
-        "-iregex",
-        "-regextype",
-        "-user",
-        "-group",
-        "-perm",
-        "-printf",
-        "-links",
-    ];
     let mut paths = Vec::new();
     let mut rest = args.iter();
     let mut is_expression = false;
@@ -250,11 +255,27 @@ fn copies(touches: Effect) -> Effect {
     }
 }
 
-impl Word {
-    /// Whether expansion may make any word of it.
-    fn fate_is_open(&self) -> bool {
-        self.exact().is_none() && self.may_be_flag()
-    }
+/// Whether a test only looks: `-v` and `-R` take names of array elements, and run commands in their indices. A word that is
+/// not known may be such an operator, unless it stands where none can.
+fn is_plain_test(args: &[Word]) -> bool {
+    const ONE: &str = "-n -z -e -f -d -s -r -w -x -L -h -b -c -g -k -p -t -u -O -G -S -N";
+    const TWO: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef";
+    let is = |word: &Word, operators: &str| {
+        word.exact().is_some_and(|text| operators.split(' ').any(|operator| operator == text))
+    };
+    let is_known = |word: &Word| word.exact().is_some_and(|text| text != "-v" && text != "-R");
+    let args = match args {
+        [first, rest @ ..] if first.exact() == Some("!") => rest,
+        _ => args,
+    };
+    args.iter().all(is_known)
+        || args.iter().all(|word| word.fate != Fate::Anything)
+            && match args {
+                [_] => true,
+                [operator, _] => is(operator, ONE),
+                [_, operator, _] => is(operator, TWO),
+                _ => false,
+            }
 }
 
 #[cfg(test)]

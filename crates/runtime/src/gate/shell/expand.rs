@@ -309,10 +309,9 @@ fn matches(pattern: &[Token], name: &[char]) -> bool {
     // The places in the pattern that the letters so far may have led to.
     let skip_any = |places: &mut Vec<bool>| {
         for at in 0..pattern.len() {
-            if places.get(at) == Some(&true) && pattern.get(at) == Some(&Token::Any) {
-                if let Some(place) = places.get_mut(at + 1) {
-                    *place = true;
-                }
+            let is_any = places.get(at) == Some(&true) && pattern.get(at) == Some(&Token::Any);
+            if let Some(place) = places.get_mut(at + 1).filter(|_| is_any) {
+                *place = true;
             }
         }
     };

@@ -433,7 +433,7 @@ impl Reader {
         }
         let is_arrow = |c: Option<char>| matches!(c, Some('<' | '>'));
         let opens = is_arrow(self.peek_at(digits)) && self.peek_at(digits + 1) != Some('(');
-        if !opens && !(digits == 0 && self.starts_with("&>")) {
+        if !(opens || digits == 0 && self.starts_with("&>")) {
             if digits > 0 && is_arrow(self.peek_at(digits)) {
                 self.doubt("it has an unusual redirect");
             }

@@ -1,0 +1,210 @@
+//! A project with things that must not be read or changed, in which what the gate lets through is really run.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use pitcrew_runtime::gate::{Call, Gate, PermissionMode, Verdict};
+use pitcrew_runtime::settings::{Layer, Settings};
+use serde_json::{Value, json};
+
+/// How many commands run in one folder before it is looked at.
+const BATCH: usize = 100;
+
+/// What must not be in any output, as it is, in base64, and in hexadecimal and octal digits.
+const SECRETS: [(&str, &[&str]); 4] = [
+    ("denied", &["QQQQ", "UVFRUVFR", "51 51 51", "5151 5151", "121 121 121"]),
+    ("asked", &["JJJJ", "SkpKSkpK", "4a 4a 4a", "4a4a 4a4a", "112 112 112"]),
+    ("outside", &["ZZZZ", "WlpaWlpa", "5a 5a 5a", "5a5a 5a5a", "132 132 132"]),
+    ("of the home", &["XXXX", "WFhYWFhY", "58 58 58", "5858 5858", "130 130 130"]),
+];
+
+/// What files hold, by name.
+type Tree = BTreeMap<PathBuf, Vec<u8>>;
+
+/// A folder with a project, what is beside it, and a copy of both.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    folder: tempfile::TempDir,
+    gates: Vec<(&'static str, Gate)>,
+    before: Tree,
+}
+
+/// Something that ran unasked and did what it may not.
+#[derive(Debug)]
+pub(crate) struct Found {
+    /// The command.
+    pub(crate) command: String,
+    /// What it did.
+    pub(crate) fault: String,
+}
+
+impl Stage {
+    /// Makes everything.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("gate-").tempdir().expect("a folder");
+        let base = folder.path().canonicalize().expect("a path");
+        make(&base.join("stage"));
+        let before = tree(&base.join("stage"));
+        run("cp", &["-a", "stage", "kept"], &base);
+        let home = base.join("stage/home");
+        let gate = |permissions: Value| {
+            let settings =
+                Settings::merge(vec![(Layer::User, json!({ "permissions": permissions }))]).expect("settings");
+            Gate::from_settings(&settings, Some(&home)).expect("a gate")
+        };
+        let (deny, ask) = (json!(["Read(./secrets/**)"]), json!(["Read(./asked/**)"]));
+        let gates = vec![
+            ("rules for files", gate(json!({"deny": deny, "ask": ask}))),
+            ("rules for commands", gate(json!({"deny": deny, "ask": ask, "allow": ["Bash(echo:*)", "Bash(true *)"]}))),
+        ];
+        Self { folder, gates, before }
+    }
+
+    /// The folder that is watched.
+    pub(crate) fn base(&self) -> PathBuf {
+        self.folder.path().canonicalize().expect("a path").join("stage")
+    }
+
+    /// Whether the gate lets a command run unasked in any way in which it may only read.
+    pub(crate) fn lets_through(&self, command: &str) -> bool {
+        let input = json!({ "command": command });
+        let cwd = self.base().join("project");
+        let call = Call { tool: "Bash", input: &input, cwd: &cwd, plan_file: None };
+        let allows = |gate: &Gate, mode| matches!(gate.judge(mode, &call), Verdict::Allow { .. });
+        self.gates
+            .iter()
+            .any(|(_, gate)| [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode)))
+    }
+
+    /// Runs commands and tells what they did that they may not.
+    pub(crate) fn play(&self, commands: &[String]) -> Vec<Found> {
+        let mut found = Vec::new();
+        for batch in commands.chunks(BATCH) {
+            found.extend(self.read_secrets(batch));
+            if tree(&self.base()) == self.before {
+                continue;
+            }
+            self.restore();
+            // One of them did it: each runs again, alone.
+            for command in batch {
+                self.run(std::slice::from_ref(command));
+                let after = tree(&self.base());
+                if after != self.before {
+                    let changed = after.iter().find(|(path, bytes)| self.before.get(*path) != Some(*bytes));
+                    let gone = self.before.keys().find(|path| !after.contains_key(*path));
+                    let name = changed.map(|(path, _)| path).or(gone).cloned().unwrap_or_default();
+                    found.push(Found { command: command.clone(), fault: format!("it changed {}", name.display()) });
+                    self.restore();
+                }
+            }
+        }
+        found
+    }
+
+    fn read_secrets(&self, batch: &[String]) -> Vec<Found> {
+        let outputs = self.run(batch);
+        let mut found = Vec::new();
+        for (command, output) in batch.iter().zip(outputs) {
+            for (whose, marks) in SECRETS {
+                if marks.iter().any(|mark| output.contains(mark) && !command.contains(mark)) {
+                    found.push(Found { command: command.clone(), fault: format!("it read the secret {whose}") });
+                }
+            }
+        }
+        found
+    }
+
+    /// Runs each command in a shell of its own, in the project, as unasked ones are run but for the sandbox.
+    fn run(&self, commands: &[String]) -> Vec<String> {
+        let work = self.folder.path().join("work");
+        let _ = fs::remove_dir_all(&work);
+        fs::create_dir_all(work.join("tmp")).expect("a folder");
+        for (number, command) in commands.iter().enumerate() {
+            fs::write(work.join(format!("{number}.sh")), command).expect("a script");
+        }
+        let driver = "cd \"$1/project\" || exit 1\n\
+            n=0; while [ $n -lt \"$3\" ]; do\n\
+            timeout -k 1 2 bash -c \"$(cat \"$2/$n.sh\")\" </dev/null 2>&1 | head -c 100000 > \"$2/$n.out\"\n\
+            n=$((n+1)); done";
+        let mut shell = Command::new("bash");
+        shell.args(["-c", driver, "driver"]).arg(self.base()).arg(&work).arg(commands.len().to_string());
+        shell.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", self.base().join("home"));
+        shell.env("TMPDIR", work.join("tmp")).env("LANG", "C.UTF-8");
+        shell.envs([("GIT_OPTIONAL_LOCKS", "0"), ("GIT_CONFIG_NOSYSTEM", "1"), ("GIT_CONFIG_COUNT", "2")]);
+        shell.envs([("GIT_CONFIG_KEY_0", "safe.bareRepository"), ("GIT_CONFIG_VALUE_0", "explicit")]);
+        shell.envs([("GIT_CONFIG_KEY_1", "core.fsmonitor"), ("GIT_CONFIG_VALUE_1", "false")]);
+        let status = shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().expect("bash");
+        assert!(status.success(), "the driver failed: {status}");
+        let output = |number: usize| fs::read(work.join(format!("{number}.out"))).unwrap_or_default();
+        (0..commands.len()).map(|number| String::from_utf8_lossy(&output(number)).into_owned()).collect()
+    }
+
+    fn restore(&self) {
+        let base = self.folder.path().canonicalize().expect("a path");
+        run("rm", &["-rf", "stage"], &base);
+        run("cp", &["-a", "kept", "stage"], &base);
+    }
+}
+
+fn make(base: &Path) {
+    let project = base.join("project");
+    for name in ["project/src", "project/sub", "project/secrets", "project/asked", "outside", "home/.ssh"] {
+        fs::create_dir_all(base.join(name)).expect("a folder");
+    }
+    let secret = |letter: &str| format!("{}\n", letter.repeat(40));
+    for (name, text) in [
+        ("project/README", "a text\nroot b c\n".to_owned()),
+        ("project/src/main.rs", "fn main() {}\n".to_owned()),
+        ("project/src/a.txt", "a:b\nkey\n".to_owned()),
+        ("project/secrets/key", secret("Q")),
+        ("project/asked/key", secret("J")),
+        ("outside/file", secret("Z")),
+        ("home/.ssh/id", secret("X")),
+        ("home/.gitconfig", "[user]\n\tname = a\n\temail = a@b\n".to_owned()),
+    ] {
+        fs::write(base.join(name), text).expect("a file");
+    }
+    for name in ["ls", "env", "cat", "git", "sub/bash", "sub/git"] {
+        let file = project.join(name);
+        fs::write(&file, "#!/bin/sh\n/usr/bin/touch canary\n").expect("a program");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+    symlink("../outside", project.join("link")).expect("a link");
+    symlink("../outside/file", project.join("alias")).expect("a link");
+    let git = |args: &[&str]| run("git", args, &project);
+    git(&["init", "-q"]);
+    let as_author = ["-c", "user.name=a", "-c", "user.email=a@b"];
+    git(&["add", "README", "src", "secrets", "asked"]);
+    git(&[&as_author[..], &["commit", "-qm", "one"]].concat());
+    fs::write(project.join("src/a.txt"), "a:b\nkey\nmore\n").expect("a file");
+    git(&[&as_author[..], &["commit", "-qam", "two"]].concat());
+}
+
+fn run(program: &str, args: &[&str], folder: &Path) {
+    let status = Command::new(program).args(args).current_dir(folder).stdin(Stdio::null()).status().expect("a program");
+    assert!(status.success(), "{program} {args:?}: {status}");
+}
+
+fn tree(base: &Path) -> Tree {
+    let mut files = Tree::new();
+    let mut todo = vec![base.to_path_buf()];
+    while let Some(folder) = todo.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder").flatten() {
+            let path = entry.path();
+            let kind = entry.file_type().expect("its type");
+            let bytes = match () {
+                () if kind.is_symlink() => fs::read_link(&path).expect("a link").into_os_string().into_encoded_bytes(),
+                () if kind.is_file() => fs::read(&path).unwrap_or_default(),
+                () => Vec::new(),
+            };
+            if kind.is_dir() {
+                todo.push(path.clone());
+            }
+            files.insert(path, bytes);
+        }
+    }
+    files
+}
