@@ -327,7 +327,7 @@ impl<'a> Case<'a> {
     /// The profile in which it may run without anybody being asked, as far as this machine holds it.
     fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
         let needed = self.profile(mode).filter(|_| !self.leaves_sandbox())?;
-        let is_held = |profile| self.gate.sandbox.support(profile).is_held();
+        let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
         match needed {
             Profile::Free => Some(Profile::Free),
             Profile::Read | Profile::Work if mode == PermissionMode::AcceptEdits && is_held(Profile::Work) => {
