@@ -71,6 +71,7 @@ pub struct Gate {
     pub(super) sandbox: Sandbox,
     /// The folders in which commands are looked for, as in `PATH`.
     pub(super) search_path: Vec<PathBuf>,
+    pub(super) runs_sandboxed: bool,
 }
 
 /// Says why a permission update was refused; nothing of it was applied.
@@ -123,6 +124,7 @@ impl Gate {
             guarded: Guarded::default(),
             sandbox: Sandbox::default(),
             search_path: Vec::new(),
+            runs_sandboxed: settings.runs_sandboxed_commands(),
         })
     }
 

@@ -23,4 +23,5 @@ mod tools;
 pub(crate) use denied::DeniedReads;
 pub use judge::{Call, Gate, UpdateError, Verdict};
 pub use mode::PermissionMode;
+pub(crate) use paths::expand_home;
 pub use rules::{RuleError, RuleFault};

@@ -53,8 +53,8 @@ impl Workshop {
         let (file, folder) = (self.folder.join("empty-file"), self.folder.join("empty-folder"));
         if !folder.is_dir() {
             fs::write(&file, "")?;
-            fs::set_permissions(&file, Permissions::from_mode(0))?;
-            DirBuilder::new().mode(0).create(&folder)?;
+            fs::set_permissions(&file, Permissions::from_mode(0o000))?;
+            DirBuilder::new().mode(0o000).create(&folder)?;
         }
         Ok((file, folder))
     }
