@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, pane, pane_exec, pane_probe, run,
-    send, shutdown, task, team, trust,
+    sandbox_exec, send, shutdown, task, team, trust,
 };
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
@@ -79,6 +79,7 @@ enum Command {
     #[command(subcommand)]
     Pane(pane::Pane),
     PaneExec(pane_exec::PaneExec),
+    SandboxExec(sandbox_exec::SandboxExec),
     PaneProbe(pane_probe::PaneProbe),
     Completions(completions::Completions),
     Man(man::Man),
@@ -103,6 +104,7 @@ impl Command {
             Self::Doctor(command) => command.run(context),
             Self::Pane(command) => command.run(context),
             Self::PaneExec(command) => command.run(),
+            Self::SandboxExec(command) => command.run(),
             Self::PaneProbe(command) => command.run(context),
             Self::Completions(command) => limits::without_runtime(|| command.run()),
             Self::Man(command) => limits::without_runtime(|| command.run()),

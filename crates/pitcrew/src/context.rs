@@ -24,6 +24,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::cli::Shared;
+use crate::commands::sandbox_exec;
 use crate::failure::{Explained, Failure};
 use crate::limits;
 use crate::output::{self, Output};
@@ -299,7 +300,7 @@ impl Context {
             home: self.home.clone(),
             path: self.variable("PATH").map(std::env::split_paths).into_iter().flatten().collect(),
             variables: self.environment.keys().cloned().collect(),
-            inner: None,
+            inner: Some(vec![self.exe.clone().into_os_string(), sandbox_exec::NAME.into()]),
         }
     }
 

@@ -336,6 +336,8 @@ fn not_started(error: RunError) -> Failure {
         error @ RunError::MemberHeld { .. } => Failure::new(FailureKind::Conflict, error)
             .hint("a member runs in one process at a time; `pitcrew shutdown TEAM --member NAME` ends it"),
         error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),
+        error @ RunError::Unbounded { .. } => Failure::unusable(error)
+            .hint("without --sandbox (or the setting sandbox.autoAllow) what may change something is asked for"),
         error @ (RunError::Model { .. } | RunError::Settings { .. }) => Failure::unusable(error),
         error @ RunError::Store { .. } => Failure::internal(error),
     }

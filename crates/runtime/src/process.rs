@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::panes::PaneTag;
-use crate::sandbox::PrivateFolder;
+use crate::sandbox::Aftermath;
 
 /// The variable whose value every process of one job carries: whatever a tool of an agent starts.
 pub const TAG_VARIABLE: &str = "PITCREW_JOB";
@@ -185,9 +185,9 @@ impl Job {
         Ok(Self { group, child: Reaped::new(child), pipes })
     }
 
-    /// Keeps a folder of the command's own until the command and all it left running have ended.
-    pub(crate) fn with_folder(mut self, folder: PrivateFolder) -> Self {
-        self.group.folder = Some(folder);
+    /// Leaves to be done what has to be when the command and all it left running have ended.
+    pub(crate) fn with_aftermath(mut self, aftermath: Aftermath) -> Self {
+        self.group.aftermath = Some(aftermath);
         self
     }
 
@@ -293,8 +293,8 @@ impl<R: AsyncRead + Unpin> Pipe<R> {
 pub struct ProcessGroup {
     claim: Claim,
     is_gone: bool,
-    /// Removed with it.
-    folder: Option<PrivateFolder>,
+    /// Done with it.
+    aftermath: Option<Aftermath>,
 }
 
 /// By what the processes of a job are known.
@@ -323,12 +323,12 @@ impl ProcessGroup {
     fn led_by(leader: ProcessIdentity, tag: &str) -> Self {
         let mark = format!("{TAG_VARIABLE}={tag}");
         let claim = Claim { leader, hold: Hold::Child, mark, survivors: Vec::new() };
-        Self { claim, is_gone: false, folder: None }
+        Self { claim, is_gone: false, aftermath: None }
     }
 
     /// A process that is not our child with all that it started, also when it is gone itself. Dropping it kills them.
     pub(crate) fn of_stranger(process: ProcessIdentity) -> Self {
-        Self { claim: Claim::on_stranger(process), is_gone: false, folder: None }
+        Self { claim: Claim::on_stranger(process), is_gone: false, aftermath: None }
     }
 
     /// Whether anything of it still runs.

@@ -429,6 +429,12 @@ pub enum RunError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// Commands were to run unasked in a sandbox, which this machine does not hold.
+    #[error("commands cannot be held to a sandbox here: {reason}")]
+    Unbounded {
+        /// Why, in a sentence.
+        reason: String,
+    },
     /// A hook refused the goal.
     #[error("a hook refused the goal: {reason}")]
     Refused {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_runtime::run::{Answer, Ask, Asks, Begin, RunEnd, RunLimits};
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
@@ -36,6 +36,7 @@ const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass."
 #[command(after_help = "Examples:
   pitcrew demo
   pitcrew demo --teammate-mode tmux   shows every teammate in a pane of its own
+  pitcrew demo --sandbox              the team works alone, each command in a sandbox
   pitcrew demo --dir /tmp/demo        keeps everything there, to look at or to kill
   pitcrew demo --resume /tmp/demo     goes on after it was killed")]
 pub(crate) struct Demo {
@@ -48,6 +49,9 @@ pub(crate) struct Demo {
     /// Keep the temporary folder
     #[arg(long)]
     keep: bool,
+    /// Let the team work alone: commands run unasked in a sandbox, and no rule allows any
+    #[arg(long)]
+    sandbox: bool,
     #[command(flatten)]
     hosting: HostingArgs,
 }
@@ -77,6 +81,22 @@ impl Demo {
         let (shown, ended) = context.with_agents(|_| context.at_length(self.play(&context, &place)))?;
         context.output.answer(&shown, Shown::text)?;
         ended
+    }
+
+    /// What the demo's agents may do, as if the user had given it on the command line. In the sandbox no rule allows a
+    /// command.
+    fn settings(&self) -> Result<Map<String, Value>, Failure> {
+        let file = include_str!("../../demo/settings.json");
+        let mut settings: Map<String, Value> = serde_json::from_str(file).map_err(Failure::internal)?;
+        if self.sandbox {
+            let rules =
+                settings.get_mut("permissions").and_then(|it| it.get_mut("allow")).and_then(Value::as_array_mut);
+            rules
+                .into_iter()
+                .for_each(|rules| rules.retain(|rule| !rule.as_str().is_some_and(|it| it.starts_with("Bash"))));
+            settings.insert("sandbox".to_owned(), json!({"autoAllow": true}));
+        }
+        Ok(settings)
     }
 
     fn place(&self, context: &Context) -> Result<Place, Failure> {
@@ -110,12 +130,14 @@ impl Demo {
         }
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
         let stand_in = tokio::spawn(answer_for_the_user(asked));
-        let handle = crew::start(context, plan(begin, &showcase, asks, self.hosting.clone())?).await?;
+        let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
+        let handle = crew::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Board(Board::default()) } else { Face::Log };
         let Watched { outcome, signal, tally } = watch(handle, face, signals, None).await?;
-        stand_in.await.map_err(Failure::internal)?;
+        let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;
+        let is_good = is_good && (questions == 0 || !self.sandbox);
         let ended = report::ended(&outcome, signal, &report::resume(&outcome)).and_then(|()| match is_good {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
@@ -175,29 +197,33 @@ async fn begin(context: &Context) -> Result<Begin, Failure> {
     Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
 }
 
-fn plan(begin: Begin, showcase: &Showcase, asks: mpsc::Sender<Ask>, hosting: HostingArgs) -> Result<Plan, Failure> {
-    Ok(Plan {
+fn plan(
+    begin: Begin,
+    showcase: &Showcase,
+    asks: mpsc::Sender<Ask>,
+    hosting: HostingArgs,
+    settings: Map<String, Value>,
+) -> Plan {
+    Plan {
         begin,
         cwd: showcase.repository(),
         model: Some(format!("script:{}", showcase.script().display())),
         teammate_model: None,
-        settings: settings()?,
+        settings,
         mode: None,
         asks: Asks::Person(asks),
         limits: RunLimits::default(),
         append_system_prompt: None,
         hosting,
-    })
+    }
 }
 
-/// What the demo's agents may do, as if the user had given it on the command line.
-fn settings() -> Result<Map<String, Value>, Failure> {
-    serde_json::from_str(include_str!("../../demo/settings.json")).map_err(Failure::internal)
-}
-
-/// Answers in the user's place: formatting may be checked, nothing else that is asked for may be done.
-async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) {
+/// Answers in the user's place: formatting may be checked, nothing else that is asked for may be done. Says how often it
+/// was asked.
+async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
+    let mut questions = 0;
     while let Some(ask) = asked.recv().await {
+        questions += 1;
         let command = ask.input.get("command").and_then(Value::as_str);
         let said = match command {
             Some("cargo fmt --check") => Answer::Allow,
@@ -206,6 +232,7 @@ async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) {
         // Nobody waits for it any more when the agent was stopped in the meantime.
         let _ = ask.answer.send(said);
     }
+    questions
 }
 
 impl Shown {

@@ -16,6 +16,7 @@ mod records;
 mod reference;
 mod report;
 mod rooms;
+mod sandbox;
 mod tasks;
 mod worktrees;
 
@@ -23,6 +24,7 @@ use pitcrew_store::Keep;
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
+use crate::output;
 use fault::Fault;
 use kept::Kept;
 use report::{Finding, Report};
@@ -52,7 +54,11 @@ impl Doctor {
         if self.reference {
             return context.briefly(reference::run(context));
         }
-        let report = context.briefly(self.report(context))?;
+        let sandbox = sandbox::held(context)?;
+        for (profile, words) in &sandbox {
+            output::remark(&format!("sandbox {profile}: {words}"));
+        }
+        let report = context.briefly(self.report(context))?.with_sandbox(sandbox);
         context.output.answer(&report, Report::text)?;
         if report.left == 0 {
             return Ok(());

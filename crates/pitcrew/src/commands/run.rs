@@ -105,6 +105,10 @@ pub(crate) struct PermissionArgs {
     /// Answer what would be asked with yes, instead of asking you or, without a terminal, refusing
     #[arg(long, short)]
     yes: bool,
+    /// Run commands unasked in a sandbox: they can write below the working folder only, and have no network but their own. What
+    /// needs more fails, or asks
+    #[arg(long)]
+    sandbox: bool,
     /// Trust what the project's files would do, for this run only; else you are asked, or without a terminal it is left out
     #[arg(long)]
     pub(crate) trust: bool,
@@ -276,6 +280,11 @@ impl PermissionArgs {
             if let Some(list) = permissions.entry(list).or_insert_with(|| json!([])).as_array_mut() {
                 list.extend(rules.iter().map(|rule| json!(rule)));
             }
+        }
+        if self.sandbox
+            && let Some(sandbox) = layer.entry("sandbox").or_insert_with(|| json!({})).as_object_mut()
+        {
+            sandbox.insert("autoAllow".to_owned(), json!(true));
         }
         Ok(layer)
     }

@@ -91,6 +91,22 @@ fn the_demo_mends_its_crate_and_cleans_up() {
 }
 
 #[test]
+fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
+    let room = Room::new();
+    let held = room.json(&["doctor"])["sandbox"]["work"].to_string();
+    if !held.contains("held by") {
+        eprintln!("\n!!! SKIPPED: {held}. Nothing was proved about --sandbox on this machine. !!!\n");
+        return;
+    }
+    let shown = room.json(&["demo", "--sandbox", "--dir", "demo"]);
+    assert_eq!(shown["success"], true, "{shown:#}");
+    assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
+    assert_eq!(shown["tasks_completed"], 4);
+    assert_eq!(shown["permissions_asked"], 0);
+    assert!(!folder(&room).join("repository/src/too-early.rs").exists(), "plan mode let something through");
+}
+
+#[test]
 fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
     let room = Room::new();
     let ran = Room::ok(&room, &["demo"]);

@@ -138,13 +138,15 @@ impl Room {
 
     /// The text with everything that changes from run to run replaced by a name.
     pub(crate) fn redacted(&self, text: &str) -> String {
-        static CHANGING: LazyLock<[(Regex, &str); 6]> = LazyLock::new(|| {
+        static CHANGING: LazyLock<[(Regex, &str); 7]> = LazyLock::new(|| {
             [
                 (Regex::new(r"\.repair-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap(), "[keep]"),
                 (Regex::new(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}(-\d+)?").unwrap(), "[uuid]"),
                 (Regex::new(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z").unwrap(), "[time]"),
                 (Regex::new(r"\b\d{4}-\d\d-\d\d\b").unwrap(), "[date]"),
                 (Regex::new(r"\b1[789]\d{11}\b").unwrap(), "[ms]"),
+                // What holds of the sandbox is another on each machine.
+                (Regex::new(r"(?m)^sandbox \w+: .*\n").unwrap(), ""),
                 (Regex::new(r"try again in \d+(\.\d+)? s").unwrap(), "try again in [n] s"),
             ]
         });

@@ -69,7 +69,14 @@ impl TeamLoop {
             }
             (TeammatePlace::InProcess, _) => Ok(Berth { backend: None, program: Program::Pitcrew }),
             (TeammatePlace::Pane, Some(panes)) => {
-                Ok(Berth { backend: Some(panes.to_owned()), program: program.unwrap_or(self.hosting.program) })
+                let program = program.unwrap_or(self.hosting.program);
+                if program != Program::Pitcrew && !self.quarters.allows_clients {
+                    return Err(ToolOutcome::refused(
+                        "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
+                         allows that with sandbox.allowOtherClients",
+                    ));
+                }
+                Ok(Berth { backend: Some(panes.to_owned()), program })
             }
             (TeammatePlace::Pane, None) => Err(ToolOutcome::refused(
                 "It would run in a pane, and this run has none; the user gives it panes with --teammate-mode",

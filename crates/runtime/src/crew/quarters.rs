@@ -18,7 +18,7 @@ use crate::gate::{Gate, PermissionMode, Spawns};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
 use crate::run::{Asks, Furnishings, OpenModel, RunError};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{self, Sandbox, Support};
 use crate::tools::PathLocks;
 use crate::worktree::IgnoredFiles;
 
@@ -47,6 +47,8 @@ pub(crate) struct Quarters {
     pub(crate) gate: Arc<Gate>,
     pub(crate) sandbox: Sandbox,
     pub(crate) may_unconfine: bool,
+    /// Whether another client, which runs its own commands, may be a teammate.
+    pub(crate) allows_clients: bool,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) definitions: Definitions,
     pub(crate) asks: Asks,
@@ -81,7 +83,12 @@ impl Quarters {
         // Commands run with the settings' variables.
         let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
         let search_path = own_path.unwrap_or_else(|| furnishings.machine.path.clone());
-        let sandbox = Sandbox::new(furnishings.machine);
+        let sandbox = Sandbox::with_options(furnishings.machine, settings.sandbox(furnishings.home.as_deref()));
+        if settings.runs_sandboxed_commands()
+            && let Support::Missing { reason } = sandbox.support_in(sandbox::Profile::Work, &furnishings.cwd)
+        {
+            return Err(RunError::Unbounded { reason });
+        }
         let definitions = Definitions::load(Some(&furnishings.root), furnishings.project_agents);
         let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
         let spawns = Spawns { handed_down: furnishings.mode.handed_down(), defined: modes.collect() };
@@ -108,6 +115,7 @@ impl Quarters {
             sandbox,
             misspelt: settings.misspelt(),
             may_unconfine: settings.allows_unsandboxed_commands(),
+            allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),
             ignored_files: settings.ignored_files(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
             asks: furnishings.asks,

@@ -67,7 +67,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
     if case.allowing().any(names_all) {
         return Verdict::freely();
     }
-    case.unasked(mode).map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
+    let unasked = case.unasked(mode).or_else(|| case.is_left_to_work(mode).then_some(Profile::Work));
+    unasked.map_or_else(|| case.ask(), |profile| Verdict::Allow { profile })
 }
 
 /// A command with everything that was found out about it.
@@ -327,10 +328,12 @@ impl<'a> Case<'a> {
     /// The profile in which it may run without anybody being asked, as far as this machine holds it.
     fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
         let needed = self.profile(mode).filter(|_| !self.leaves_sandbox())?;
-        let is_held = |profile| self.gate.sandbox.support(profile).is_held();
+        let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
         match needed {
             Profile::Free => Some(Profile::Free),
-            Profile::Read | Profile::Work if mode == PermissionMode::AcceptEdits && is_held(Profile::Work) => {
+            Profile::Read | Profile::Work
+                if (mode == PermissionMode::AcceptEdits || self.is_left_to_work(mode)) && is_held(Profile::Work) =>
+            {
                 Some(Profile::Work)
             }
             Profile::Read if is_held(Profile::Read) => Some(Profile::Read),
@@ -338,6 +341,15 @@ impl<'a> Case<'a> {
             Profile::Read if self.is_builtins_alone() => Some(Profile::Free),
             Profile::Read | Profile::Work => None,
         }
+    }
+
+    /// Whether the user leaves all commands to *work* (`--sandbox`), which bounds what nobody is asked about.
+    fn is_left_to_work(&self, mode: PermissionMode) -> bool {
+        let is_left = match mode {
+            PermissionMode::Default | PermissionMode::AcceptEdits | PermissionMode::DontAsk => self.gate.runs_sandboxed,
+            PermissionMode::Plan | PermissionMode::Delegate | PermissionMode::BypassPermissions => false,
+        };
+        is_left && !self.leaves_sandbox() && self.gate.sandbox.support_in(Profile::Work, self.call.cwd).is_held()
     }
 
     /// Whether it asks to run outside of the sandbox.

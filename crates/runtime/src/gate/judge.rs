@@ -72,6 +72,7 @@ pub struct Gate {
     pub(super) sandbox: Sandbox,
     /// The folders in which commands are looked for, as in `PATH`.
     pub(super) search_path: Vec<PathBuf>,
+    pub(super) runs_sandboxed: bool,
     pub(super) spawns: Spawns,
 }
 
@@ -146,6 +147,7 @@ impl Gate {
             sandbox: Sandbox::default(),
             search_path: Vec::new(),
             spawns: Spawns::default(),
+            runs_sandboxed: settings.runs_sandboxed_commands(),
         })
     }
 

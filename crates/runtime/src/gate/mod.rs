@@ -24,4 +24,5 @@ mod tools;
 pub(crate) use denied::DeniedReads;
 pub use judge::{Call, Gate, Spawns, UpdateError, Verdict};
 pub use mode::PermissionMode;
+pub(crate) use paths::expand_home;
 pub use rules::{RuleError, RuleFault};

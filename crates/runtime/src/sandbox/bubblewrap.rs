@@ -11,6 +11,18 @@ use super::places::Places;
 /// What would let root undo the mounts or reach around them.
 const DROPPED: [&str; 2] = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE"];
 
+/// What root needs to go about with files of others, as it is used to.
+const KEPT_OF_ROOT: [&str; 8] = [
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_DAC_READ_SEARCH",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+];
+
 /// The program, found to work.
 #[derive(Debug)]
 pub(super) struct Bubblewrap {
@@ -25,6 +37,21 @@ impl Bubblewrap {
         command.args(DROPPED.iter().flat_map(|name| ["--cap-drop", name])).args(["--", "true"]);
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
+    }
+
+    /// The beginning of a command line in namespaces of its own: processes, queues, terminals, and the network unless it
+    /// is shared. Mounts, the program and its arguments follow.
+    pub(super) fn apart(&self, shares_network: bool) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"]);
+        if !shares_network {
+            command.arg("--unshare-net");
+        }
+        command.args(["--cap-drop", "ALL"]);
+        if rustix::process::geteuid().is_root() {
+            command.args(KEPT_OF_ROOT.iter().flat_map(|name| ["--cap-add", name]));
+        }
+        command
     }
 
     /// Whether mounts hold the places whatever is tried: a link can be replaced, and what is not there not mounted over,

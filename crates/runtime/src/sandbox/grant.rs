@@ -24,6 +24,6 @@ impl Grant {
 
     /// All its working folders.
     pub(super) fn folders(&self) -> impl Iterator<Item = &Path> {
-        std::iter::once(self.cwd.as_path()).chain(self.beside.iter().map(PathBuf::as_path))
+        std::iter::once(&self.cwd).chain(&self.beside).map(PathBuf::as_path)
     }
 }

@@ -6,11 +6,13 @@
 use std::io;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use super::places::Places;
 use super::readable::Readable;
 
 /// Rights are given up in the kernel's best way.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(super) struct Landlock {
     holds_truncation: bool,
     scopes_signals: bool,
@@ -27,11 +29,23 @@ impl Landlock {
     }
 }
 
-/// What a command may write.
+/// What becomes of TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Network {
+    /// It is refused.
+    Refused,
+    /// It is what the network namespace makes of it.
+    AsIs,
+}
+
+/// What a command may write and reach.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Writable<'a> {
     pub(super) folders: &'a [&'a Path],
     pub(super) devices: &'a [&'a str],
+    /// Where devices are of its own, which it may steer too.
+    pub(super) terminals: &'a [&'a str],
+    pub(super) network: Network,
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -63,7 +77,7 @@ mod linux {
     use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
     use super::super::places::Identity;
-    use super::{Landlock, Places, Readable, Writable, io};
+    use super::{Landlock, Network, Places, Readable, Writable, io};
 
     impl Landlock {
         /// Gives up rights on a thread of its own, to see whether the kernel does it.
@@ -111,7 +125,7 @@ mod linux {
     impl Landlock {
         /// Leaves this thread nothing but reading what may be read, and writing what is given to it, for good.
         pub(in super::super) fn only_read(self, readable: &Readable, writable: &Writable<'_>) -> io::Result<()> {
-            let mut ruleset = bounding_ruleset().map_err(io::Error::other)?;
+            let mut ruleset = bounding_ruleset(writable.network).map_err(io::Error::other)?;
             for path in &readable.open {
                 if let Ok(file) = open(rustix::fs::CWD, path.as_os_str()) {
                     grant_reading(&mut ruleset, file, path, readable);
@@ -122,6 +136,10 @@ mod linux {
             }
             for device in writable.devices {
                 let rights = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate});
+                grant_whole(&mut ruleset, Path::new(device), rights);
+            }
+            for device in writable.terminals {
+                let rights = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev});
                 grant_whole(&mut ruleset, Path::new(device), rights);
             }
             let status = ruleset.no_new_privs(true).restrict_self().map_err(io::Error::other)?;
@@ -137,12 +155,12 @@ mod linux {
     /// The newest rights that are known here; a kernel that lacks one leaves it to the filter of system calls.
     const KNOWN: ABI = ABI::V9;
 
-    fn bounding_ruleset() -> Result<RulesetCreated, RulesetError> {
-        Ruleset::default()
-            .handle_access(AccessFs::from_all(KNOWN))?
-            .handle_access(AccessNet::from_all(KNOWN))?
-            .scope(Scope::from_all(KNOWN))?
-            .create()
+    fn bounding_ruleset(network: Network) -> Result<RulesetCreated, RulesetError> {
+        let ruleset = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?.scope(Scope::from_all(KNOWN))?;
+        match network {
+            Network::Refused => ruleset.handle_access(AccessNet::from_all(KNOWN))?.create(),
+            Network::AsIs => ruleset.create(),
+        }
     }
 
     fn all_but_devices() -> BitFlags<AccessFs> {

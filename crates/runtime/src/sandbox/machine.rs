@@ -27,3 +27,16 @@ impl Machine {
         Self { root: root.to_owned(), temporary: temporary.to_owned(), ..Self::default() }
     }
 }
+
+/// What the user's settings have about the sandbox.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Folders besides that commands may read (`sandbox.read`).
+    pub read: Vec<PathBuf>,
+    /// Folders besides that commands in *work* may write (`sandbox.write`).
+    pub write: Vec<PathBuf>,
+    /// Whether commands in *work* share the machine's network (`sandbox.network`).
+    pub network: bool,
+    /// Variables that no command gets, besides our own table (`sandbox.withheldVariables`).
+    pub withheld: Vec<String>,
+}

@@ -35,19 +35,24 @@ mod environment;
 mod git_config;
 mod git_folder;
 mod grant;
+mod inside;
+mod kept;
 mod landlock;
 mod machine;
 mod places;
 mod private;
 mod profile;
+mod quarantine;
 mod readable;
 mod start;
 mod syscalls;
+mod work;
 
 pub use grant::Grant;
-pub use machine::Machine;
-pub(crate) use private::PrivateFolder;
+pub use inside::run_inside;
+pub use machine::{Machine, Options};
 pub use profile::{Means, Profile, Support};
+pub(crate) use quarantine::Aftermath;
 pub use start::Sandbox;
 
 /// What of a root only the team's own operations write into.

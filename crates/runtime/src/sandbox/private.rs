@@ -45,6 +45,20 @@ impl Workshop {
         &self.folder
     }
 
+    /// An empty file and an empty folder that nobody may read, to stand where something is withheld.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(super) fn stand_ins(&self) -> io::Result<(PathBuf, PathBuf)> {
+        let (file, folder) = (self.folder.join("empty-file"), self.folder.join("empty-folder"));
+        if !folder.is_dir() {
+            fs::write(&file, "")?;
+            fs::set_permissions(&file, Permissions::from_mode(0o000))?;
+            DirBuilder::new().mode(0o000).create(&folder)?;
+        }
+        Ok((file, folder))
+    }
+
     /// Makes a folder for one command.
     ///
     /// # Errors

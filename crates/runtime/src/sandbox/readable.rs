@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use super::git_folder::GitFolder;
-use super::{Grant, Machine};
+use super::{Grant, Machine, Options};
 
 /// Folders of the system that every program needs. What everybody's programs write (`/tmp`, `/run`, `/var`) is not among them.
 const SYSTEM: &[&str] = &[
@@ -191,7 +191,13 @@ pub(super) struct Secrets(BTreeSet<PathBuf>);
 
 impl Readable {
     /// Finds what is there for a command to read.
-    pub(super) fn find(machine: &Machine, grant: &Grant, git: Option<&GitFolder>, secrets: &Secrets) -> Self {
+    pub(super) fn find(
+        machine: &Machine,
+        options: &Options,
+        grant: &Grant,
+        git: Option<&GitFolder>,
+        secrets: &Secrets,
+    ) -> Self {
         let home = machine.home.as_deref();
         let mut open = BTreeSet::new();
         open.extend(SYSTEM.iter().filter_map(|path| real(Path::new(path))));
@@ -204,6 +210,7 @@ impl Readable {
         let is_meant = |secret: &&PathBuf| working.iter().any(|folder| folder.starts_with(secret));
         let withheld = secrets.0.iter().filter(|secret| !is_meant(secret)).cloned().collect();
         open.extend(working);
+        open.extend(options.read.iter().chain(&options.write).filter_map(|path| real(path)));
         Self { open, withheld }
     }
 

@@ -1,7 +1,7 @@
 //! Typed views of the merged settings: the fields this crate acts on, checked when a layer is read.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_model::{ContextWindows, RetryPolicy};
@@ -11,7 +11,8 @@ use serde_json::Value;
 use super::SettingsError;
 use super::layers::{Layer, Settings, Source};
 use crate::agent::ContextBound;
-use crate::gate::PermissionMode;
+use crate::gate::{PermissionMode, expand_home};
+use crate::sandbox;
 use crate::worktree::IgnoredFiles;
 
 /// What a conversation may be told to fill at most: less is compacted all the time, and more leaves no room for an answer.
@@ -148,6 +149,38 @@ impl Settings {
         self.users_own(&["sandbox", "allowUnsandboxedCommands"])
     }
 
+    /// Whether commands run unasked in *work*: the user's `sandbox.autoAllow`, or `--sandbox`.
+    #[must_use]
+    pub fn runs_sandboxed_commands(&self) -> bool {
+        self.users_own(&["sandbox", "autoAllow"])
+    }
+
+    /// Whether other clients may be teammates all the same, whose commands no sandbox of ours holds:
+    /// `sandbox.allowOtherClients`.
+    #[must_use]
+    pub fn allows_unsandboxed_clients(&self) -> bool {
+        self.users_own(&["sandbox", "allowOtherClients"])
+    }
+
+    /// What the user has about the sandbox: `sandbox.read`, `sandbox.write`, `sandbox.network` and
+    /// `sandbox.withheldVariables`.
+    #[must_use]
+    pub fn sandbox(&self, home: Option<&Path>) -> sandbox::Options {
+        let is_users = |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
+        let all = |list: &str| -> Vec<String> {
+            let of_users = self.sources().iter().filter(is_users);
+            of_users.flat_map(|source| strings(source.field(&["sandbox", list]))).map(str::to_owned).collect()
+        };
+        let folders =
+            |list| all(list).iter().map(|path| expand_home(path, home)).filter(|path| path.is_absolute()).collect();
+        sandbox::Options {
+            read: folders("read"),
+            write: folders("write"),
+            network: self.users_own(&["sandbox", "network"]),
+            withheld: all("withheldVariables"),
+        }
+    }
+
     /// Whether the user, and not only a project, switched that on.
     fn users_own(&self, field: &[&str]) -> bool {
         let is_users = |source: &&Source| matches!(source.layer, Layer::User | Layer::Cli | Layer::Managed);
@@ -200,8 +233,14 @@ pub(super) fn check(source: &Source) -> Result<(), SettingsError> {
     if !source.field(&["pitcrew", "teams"]).is_none_or(Value::is_boolean) {
         return Err(wrong("pitcrew.teams", "true or false"));
     }
-    if !source.field(&["sandbox", "allowUnsandboxedCommands"]).is_none_or(Value::is_boolean) {
-        return Err(wrong("sandbox.allowUnsandboxedCommands", "true or false"));
+    for (field, path) in [
+        ("sandbox.allowUnsandboxedCommands", ["sandbox", "allowUnsandboxedCommands"]),
+        ("sandbox.allowOtherClients", ["sandbox", "allowOtherClients"]),
+        ("sandbox.autoAllow", ["sandbox", "autoAllow"]),
+    ] {
+        if !source.field(&path).is_none_or(Value::is_boolean) {
+            return Err(wrong(field, "true or false"));
+        }
     }
     let is_window = |setting: &Value| ContextWindows::from_setting(setting).is_ok();
     if !source.field(&["pitcrew", "contextWindow"]).is_none_or(is_window) {

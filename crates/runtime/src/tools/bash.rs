@@ -164,6 +164,14 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(left) = left {
         written.stderr.push_str(&format!("\n[{left}]"));
     }
+    let aside = sandbox.take_quarantined();
+    if !aside.is_empty() {
+        let words = format!(
+            "[commands cannot make what decides rights or runs by itself; it was put out of the way: {}]",
+            aside.join("; ")
+        );
+        written.stderr = join(&[&written.stderr, &words]);
+    }
     let note = |text: &&String| sandbox.note(context.profile, &context.cwd, text);
     let notes = [&written.stderr, &written.stdout].iter().find_map(note);
     if let Some(note) = notes {

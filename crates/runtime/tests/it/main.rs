@@ -34,6 +34,7 @@ mod patience;
 mod sandbox_attacks;
 mod sandbox_free;
 mod sandbox_read;
+mod sandbox_work;
 mod solo_joins;
 mod solo_runs;
 mod solo_setting;

@@ -119,7 +119,7 @@ const TRIES: &[&str] = &[
 
 /// What reads something kept, `$HOME_` being the user's home and `$OUT` a folder beside; each prints it where nothing holds a
 /// command.
-const READS: &[&str] = &[
+pub(crate) const READS: &[&str] = &[
     "cat $HOME_/.ssh/id_rsa",
     "cat $HOME_/notes",
     "cat $HOME_/.cargo/credentials.toml",
@@ -153,7 +153,7 @@ const READS: &[&str] = &[
 
 /// Attempts to reach or harm others, in python: each prints LEAK when it got through. `unix` and `dgram` are sockets of this
 /// test, `port` its TCP port, `other` a process of it.
-const CONTACTS: &[&str] = &[
+pub(crate) const CONTACTS: &[&str] = &[
     "s = socket.socket(socket.AF_UNIX); s.connect(unix)",
     "s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM); s.sendto(b'x', dgram)",
     "s = socket.socket(); s.connect(('127.0.0.1', port))",
@@ -206,7 +206,7 @@ const CONTACTS: &[&str] = &[
     "fcntl.ioctl(os.open('kept', os.O_RDONLY), 0x40086602, struct.pack('l', 16))",
 ];
 
-const CONTACT_PRELUDE: &str = "
+pub(crate) const CONTACT_PRELUDE: &str = "
 import os, socket, signal, fcntl, resource, ctypes, struct, sys
 unix, dgram, port, other = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 tmp = os.environ['TMPDIR']
@@ -262,7 +262,7 @@ pub(crate) type FileState = (u32, u32, i64, i64, u64, Vec<u8>);
 pub(crate) struct Ground {
     pub(crate) setting: Setting,
     pub(crate) base: PathBuf,
-    sandbox: Sandbox,
+    pub(crate) sandbox: Sandbox,
     pub(crate) other: Child,
 }
 
@@ -273,7 +273,15 @@ impl Drop for Ground {
     }
 }
 
-fn git(folder: &Path, arguments: &[&str]) {
+/// The program that gives up its rights inside of bubblewrap: an example of this crate.
+pub(crate) fn inner() -> PathBuf {
+    let deps = std::env::current_exe().unwrap();
+    let inner = deps.ancestors().nth(2).unwrap().join("examples/sandbox_exec");
+    assert!(inner.is_file(), "{} is built with the tests", inner.display());
+    inner
+}
+
+pub(crate) fn git(folder: &Path, arguments: &[&str]) {
     let identity = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"];
     let output = Command::new("git").arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -346,6 +354,7 @@ impl Ground {
             temporary: tempfile::env::temp_dir(),
             path: std::env::split_paths(&path).chain([tools]).collect(),
             home: Some(home),
+            inner: Some(vec![inner().into_os_string()]),
             ..Machine::default()
         };
         setting.context.profile = Profile::Read;
@@ -358,7 +367,7 @@ impl Ground {
         ToolContext { sandbox: Sandbox::default(), ..self.setting.context.clone() }
     }
 
-    async fn bash(&self, command: &str) -> String {
+    pub(crate) async fn bash(&self, command: &str) -> String {
         self.setting.call("Bash", json!({ "command": command })).await.text
     }
 

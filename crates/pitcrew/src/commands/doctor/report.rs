@@ -6,6 +6,7 @@ use pitcrew_protocol::TeamDir;
 use serde::Serialize;
 
 use super::kept::Kept;
+use super::sandbox::Held;
 use crate::output::printable;
 
 /// Something that is wrong, as people read it.
@@ -42,6 +43,8 @@ pub(super) struct Report {
     pub(super) left: usize,
     #[serde(flatten)]
     kept: Kept,
+    /// What holds of each sandbox profile.
+    sandbox: Held,
 }
 
 impl Finding {
@@ -100,7 +103,12 @@ impl Report {
     pub(super) fn of(findings: Vec<Finding>, kept: Kept) -> Self {
         let (notes, findings): (Vec<_>, Vec<_>) = findings.into_iter().partition(|finding| finding.is_note);
         let left = findings.iter().filter(|finding| finding.repaired.is_none()).count();
-        Self { total: findings.len(), left, findings, notes, kept }
+        Self { total: findings.len(), left, findings, notes, kept, sandbox: Held::new() }
+    }
+
+    /// The same with what holds of the sandbox.
+    pub(super) fn with_sandbox(self, sandbox: Held) -> Self {
+        Self { sandbox, ..self }
     }
 
     pub(super) fn text(&self) -> String {

@@ -1,0 +1,29 @@
+//! The check of the sandbox: each profile is tried, and it is said what holds here.
+
+use std::collections::BTreeMap;
+
+use pitcrew_runtime::sandbox::{Profile, Sandbox, Support};
+
+use crate::context::Context;
+use crate::failure::Failure;
+
+/// What of the profiles holds on this machine, in words.
+pub(super) type Held = BTreeMap<&'static str, String>;
+
+/// Tries each profile, in a folder of its own: nothing is made below the root.
+///
+/// # Errors
+/// When there is no place for temporary files.
+pub(super) fn held(context: &Context) -> Result<Held, Failure> {
+    let folder = tempfile::Builder::new().prefix("pitcrew-doctor-").tempdir_in(context.temporary());
+    let folder = folder.map_err(Failure::internal)?;
+    let machine = pitcrew_runtime::sandbox::Machine { root: folder.path().to_path_buf(), ..context.machine() };
+    let sandbox = Sandbox::new(machine);
+    let words = |profile| match sandbox.support(profile) {
+        Support::Off => "off".to_owned(),
+        Support::Held { by } => format!("held by {by}"),
+        Support::Partly { gap } => format!("held, but: {gap}"),
+        Support::Missing { reason } => format!("not held: {reason}"),
+    };
+    Ok(Profile::ALL.into_iter().map(|profile| (profile.as_str(), words(profile))).collect())
+}

@@ -1,0 +1,440 @@
+//! One sandbox's state: what holds on this machine, and how a command is started in each profile.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{OnceLock, PoisonError};
+
+use tokio::process::Command;
+
+use super::bubblewrap::Bubblewrap;
+use super::denied::DeniedFiles;
+use super::git_config::{self, GitConfigs};
+use super::git_folder::GitFolder;
+use super::inside::Order;
+use super::landlock::{Landlock, Network, Writable};
+use super::places::Places;
+use super::private::{PrivateFolder, Workshop};
+use super::quarantine::{Aftermath, Told};
+use super::readable::{DEVICES, Readable, Secrets};
+use super::syscalls::{Filters, Signals};
+use super::work::{INNER, Mounts, StandIns};
+use super::{
+    Grant, Machine, Means, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, capabilities,
+    environment,
+};
+use crate::process::Job;
+
+/// Where programs stand that only the machine's owner can replace: one in a folder of the user's could be an agent's.
+const SYSTEM_PROGRAMS: [&str; 4] = ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"];
+
+/// How programs are told where to put their temporary files.
+const TEMPORARY_VARIABLES: [&str; 3] = ["TMPDIR", "TMP", "TEMP"];
+
+/// Where programs are told to keep what they could make again, in *work*: below its temporary folder.
+const CACHES: [(&str, &str); 5] = [
+    ("XDG_CACHE_HOME", "/tmp/cache"),
+    ("npm_config_cache", "/tmp/cache/npm"),
+    ("PIP_CACHE_DIR", "/tmp/cache/pip"),
+    ("GOCACHE", "/tmp/cache/go-build"),
+    ("UV_CACHE_DIR", "/tmp/cache/uv"),
+];
+
+/// The folder below a root that they are told when they could make nothing there.
+const LENT: &str = "pitcrew/tmp";
+
+/// What all clones of a sandbox share.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) machine: Machine,
+    options: Options,
+    trial: Trial,
+    /// What of it this machine offers; to find out takes processes and threads, so it is done when it is first asked.
+    offered: OnceLock<Offered>,
+    read: OnceLock<Result<Filters, String>>,
+    work: OnceLock<Result<(), String>>,
+    secrets: OnceLock<Secrets>,
+    workshop: OnceLock<Result<Workshop, String>>,
+    git_configs: GitConfigs,
+    denied: DeniedFiles,
+    told: Told,
+}
+
+/// Which means are tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Trial {
+    Every,
+    LandlockAlone,
+    None,
+}
+
+/// The means that were found to work.
+#[derive(Debug)]
+pub(super) struct Offered {
+    pub(super) landlock: Option<Landlock>,
+    bubblewrap: Option<Bubblewrap>,
+}
+
+impl Trial {
+    fn run(self) -> Offered {
+        let program = || SYSTEM_PROGRAMS.iter().map(|it| Path::new(it).join("bwrap")).find(|path| path.is_file());
+        match self {
+            Self::Every => Offered { landlock: Landlock::probe(), bubblewrap: program().and_then(Bubblewrap::probe) },
+            Self::LandlockAlone => Offered { landlock: Landlock::probe(), bubblewrap: None },
+            Self::None => Offered { landlock: None, bubblewrap: None },
+        }
+    }
+}
+
+impl Kept {
+    pub(super) fn new(machine: Machine, options: Options, trial: Trial) -> Self {
+        Self {
+            machine,
+            options,
+            trial,
+            offered: OnceLock::new(),
+            read: OnceLock::new(),
+            work: OnceLock::new(),
+            secrets: OnceLock::new(),
+            workshop: OnceLock::new(),
+            git_configs: GitConfigs::default(),
+            denied: DeniedFiles::default(),
+            told: Told::default(),
+        }
+    }
+
+    pub(super) fn offered(&self) -> &Offered {
+        self.offered.get_or_init(|| self.trial.run())
+    }
+
+    pub(super) fn places(&self) -> Places {
+        Places::find(&self.machine.root, &[&OF_TEAMS[..], &OF_THE_USER[..], &OF_PITCREW[..]].concat(), &OPEN_OF_PITCREW)
+    }
+
+    pub(super) fn named(&self) -> String {
+        let root = self.machine.root.display();
+        format!("the {} of {root}, and its {}", OF_TEAMS.join(" and "), OF_THE_USER.join(", "))
+    }
+
+    pub(super) fn support_of_free(&self) -> Support {
+        let Offered { landlock, bubblewrap } = self.offered();
+        match (landlock, bubblewrap) {
+            (None, None) => {
+                Support::Missing { reason: "the kernel offers no Landlock and bubblewrap cannot be used".to_owned() }
+            }
+            (Some(landlock), _) if !landlock.holds_truncation() => Support::Partly {
+                gap: format!(
+                    "this kernel keeps the commands of agents from writing into {}, but not from truncating files \
+                     there by name; Linux 6.2 and later do",
+                    self.named()
+                ),
+            },
+            (Some(_), None) => Support::Held { by: "Landlock".to_owned() },
+            (Some(_), Some(_)) => Support::Held { by: "Landlock, or bubblewrap where that costs less".to_owned() },
+            (None, Some(_)) => Support::Held { by: "bubblewrap".to_owned() },
+        }
+    }
+
+    pub(super) fn means(&self, cwd: &Path, places: &Places) -> Means {
+        let is_root = rustix::process::geteuid().is_root();
+        let Offered { landlock, bubblewrap } = self.offered();
+        let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
+        let spares = is_root || [cwd, &self.machine.temporary].into_iter().any(|folder| places.is_on_the_way(folder));
+        match landlock {
+            Some(landlock) if mounts && (spares || !landlock.holds_truncation()) => Means::Bubblewrap,
+            Some(_) => Means::Landlock,
+            None if mounts => Means::Bubblewrap,
+            None => Means::Nothing,
+        }
+    }
+
+    pub(super) fn note_of_free(&self, cwd: &Path) -> Option<String> {
+        let places = self.places();
+        let named = self.named();
+        let ways = match self.means(cwd, &places) {
+            Means::Nothing => return None,
+            Means::Bubblewrap => &places.roots,
+            Means::Landlock => &places.ways,
+        };
+        let ways = ways.iter().map(|way| way.display().to_string()).collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "[commands cannot write into {named}, nor make, rename or remove anything directly in {ways}; in other \
+             folders below these they can, and Write can make files there]"
+        ))
+    }
+
+    pub(super) fn start_freely(&self, cwd: &Path, program: &str, fill: impl FnOnce(&mut Command)) -> io::Result<Job> {
+        self.make_open_folders();
+        let places = self.places();
+        let means = self.means(cwd, &places);
+        let bubblewrap = self.offered().bubblewrap.as_ref().filter(|_| means == Means::Bubblewrap);
+        let mut command = bubblewrap.map_or_else(
+            || Command::new(program),
+            |it| {
+                let mut command = it.before(&places, cwd);
+                command.arg(program);
+                command
+            },
+        );
+        command.current_dir(cwd);
+        fill(&mut command);
+        self.withhold(Profile::Free, &mut command);
+        match (means, self.offered().landlock) {
+            (Means::Landlock, Some(landlock)) => {
+                self.lend(&mut command, &places);
+                apart(|| landlock.give_up(&places), || Job::spawn(&mut command))?
+            }
+            (Means::Landlock | Means::Bubblewrap | Means::Nothing, _) => Job::spawn(&mut command),
+        }
+    }
+
+    /// What commands may write of the root must be there: nobody can make it from inside.
+    fn make_open_folders(&self) {
+        if !self.machine.root.is_dir() {
+            return;
+        }
+        for folder in OPEN_OF_PITCREW.map(|name| self.machine.root.join(name)) {
+            if let Err(error) = fs::create_dir_all(&folder) {
+                tracing::warn!(folder = %folder.display(), %error, "commands have no such folder");
+            }
+        }
+    }
+
+    /// Gives a command a folder for temporary files when it could make none where it would.
+    fn lend(&self, command: &mut Command, places: &Places) {
+        let [variable, ..] = TEMPORARY_VARIABLES;
+        let set = command.as_std().get_envs().find(|(name, _)| *name == variable);
+        let usual = set.and_then(|(_, value)| value).map_or(&*self.machine.temporary, Path::new);
+        if !places.is_on_the_way(usual) {
+            return;
+        }
+        let lent = self.machine.root.join(LENT);
+        match fs::create_dir_all(&lent) {
+            Ok(()) => _ = command.env(variable, &lent),
+            Err(error) => tracing::warn!(folder = %lent.display(), %error, "no place for temporary files"),
+        }
+    }
+
+    /// Takes keys and tokens out of a command's variables, those that it inherits and those it was given.
+    fn withhold(&self, profile: Profile, command: &mut Command) {
+        let given: Vec<String> =
+            command.as_std().get_envs().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        let ours = environment::OF_PROVIDERS.iter().map(|name| (*name).to_owned());
+        let is_withheld = |name: &&String| match profile {
+            Profile::Free => environment::OF_PROVIDERS.contains(&name.as_str()),
+            Profile::Read | Profile::Work => environment::is_secret(name),
+        };
+        let inherited = self.machine.variables.iter().chain(&given).filter(is_withheld).cloned();
+        for name in inherited.chain(ours).chain(self.options.withheld.iter().cloned()).collect::<BTreeSet<_>>() {
+            command.env_remove(name);
+        }
+    }
+
+    /// The filters of *read*, when it holds here.
+    pub(super) fn read(&self) -> Result<&Filters, &String> {
+        self.read.get_or_init(|| self.try_reading()).as_ref()
+    }
+
+    fn workshop(&self) -> io::Result<&Workshop> {
+        let opened = self
+            .workshop
+            .get_or_init(|| Workshop::open(&self.machine.root.join(LENT)).map_err(|problem| problem.to_string()));
+        opened.as_ref().map_err(|problem| io::Error::other(format!("no folder for temporary files: {problem}")))
+    }
+
+    fn secrets(&self) -> &Secrets {
+        self.secrets.get_or_init(|| Secrets::of(&self.machine))
+    }
+
+    pub(super) fn start_reading(
+        &self,
+        grant: &Grant,
+        program: &str,
+        fill: impl FnOnce(&mut Command),
+    ) -> io::Result<Job> {
+        let filters = self.read().map_err(|reason| io::Error::other(reason.clone()))?;
+        let landlock = self.offered().landlock.ok_or(io::ErrorKind::Unsupported)?;
+        let private = self.workshop()?.private()?;
+        let (readable, _git, config) = self.readable(grant)?;
+        let mut command = Command::new(program);
+        command.current_dir(&grant.cwd);
+        fill(&mut command);
+        self.withhold(Profile::Read, &mut command);
+        bounded_variables(&mut command, private.path(), &config);
+        command.envs(git_config::READING);
+        command.env("GIT_OPTIONAL_LOCKS", "0");
+        let folders = [private.path()];
+        let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
+        let job = apart(|| give_up(landlock, filters, &readable, &writable), || Job::spawn(&mut command))??;
+        Ok(job.with_aftermath(Aftermath::new(private, Vec::new(), self.told.clone())))
+    }
+
+    /// What a command may read, with its git folders and the git configuration for it.
+    fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
+        let git = GitFolder::of(&grant.cwd);
+        let mut readable = Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
+        readable.withheld.extend(self.denied.find(grant, &readable.open));
+        let config = self.git_configs.of(&grant.cwd, self.machine.home.as_deref(), self.workshop()?.path())?;
+        readable.open.extend(config.parent().map(Path::to_path_buf));
+        Ok((readable, git, config))
+    }
+
+    /// Whether *work* holds here, found by trying once.
+    pub(super) fn work(&self) -> Result<(), &String> {
+        self.work.get_or_init(|| self.try_working()).as_ref().copied()
+    }
+
+    /// Why *work* cannot hold for a working folder, whatever the machine offers.
+    pub(super) fn obstacle(&self, cwd: &Path) -> Option<String> {
+        let (home, cwd) = (fs::canonicalize(self.machine.home.as_ref()?).ok()?, fs::canonicalize(cwd).ok()?);
+        home.starts_with(&cwd)
+            .then(|| format!("{} holds the home folder, and with it what programs run by themselves", cwd.display()))
+    }
+
+    pub(super) fn start_working(
+        &self,
+        grant: &Grant,
+        program: &str,
+        fill: impl FnOnce(&mut Command),
+    ) -> io::Result<Job> {
+        self.work().map_err(|reason| io::Error::other(reason.clone()))?;
+        if let Some(obstacle) = self.obstacle(&grant.cwd) {
+            return Err(io::Error::other(obstacle));
+        }
+        let (mut command, private, mounts) = self.working(grant)?;
+        command.arg(program);
+        fill(&mut command);
+        self.withhold(Profile::Work, &mut command);
+        Ok(Job::spawn(&mut command)?.with_aftermath(Aftermath::new(private, mounts.absent, self.told.clone())))
+    }
+
+    /// A command line that ends before the program, the folder it has to itself, and its mounts.
+    fn working(&self, grant: &Grant) -> io::Result<(Command, PrivateFolder, Mounts)> {
+        let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered() else {
+            return Err(io::ErrorKind::Unsupported.into());
+        };
+        let (own, arguments) = self.inner().map_err(io::Error::other)?;
+        let private = self.workshop()?.private()?;
+        let (readable, git, config) = self.readable(grant)?;
+        let (empty_file, empty_folder) = self.workshop()?.stand_ins()?;
+        let stand_ins = StandIns { private: private.path(), empty_file: &empty_file, empty_folder: &empty_folder };
+        let mounts = Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), &readable, stand_ins)?;
+        let order = Order { writable: mounts.writable.clone(), landlock: *landlock };
+        let mut command = bubblewrap.apart(self.options.network);
+        command.args(mounts.arguments(Path::new(own))).arg("--chdir").arg(fs::canonicalize(&grant.cwd)?);
+        command.arg("--").arg(INNER).args(arguments).arg(serde_json::to_string(&order)?);
+        bounded_variables(&mut command, Path::new("/tmp"), &config);
+        command.envs(CACHES);
+        Ok((command, private, mounts))
+    }
+
+    /// Our own program, and what it is told first.
+    fn inner(&self) -> Result<(&OsString, &[OsString]), String> {
+        let inner = self.machine.inner.as_deref().unwrap_or_default();
+        inner.split_first().ok_or_else(|| "it was not told how to start itself inside".to_owned())
+    }
+
+    /// Tries *work* on a command: what it must refuse, and what it must not.
+    fn try_working(&self) -> Result<(), String> {
+        self.inner()?;
+        let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
+        if !landlock.holds_truncation() {
+            return Err("the kernel's Landlock is older than version 3 (Linux 6.2)".to_owned());
+        }
+        if self.offered().bubblewrap.is_none() {
+            return Err(
+                "bubblewrap (bwrap) is not installed or may not be used, and without mounts of its own a command \
+                        cannot be kept from parts of its working folder"
+                    .to_owned(),
+            );
+        }
+        self.try_a_command().map_err(|problem| problem.to_string())
+    }
+
+    fn try_a_command(&self) -> io::Result<()> {
+        const TRIAL: &str = "echo x > inside && { echo x > \"$1\" || true; } 2> /dev/null";
+        let folder = self.workshop()?.private()?;
+        let outside = folder.path().with_extension("outside");
+        let (command, _private, _mounts) = self.working(&Grant::at(folder.path()))?;
+        let output = command.into_std().args(["sh", "-c", TRIAL, "sh"]).arg(&outside).output()?;
+        if !output.status.success() || !folder.path().join("inside").exists() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(io::Error::other(format!("a trial in bubblewrap failed: {said}")));
+        }
+        match fs::remove_file(&outside) {
+            Ok(()) => Err(io::Error::other("a trial in bubblewrap wrote outside of its working folder")),
+            Err(_never_made) => Ok(()),
+        }
+    }
+
+    /// What was put out of the way since this was asked last.
+    pub(super) fn take_told(&self) -> Vec<String> {
+        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Tries *read* on a thread: what it must refuse, and what it must not.
+    fn try_reading(&self) -> Result<Filters, String> {
+        let landlock = self.offered().landlock.ok_or("the kernel offers no Landlock")?;
+        if !landlock.holds_truncation() {
+            return Err("the kernel's Landlock is older than version 3 (Linux 6.2)".to_owned());
+        }
+        let signals = if landlock.scopes_signals() { Signals::Scoped } else { Signals::OwnGroup };
+        let filters =
+            Filters::of(Profile::Read, signals).map_err(|problem| format!("no filter of system calls: {problem}"))?;
+        let folder = self.workshop().and_then(Workshop::private).map_err(|problem| problem.to_string())?;
+        let outside = folder.path().with_extension("outside");
+        let tried = try_out(landlock, &filters, &folder, &outside);
+        let _never_made = fs::remove_file(&outside);
+        tried.map(|()| filters).map_err(|problem| problem.to_string())
+    }
+}
+
+/// Variables of a command in *read* or *work*: its temporary folder, and the git configuration it can read.
+fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
+    for variable in TEMPORARY_VARIABLES {
+        command.env(variable, private);
+    }
+    command.env(git_config::VARIABLE, config).env("GIT_TERMINAL_PROMPT", "0");
+}
+
+/// Gives up all rights of this thread but those of *read*.
+fn give_up(landlock: Landlock, filters: &Filters, readable: &Readable, writable: &Writable<'_>) -> io::Result<()> {
+    capabilities::give_up()?;
+    landlock.only_read(readable, writable)?;
+    filters.apply()
+}
+
+fn try_out(landlock: Landlock, filters: &Filters, folder: &PrivateFolder, outside: &Path) -> io::Result<()> {
+    let folders = [folder.path()];
+    let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
+    let readable = Readable { open: BTreeSet::from([PathBuf::from("/usr")]), ..Readable::default() };
+    let work = || {
+        fs::write(folder.path().join("inside"), "")?;
+        if fs::write(outside, "").is_ok() {
+            return Err(io::Error::other("the kernel lets a thread write that gave up its rights"));
+        }
+        if std::os::unix::net::UnixDatagram::unbound().is_ok() {
+            return Err(io::Error::other("the kernel lets a thread make sockets that gave up its rights"));
+        }
+        Ok(())
+    };
+    apart(|| give_up(landlock, filters, &readable, &writable), work)?
+}
+
+/// Does work on a thread of its own that gave up rights first: a thread never gets them back.
+pub(super) fn apart<T: Send>(
+    give_up: impl FnOnce() -> io::Result<()> + Send,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<T> {
+    let runtime = tokio::runtime::Handle::try_current().ok();
+    std::thread::scope(|scope| {
+        let confined = std::thread::Builder::new().name("confined".to_owned()).spawn_scoped(scope, || {
+            let _inside = runtime.as_ref().map(tokio::runtime::Handle::enter);
+            give_up()?;
+            Ok(work())
+        })?;
+        confined.join().unwrap_or_else(|_panic| Err(io::Error::other("the confined thread broke down")))
+    })
+}

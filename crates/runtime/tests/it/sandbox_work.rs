@@ -1,0 +1,253 @@
+//! A command in *work*, tried with the real kernel as an attacker would: it changes nothing but its working folder, and of
+//! that nothing that decides rights or runs by itself.
+//!
+//! What this machine cannot do is skipped, and said loudly.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixListener;
+use std::path::PathBuf;
+
+use pitcrew_runtime::sandbox::{Profile, Sandbox, Support};
+use serde_json::json;
+
+use crate::sandbox_read::{CONTACT_PRELUDE, FileState, Ground, READS, git};
+
+/// What an agent could think of to change what is protected: `.git/config` and hooks, settings, what is beside.
+const ATTACKS: &[&str] = &[
+    "echo x >> .git/config",
+    "git config core.fsmonitor 'touch x'",
+    "git config --worktree core.pager x",
+    "rm .git/config",
+    "mv .git/config .git/config2",
+    "cp .git/config c && mv c .git/config",
+    "ln -f kept .git/config",
+    "sed -i s/x/y/ .git/config",
+    "echo x > .git/hooks/post-commit",
+    "mv .git/hooks .git/hooks2; mkdir .git/hooks; echo x > .git/hooks/pre-commit",
+    "rm -rf .git/hooks && mkdir .git/hooks",
+    "mv .git .git2; mkdir .git; echo x > .git/config",
+    "mv .git .git2 && cp -r .git2 .git && echo x >> .git/config",
+    "python3 -c \"import os; os.rename('.git', 'g')\"",
+    "python3 -c \"import ctypes; ctypes.CDLL(None).syscall(316, -100, b'.git', -100, b'sub', 2)\"",
+    "echo /tmp/evil > .git/commondir",
+    "mkdir -p .git/modules/m && echo x > .git/modules/m/config",
+    "echo x > .claude/settings.json",
+    "mkdir -p .claude/hooks && echo x > .claude/hooks/h",
+    "mv .claude c; mkdir .claude; echo x > .claude/settings.json",
+    "ln -sfn sub .claude",
+    "echo x > .envrc",
+    "mkdir -p .vscode && echo x > .vscode/tasks.json",
+    "echo x > .mcp.json",
+    "echo x > $OUT/new",
+    "echo x > ../outside/new",
+    "echo x > link-out/new",
+    "rm -rf $OUT",
+    "touch $OUT/secret; chmod 777 $OUT/secret",
+    "echo x > $HOME_/.bashrc",
+    "echo x > $HOME_/.ssh/authorized_keys",
+    "echo x > $HOME_/.cargo/bin/tool",
+    "echo x > $HOME_/.claude/settings.json",
+    "mkdir -p $HOME_/.claude/teams/t/inboxes && echo x > $HOME_/.claude/teams/t/inboxes/lead.json",
+    "echo x > /etc/pitcrew-test; echo x > /usr/pitcrew-test",
+    "umount .git; umount .git/config; mount -o remount,rw /; echo x >> .git/config",
+    "mount -o remount,bind,rw .git/hooks; echo x > .git/hooks/x",
+    "unshare -Urm sh -c 'umount .git/config; echo x >> .git/config'",
+    "unshare -m sh -c 'umount -R .; echo x >> .git/config'",
+    "echo x > /proc/$OTHER/root$OUT/new",
+    "echo x > /proc/1/root$OUT/new; echo x > /proc/$PPID/root$OUT/new",
+    "for p in /proc/[0-9]*; do echo x > $p/root$OUT/new; done",
+    "nsenter -t 1 -m sh -c \"echo x > $OUT/new\"",
+    "kill -9 $OTHER",
+    "git -C tree config user.name mallory",
+    "echo gitdir: /tmp > tree/.git",
+    "echo x >> denied/key",
+    "rm -r denied",
+    "mknod $TMPDIR/sda b 8 0 && head -c1 $TMPDIR/sda",
+    "chattr +i kept",
+    "date -s 2001-01-01; hostname mallory",
+    "setsid sh -c 'echo x > $OUT/new'",
+    "(setsid sh -c 'sleep 0.1; echo x > .mcp.json' &) ; true",
+    "rm -rf .git",
+    "echo x >> .git/config; echo x > .git/commondir",
+];
+
+/// What appears is put out of the way.
+const APPEARING: &[&str] =
+    &[".mcp.json", ".envrc", ".vscode", ".git/commondir", ".git/config.worktree", ".git/modules"];
+
+/// What a command in *work* must be able to do.
+const WORK: &[&str] = &[
+    "echo x > new && mv new newer && rm newer && mkdir -p a/b && echo x > a/b/c && mv a d && rm -r d",
+    "git add -A . && git -c user.email=a@b commit -q -m second && git log --oneline | grep -q second && git status",
+    "git branch other && git checkout -q other && git checkout -q - && git branch -D other && git stash list && git gc -q",
+    "chmod 755 kept && touch kept && ln kept hard && rm hard",
+    "test \"$(cat $HOME_/.cargo/bin/tool | head -1)\" = '#!/bin/sh' && tool | grep -q works",
+    "echo x > $TMPDIR/f && echo x > /tmp/g && f=$(mktemp) && mkdir -p $HOME_/.cache/x && echo x > $HOME_/.cache/x/y",
+    "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); c = socket.create_connection(s.getsockname())'",
+    "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"sock\"); s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"sock\")' && rm sock",
+    "python3 -c 'import multiprocessing as m; print(m.Pool(2).map(abs, [1, -2]))'",
+    "sleep 60 & kill $! && wait $!; test $? = 143",
+    "python3 -c 'import pty; pty.spawn([\"true\"])'",
+    "ps -ef | wc -l && id && nproc && df . > /dev/null && test \"$PWD\" = \"$(pwd -P)\"",
+    "cd tree && echo y > f && git add f && git -c user.email=a@b commit -q -m here",
+];
+
+fn ground() -> Option<Ground> {
+    let mut ground = Ground::with(Sandbox::new);
+    if let Support::Missing { reason } = ground.sandbox.support(Profile::Work) {
+        eprintln!("\n!!! SKIPPED: {reason}. Nothing was proved about *work* on this machine. !!!\n");
+        return None;
+    }
+    ground.setting.context.profile = Profile::Work;
+    let cwd = ground.setting.context.cwd.clone();
+    git(&cwd, &["init", "-q"]);
+    ground.setting.write(".gitignore", "repo\ntree\ndenied\ndeep\n");
+    git(&cwd, &["add", "kept", ".gitignore"]);
+    git(&cwd, &["commit", "-q", "-m", "first"]);
+    fs::remove_dir_all(cwd.join("tree")).unwrap();
+    git(&cwd.join("repo"), &["worktree", "prune"]);
+    git(&cwd, &["worktree", "add", "-q", "tree"]);
+    ground.setting.write(".claude/settings.json", "{}");
+    Some(ground)
+}
+
+/// What nothing may change: all outside of the working folder, and what is protected in it.
+fn kept(ground: &Ground) -> BTreeMap<PathBuf, FileState> {
+    let cwd = &ground.setting.context.cwd;
+    let protected = [".git/config", ".git/hooks", ".git/commondir", ".git/modules", ".claude", ".mcp.json", ".envrc"];
+    let protected = protected.iter().chain(&[".vscode", ".idea", "tree/.git", "denied"]);
+    let protected: Vec<PathBuf> = protected.map(|name| cwd.join(name)).collect();
+    let is_kept = |path: &PathBuf| !path.starts_with(cwd) || protected.iter().any(|it| path.starts_with(it));
+    ground.files().into_iter().filter(|(path, _)| is_kept(path)).collect()
+}
+
+#[tokio::test]
+async fn a_command_in_work_changes_nothing_outside_and_nothing_protected() {
+    let Some(ground) = ground() else { return };
+    let before = kept(&ground);
+    for command in ATTACKS {
+        let said = ground.bash(command).await;
+        let now = kept(&ground);
+        let differs: Vec<_> = now.iter().filter(|(path, what)| before.get(*path) != Some(what)).collect();
+        let gone: Vec<_> = before.keys().filter(|path| !now.contains_key(*path)).collect();
+        assert!(now == before, "{command}: {differs:?} {gone:?}: {said}");
+    }
+    assert!(fs::read_to_string(format!("/proc/{}/stat", ground.other.id())).unwrap().contains(") S"));
+}
+
+#[tokio::test]
+async fn a_command_in_work_reads_nothing_kept() {
+    let Some(ground) = ground() else { return };
+    for command in READS {
+        let said = ground.bash(command).await;
+        assert!(!said.contains("SECRET"), "{command}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_in_work_reaches_nobody_outside() {
+    let Some(ground) = ground() else { return };
+    let outside = ground.base.join("outside/unix");
+    let inside = ground.setting.path("served");
+    let listeners = [UnixListener::bind(&outside).unwrap(), UnixListener::bind(&inside).unwrap()];
+    let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
+    tcp.set_nonblocking(true).unwrap();
+    listeners.iter().for_each(|listener| listener.set_nonblocking(true).unwrap());
+    let contacts = [
+        "socket.socket(socket.AF_UNIX).connect(unix)",
+        "socket.socket(socket.AF_UNIX).connect(dgram)",
+        "socket.create_connection(('127.0.0.1', port))",
+        "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+        "socket.socket(socket.AF_VSOCK, socket.SOCK_STREAM)",
+        "os.kill(other, 0)",
+        "libc_call(165, b'none', b'sub', b'tmpfs', 0, 0)",
+        "libc_call(425, 4, buffer)",
+        "libc_call(304, -100, 0, 0)",
+        "libc_call(272, 0x10000000)",
+        "libc_call(250, 0, -3, 1)",
+    ];
+    let mut script = String::from(CONTACT_PRELUDE);
+    for (number, contact) in contacts.iter().enumerate() {
+        script.push_str(&format!(
+            "try:\n    {contact}\n    print('LEAK', {number})\nexcept OSError as e: print(e.errno)\n"
+        ));
+    }
+    ground.setting.write("contacts.py", script);
+    let port = tcp.local_addr().unwrap().port();
+    let other = ground.other.id();
+    let command = format!("python3 contacts.py {} {} {port} {other}", outside.display(), inside.display());
+    let said = ground.bash(&command).await;
+    assert_eq!(said.lines().count(), contacts.len(), "{said}");
+    assert!(!said.contains("LEAK"), "{said}");
+    assert!(listeners.iter().all(|listener| listener.accept().is_err()) && tcp.accept().is_err());
+}
+
+#[tokio::test]
+async fn a_command_in_work_does_its_work() {
+    let Some(ground) = ground() else { return };
+    for command in WORK {
+        let outcome = ground.setting.call("Bash", json!({ "command": command })).await;
+        assert!(!outcome.is_error, "{command}: {}", outcome.text);
+    }
+}
+
+#[tokio::test]
+async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
+    let Some(ground) = ground() else { return };
+    for name in APPEARING {
+        let said = ground.bash(&format!("mkdir -p {name} && echo x > {name}/evil || echo x > {name}")).await;
+        assert!(said.contains("put out of the way"), "{name}: {said}");
+        assert!(fs::symlink_metadata(ground.setting.path(name)).is_err(), "{name}: {said}");
+    }
+    symlink("sub", ground.setting.path(".idea")).unwrap();
+    let said = ground.bash("rm .idea && mkdir .idea && echo x > .idea/evil").await;
+    assert!(said.contains("put out of the way"), "{said}");
+    assert_eq!(fs::read_link(ground.setting.path(".idea")).unwrap(), PathBuf::from("sub"));
+}
+
+#[tokio::test]
+async fn a_worktree_commits_while_its_common_git_folder_s_configuration_stays() {
+    let Some(mut ground) = ground() else { return };
+    let main = ground.setting.context.cwd.clone();
+    ground.setting.context.cwd = main.join("tree");
+    let before = kept(&ground);
+    let done = ground
+        .bash("echo z > f && git add f && git -c user.email=a@b commit -q -m there && git log -1 --format=%s")
+        .await;
+    assert_eq!(done, "there");
+    for command in [
+        "git config user.name mallory",
+        "echo x > ../.git/hooks/post-commit",
+        "echo x > ../kept",
+        "echo x > ../.git/worktrees/tree/commondir",
+        "echo x > .git",
+        "mv ../.git/worktrees ../.git/w",
+    ] {
+        let said = ground.bash(command).await;
+        let now = kept(&ground);
+        for path in [".git/config", ".git/hooks", "kept", "tree/.git", ".git/worktrees/tree/commondir"] {
+            let path = main.join(path);
+            assert_eq!(now.get(&path).map(|it| &it.5), before.get(&path).map(|it| &it.5), "{command}: {said}");
+        }
+        assert!(!main.join(".git/hooks/post-commit").exists(), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_holds_the_home_cannot_be_worked_in() {
+    let Some(mut ground) = ground() else { return };
+    ground.setting.context.cwd = ground.base.clone();
+    assert!(matches!(ground.sandbox.support_in(Profile::Work, &ground.base), Support::Missing { .. }));
+    let said = ground.bash("touch home/.bashrc").await;
+    assert!(said.contains("holds the home folder") && !ground.base.join("home/.bashrc").exists(), "{said}");
+}
+
+#[tokio::test]
+async fn without_bubblewrap_work_is_not_offered_and_says_why() {
+    let ground = Ground::with(Sandbox::by_landlock);
+    let Support::Missing { reason } = ground.sandbox.support(Profile::Work) else { panic!("it is offered") };
+    assert!(reason.contains("bubblewrap"), "{reason}");
+}
