@@ -11,13 +11,14 @@ use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::answers::Asking;
 use crate::agent::{ContextBound, Role, Status};
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::gate::{Gate, PermissionMode};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
-use crate::run::{Asks, Furnishings, OpenModel, RunError};
+use crate::run::{Furnishings, OpenModel, RunError};
 use crate::sandbox::Sandbox;
 use crate::tools::PathLocks;
 use crate::worktree::IgnoredFiles;
@@ -49,7 +50,7 @@ pub(crate) struct Quarters {
     pub(crate) may_unconfine: bool,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) definitions: Definitions,
-    pub(crate) asks: Asks,
+    pub(crate) asking: Asking,
     pub(crate) locks: PathLocks,
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -80,6 +81,8 @@ impl Quarters {
         let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
         let search_path = own_path.unwrap_or_else(|| furnishings.machine.path.clone());
         let sandbox = Sandbox::new(furnishings.machine);
+        let gate = Arc::new(gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path));
+        let asking = Asking::new(furnishings.asks, gate.clone(), &furnishings.root, sink.clone());
         let mut quarters = Self {
             team,
             trust: None,
@@ -97,12 +100,12 @@ impl Quarters {
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: furnishings.mode,
-            gate: Arc::new(gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path)),
+            gate,
             sandbox,
             may_unconfine: settings.allows_unsandboxed_commands(),
             ignored_files: settings.ignored_files(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
-            asks: furnishings.asks,
+            asking,
             locks: PathLocks::new(),
             sink,
             reports,

@@ -2,6 +2,8 @@
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::super::asking::Turn;
+
 /// The longest line, in characters; a message may be no longer by default.
 const MOST_CHARS: usize = 10_000;
 
@@ -24,6 +26,8 @@ pub(crate) enum Typed {
     Interrupt,
     /// The agent is to end.
     End,
+    /// The pages of a question are to be turned.
+    Turn(Turn),
     /// The terminal has another size.
     Resized,
 }
@@ -67,6 +71,8 @@ impl Entry {
             KeyCode::End => self.at = self.text.len(),
             KeyCode::Esc => return Typed::Interrupt,
             KeyCode::Enter => return self.done(),
+            KeyCode::PageDown => return Typed::Turn(Turn::On),
+            KeyCode::PageUp => return Typed::Turn(Turn::Back),
             // Keys of the terminal that a line has no use for; the enum is crossterm's.
             _ => {}
         }
