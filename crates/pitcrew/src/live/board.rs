@@ -77,6 +77,14 @@ impl Board {
         typed
     }
 
+    /// Stops the job until its shell goes on with it.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
+        self.terminal.suspend()
+    }
+
     /// What of the question is to be seen.
     pub(crate) fn seen(&self) -> Seen {
         self.seen

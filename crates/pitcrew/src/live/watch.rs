@@ -158,6 +158,7 @@ impl Watching {
         let (Some(board), Some(questions)) = (&mut self.board, &mut self.questions) else { return Ok(()) };
         match board.pressed(key) {
             Typed::End => return self.end(handle, EndSignal::Interrupt),
+            Typed::Suspend => board.suspend().map_err(Failure::internal)?,
             Typed::Line(line) => questions.typed(&line, board.seen()),
             Typed::Turn(turn) => questions.turn(turn, board.seen()),
             Typed::Editing | Typed::Resized | Typed::Interrupt => {}

@@ -271,7 +271,7 @@ fn asking(size: (u16, u16)) -> Option<Seat> {
     seat.room.ok(&["send", "bob", "Write it."]);
     seat.open(size, BOB);
     // The mail that was read is not counted any more, and the question is there: nothing more is drawn now.
-    let asks = |screen: &str| foot(screen) == Some("asks for leave to call Write") && screen.ends_with("\nanswer>");
+    let asks = |screen: &str| foot(screen) == Some("asks permission for Write") && screen.ends_with("\nanswer>");
     seat.shows("the question", asks);
     Some(seat)
 }
@@ -293,7 +293,7 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     let starts = screen.find("── bob of crew").unwrap();
     assert_snapshot!(seat.room.redacted(&screen[starts..]), @r#"
     ── bob of crew
-    asks for leave to call Write
+    asks permission for Write
     bob asks permission for Write
       in [dir]/work
       because Write [dir]/work/it
@@ -563,7 +563,7 @@ fn the_lead_s_person_sees_everything_and_is_asked_once_for_what_is_always_allowe
     let lines: String = (1..=30).map(|number| format!("line {number}\n")).collect();
     fs::write(seat.room.work().join("text"), format!("{lines}the end\n")).unwrap();
     let screen = is_asked(&seat, "│ touch one two");
-    assert_snapshot!(seat.room.redacted(&screen[screen.find("team-lead asks permission").unwrap()..]), @r"
+    assert_snapshot!(seat.room.redacted(&screen[screen.rfind("team-lead asks permission").unwrap()..]), @r"
     team-lead asks permission for Bash
       in [dir]/work
     │ touch one two
@@ -576,7 +576,7 @@ fn the_lead_s_person_sees_everything_and_is_asked_once_for_what_is_always_allowe
     is_asked(&seat, "│ touch 'a<U+200B>b<U+202E>'");
     seat.types("a");
     let screen = is_asked(&seat, "│+and evil");
-    assert_snapshot!(seat.room.redacted(&screen[screen.find("team-lead asks permission").unwrap()..]), @r"
+    assert_snapshot!(seat.room.redacted(&screen[screen.rfind("team-lead asks permission").unwrap()..]), @r"
     team-lead asks permission for Edit
       in [dir]/work
       because Edit [dir]/work/text
@@ -607,7 +607,6 @@ fn questions_that_wait_are_asked_one_at_a_time() {
     let Some(seat) = leading(
         r#"  team-lead:
     - tools:
-        - {name: Task, input: {description: one, prompt: Work., subagent_type: general-purpose}}
         - {name: Task, input: {name: cat, description: two, prompt: Work.}}
         - {name: Task, input: {name: dog, description: three, prompt: Work.}}
     - text: All is done.
@@ -619,11 +618,13 @@ fn questions_that_wait_are_asked_one_at_a_time() {
         return;
     };
     let screen = is_asked(&seat, "(1 of 2)");
-    assert_eq!(screen.matches("asks permission for Bash").count(), 1, "{screen}");
+    assert_eq!(screen.matches("[y]es").count(), 1, "{screen}");
     seat.types("what?");
     is_asked(&seat, "(1 of 2)");
     seat.types("y");
-    seat.shows("the second", |screen| screen.contains("asks permission for Bash\n") && screen.ends_with("answer>"));
+    seat.shows("the second", |screen| {
+        screen.contains("asks permission for Bash\n  in ") && screen.ends_with("answer>")
+    });
     seat.types("n");
     seat.shows("no question any more", |screen| !screen.contains("answer>"));
     seat.tmux(&["send-keys", "C-c"]);

@@ -26,6 +26,8 @@ pub(crate) enum Typed {
     Interrupt,
     /// The agent is to end.
     End,
+    /// The job is to be stopped until its shell goes on with it.
+    Suspend,
     /// The pages of a question are to be turned.
     Turn(Turn),
     /// The terminal has another size.
@@ -82,6 +84,7 @@ impl Entry {
     fn control(&mut self, code: KeyCode) -> Typed {
         match code {
             KeyCode::Char('c') => return Typed::End,
+            KeyCode::Char('z') => return Typed::Suspend,
             KeyCode::Char('a') => self.at = 0,
             KeyCode::Char('e') => self.at = self.text.len(),
             KeyCode::Char('u') => {

@@ -85,6 +85,18 @@ impl Terminal {
         Size { columns: usize::from(columns).saturating_sub(1), rows: usize::from(rows) }
     }
 
+    /// Gives the terminal back to the shell, as Ctrl-Z does, and takes it again when the shell goes on with the job.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
+        self.clear()?;
+        disable_raw_mode()?;
+        // The whole job stops here, and goes on here.
+        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
+        enable_raw_mode()
+    }
+
     /// Takes the foot off the terminal; the lines stay.
     fn clear(&mut self) -> io::Result<()> {
         let mut out = String::new();

@@ -155,6 +155,10 @@ impl Desk {
     async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Vec<String> {
         match self.entry.take(key) {
             Typed::Editing | Typed::Resized => Vec::new(),
+            Typed::Suspend => {
+                // A pane has no shell that could go on with it.
+                Vec::new()
+            }
             Typed::Interrupt => {
                 handle.interrupt();
                 Vec::new()
