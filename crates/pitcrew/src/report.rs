@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Zoned;
+use pitcrew_runtime::gate::allow_flag;
 use pitcrew_runtime::run::{AgentSummary, RunEnd, RunOutcome};
 use serde_json::{Value, json};
 
@@ -48,6 +49,13 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
         let _ = write!(text, "\nwithout a price, and so not in the cost: {}", unpriced.join(", "));
     }
     text
+}
+
+/// The flags that would have allowed what was refused since nobody was there to ask.
+pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String> {
+    let flags: Vec<String> = rules.map(allow_flag).collect();
+    let said = "nobody was there to ask; what was refused would have been allowed by: ";
+    (!flags.is_empty()).then(|| format!("{said}{}", flags.join(" ")))
 }
 
 /// How a run that left its team goes on.

@@ -22,6 +22,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::identity::ProcessIdentity;
 use crate::process::started_by_a_tool;
+use crate::question::Digest;
 
 /// The name of the socket.
 const NAME: &str = "door";
@@ -72,6 +73,10 @@ pub enum Knock {
         /// Why not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// The digest of the tool and the input that were shown ([`Digest::of_call`]); one that is not the request's is
+        /// refused.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        digest: Option<Digest>,
     },
 }
 

@@ -103,6 +103,8 @@ pub enum RunEvent {
         call: String,
         /// The reason of a refusal.
         refused: Option<String>,
+        /// The rule that would have allowed the call, where nobody was there to ask.
+        would_allow: Option<String>,
     },
     /// An agent's permission mode changed.
     ModeChanged {

@@ -17,6 +17,7 @@ pub mod identity;
 pub mod panes;
 pub mod process;
 pub mod prompts;
+pub mod question;
 pub mod run;
 pub mod sandbox;
 pub mod settings;

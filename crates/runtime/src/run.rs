@@ -20,6 +20,7 @@ use crate::definitions::AgentFiles;
 use crate::events::RunEvent;
 use crate::gate::PermissionMode;
 use crate::hosting::Hosting;
+use crate::question::{Choice, Digest, PermissionQuestion};
 use crate::sandbox::Machine;
 use crate::settings::Settings;
 use crate::solo;
@@ -171,30 +172,30 @@ pub enum Asks {
 /// A permission that a person is asked for.
 #[derive(Debug)]
 pub struct Ask {
-    /// Who wants to make the call.
-    pub agent: AgentName,
-    /// The tool.
-    pub tool: String,
-    /// Its input.
+    /// What is shown.
+    pub question: PermissionQuestion,
+    /// The input of the call as it is, for programs.
     pub input: Value,
-    /// Why it is asked, in words.
-    pub reason: String,
     /// Where the answer goes.
     pub answer: oneshot::Sender<Answer>,
 }
 
+impl Ask {
+    /// Answers the question. Nobody hears it when the agent was stopped in the meantime.
+    pub fn reply(self, choice: Choice) {
+        let digest = self.question.digest().clone();
+        let _nobody_waits = self.answer.send(Answer { digest, choice });
+    }
+}
+
 /// What a person answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// Go ahead, this once.
-    Allow,
-    /// Go ahead, and from now on the agent works in this mode.
-    AllowAndSwitch(PermissionMode),
-    /// No; the model is told the reason.
-    Deny {
-        /// Why.
-        reason: String,
-    },
+pub struct Answer {
+    /// The digest of the question that was shown; an answer to another question is not taken, and the one that stands is
+    /// asked again.
+    pub digest: Digest,
+    /// The choice.
+    pub choice: Choice,
 }
 
 /// Where a run ends by itself, in an orderly shutdown.

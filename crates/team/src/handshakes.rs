@@ -51,6 +51,8 @@ pub struct PermissionAsk {
     pub input: Value,
     /// What would allow it from now on.
     pub suggestions: Vec<Value>,
+    /// The digest of the tool and the input; an answer that was given to another one is refused.
+    pub digest: Option<String>,
 }
 
 /// The lead's answer to such a request.
@@ -62,6 +64,8 @@ pub enum PermissionAnswer {
         updated_input: Value,
         /// What is allowed from now on.
         updates: Vec<Value>,
+        /// The digest of the tool and the input that were shown to whoever allows it.
+        digest: Option<String>,
     },
     /// The call may not be made.
     Deny {
@@ -172,13 +176,15 @@ impl Team {
         let call = Some(ask.tool_use_id.as_str());
         let mut request = self.new_request(RequestKind::Permission, &speaker, AgentName::lead(), call, frame)?;
         request.tool = Some(ask.tool_name.clone());
+        request.digest.clone_from(&ask.digest);
         Ok(request)
     }
 
     /// Answers a teammate's permission request, as the lead.
     ///
     /// # Errors
-    /// `permission_denied` for everybody else, `invalid_status` for an unknown or spent request.
+    /// `permission_denied` for everybody else, `invalid_status` for an unknown or spent request, and for one whose call is
+    /// another than the one that was shown.
     pub async fn answer_permission(
         &self,
         actor: &Actor,
@@ -190,11 +196,18 @@ impl Team {
         let speaker = Speaker::of(actor, &config)?;
         self.lead_only(&config, &speaker, "answer permission requests").await?;
         let approved = matches!(answer, PermissionAnswer::Allow { .. });
-        let (subtype, response, error) = match answer {
-            PermissionAnswer::Allow { updated_input, updates } => {
-                ("success", Some(json!({ "updated_input": updated_input, "permission_updates": updates })), None)
+        let (subtype, response, error, digest) = match answer {
+            PermissionAnswer::Allow { updated_input, updates, digest } => {
+                let mut response = json!({ "updated_input": updated_input, "permission_updates": updates });
+                // Other clients ask without one, and are answered in the recorded form.
+                if let (Some(shown), Some(fields)) = (&digest, response.as_object_mut())
+                    && self.requests().await?.get(request_id).is_some_and(|request| request.digest.is_some())
+                {
+                    fields.insert("digest".to_owned(), shown.as_str().into());
+                }
+                ("success", Some(response), None, digest)
             }
-            PermissionAnswer::Deny { reason } => ("error", None, Some(reason)),
+            PermissionAnswer::Deny { reason } => ("error", None, Some(reason), None),
         };
         let frame = PermissionResponse {
             kind: PermissionResponse::TYPE.into(),
@@ -204,7 +217,8 @@ impl Team {
             error,
             foreign: Foreign::default(),
         };
-        let reply = self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
+        let mut reply = self.new_reply(RequestKind::Permission, request_id, &speaker, approved, call, frame)?;
+        reply.digest = digest;
         let (request, receipt) = self.reply(reply).await?;
         let outcome = if approved { "allowed" } else { "denied" };
         self.note([permission(request_id, &request.from, request.tool.as_deref().unwrap_or_default(), outcome)]).await;
@@ -377,6 +391,7 @@ impl Team {
             to,
             at_ms: self.now_ms(),
             tool: None,
+            digest: None,
             call: call.map(str::to_owned),
             ask: Some(self.outgoing(frame)?),
             answer: None,
@@ -400,6 +415,7 @@ impl Team {
             request_id: request_id.to_owned(),
             by: AgentName::foreign(&by.name),
             asker: None,
+            digest: None,
             answer: Answer { approved, at_ms, call, frame },
         })
     }

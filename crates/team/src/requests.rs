@@ -51,6 +51,9 @@ pub struct Request {
     /// The tool that leave is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
+    /// The digest of the tool and the input that leave is asked for; another client gives none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// The call that asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<String>,
@@ -117,6 +120,8 @@ pub(crate) struct Reply {
     pub(crate) by: AgentName,
     /// Who must have asked, when the caller says so.
     pub(crate) asker: Option<AgentName>,
+    /// The digest of what was shown to whoever answers, when the caller says so.
+    pub(crate) digest: Option<String>,
     pub(crate) answer: Answer,
 }
 
@@ -164,6 +169,14 @@ impl Ledger {
                     .with("answered_at_ms", given.at_ms))
             }
             Some(_) => Ok(Some(request.clone())),
+            None if request.digest.is_some() && reply.digest.is_some() && request.digest != reply.digest => {
+                let message = format!(
+                    "{} '{}' is about another call than the one that was shown; nothing was answered",
+                    request.kind.noun(),
+                    reply.request_id
+                );
+                Err(refusal::wrong_state(message).with("request_id", reply.request_id.as_str()))
+            }
             None => {
                 request.answer = Some(reply.answer.clone());
                 Ok(Some(request.clone()))
@@ -442,6 +455,7 @@ impl Team {
             to,
             at_ms: self.now_ms(),
             tool,
+            digest: None,
             call: None,
             ask: None,
             answer: None,
@@ -465,6 +479,7 @@ impl Team {
                     to,
                     at_ms,
                     tool,
+                    digest: None,
                     call: None,
                     ask: None,
                     answer: None,

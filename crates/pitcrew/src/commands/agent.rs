@@ -81,7 +81,7 @@ impl Agent {
         let (name, team) = self.who()?;
         let format = OutputFormat::chosen(self.output_format, context);
         let resume = format!("pitcrew agent --team-name {team} --agent-name {name}");
-        let (asks, questions) = self.permissions.asks(context, format, Questions::typed_elsewhere);
+        let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         let settings = self.settings(context, &team, &name)?;
         let plan = SoloPlan {
             team,

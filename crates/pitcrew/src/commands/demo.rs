@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use pitcrew_runtime::run::{Answer, Ask, Asks, Begin, RunEnd, RunLimits};
+use pitcrew_runtime::question::Choice;
+use pitcrew_runtime::run::{Ask, Asks, Begin, RunEnd, RunLimits};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -13,7 +14,6 @@ use crate::crew::{self, Plan};
 use crate::failure::{Failure, FailureKind};
 use crate::hosting::HostingArgs;
 use crate::live::asking::QUESTIONS_WAITING;
-use crate::live::board::Board;
 use crate::live::signals::Signals;
 use crate::live::tally::Sums;
 use crate::live::watch::{Face, Watched, watch};
@@ -132,7 +132,7 @@ impl Demo {
         let stand_in = tokio::spawn(answer_for_the_user(asked));
         let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
         let handle = crew::start(context, plan).await?;
-        let face = if context.has_terminal() { Face::Board(Board::default()) } else { Face::Log };
+        let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
         let Watched { outcome, signal, tally } = watch(handle, face, signals, None).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
@@ -226,11 +226,12 @@ async fn answer_for_the_user(mut asked: mpsc::Receiver<Ask>) -> usize {
         questions += 1;
         let command = ask.input.get("command").and_then(Value::as_str);
         let said = match command {
-            Some("cargo fmt --check") => Answer::Allow,
-            Some(_) | None => Answer::Deny { reason: "the demo answers for the user, and says no to this".to_owned() },
+            Some("cargo fmt --check") => Choice::Once,
+            Some(_) | None => {
+                Choice::No { reason: Some("the demo answers for the user, and says no to this".to_owned()) }
+            }
         };
-        // Nobody waits for it any more when the agent was stopped in the meantime.
-        let _ = ask.answer.send(said);
+        ask.reply(said);
     }
     questions
 }

@@ -55,7 +55,7 @@ impl Join {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
         let resume = format!("pitcrew join {} --as {}", self.team, self.name);
-        let (asks, questions) = self.permissions.asks(context, format, Questions::typed_elsewhere);
+        let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         let folder = context.briefly(crew::member_folder(context, &self.team, &self.name))?;
         let mut settings = self.permissions.settings(self.settings.as_deref())?;
         self.permissions.settle_trust(context, &folder, format, &mut settings)?;

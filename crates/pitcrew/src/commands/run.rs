@@ -13,7 +13,6 @@ use crate::crew::{self, Plan};
 use crate::failure::Failure;
 use crate::hosting::HostingArgs;
 use crate::live::asking::Questions;
-use crate::live::board::Board;
 use crate::live::signals::Signals;
 use crate::live::stream::{self, Stream};
 use crate::live::watch::{Face, Watched, watch};
@@ -175,7 +174,7 @@ impl RunArgs {
     ) -> Result<(), Failure> {
         context.at_length(async {
             let signals = Signals::listen()?;
-            let (asks, questions) = self.permissions.asks(context, format, Questions::at_terminal);
+            let (asks, questions) = self.permissions.asks(context, format, Questions::open);
             let face = face(context, format, self.include_team_events);
             let handle = crew::start(context, self.plan(context, begin, layer, asks)).await?;
             team.get_or_init(|| handle.team.clone());
@@ -220,7 +219,7 @@ impl OutputFormat {
 pub(crate) fn face(context: &Context, format: OutputFormat, has_team_events: bool) -> Face {
     match format {
         OutputFormat::StreamJson => Face::Stream(Stream::new(has_team_events)),
-        OutputFormat::Text | OutputFormat::Json if context.has_terminal() => Face::Board(Board::default()),
+        OutputFormat::Text | OutputFormat::Json if context.has_terminal() => Face::Terminal,
         OutputFormat::Text | OutputFormat::Json => Face::Log,
     }
 }
@@ -296,6 +295,9 @@ pub(crate) fn shown(watched: &Watched, format: OutputFormat, summary: &str, resu
     match format {
         OutputFormat::Text => {
             output::remark(summary);
+            if let Some(refused) = report::refused(tally.would_allow()) {
+                output::remark(&refused);
+            }
             if let Some(text) = report::last_words(outcome) {
                 output::line(&printable(text))?;
             }

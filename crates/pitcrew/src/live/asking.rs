@@ -1,76 +1,80 @@
-//! Permission questions, put to the person at the terminal one at a time.
+//! Permission questions, put to the person at the terminal one at a time, and what a typed line answers.
 
-use std::collections::{HashSet, VecDeque};
-use std::io::BufRead as _;
+use std::collections::VecDeque;
 
-use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Answer, Ask};
+use pitcrew_runtime::question::{Choice, Keep, Offer, Part, PermissionQuestion};
+use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
-
-use super::view::brief;
-use crate::output::printable;
 
 /// How many questions may wait before whoever asks the next one waits too; a person answers one at a time anyway.
 pub(crate) const QUESTIONS_WAITING: usize = 16;
-
-/// How many typed lines may wait; what is typed before it is asked for is dropped.
-const LINES_WAITING: usize = 4;
-
-/// The most of a call's input that is shown, in characters.
-const SHOWN_CHARS: usize = 2_000;
 
 /// The questions of a run and the person who answers them.
 #[derive(Debug)]
 pub(crate) struct Questions {
     asked: mpsc::Receiver<Ask>,
-    typed: mpsc::Receiver<String>,
     waiting: VecDeque<Ask>,
-    /// Calls that were allowed for the rest of the run, as tool and input.
-    always: HashSet<(String, String)>,
+    part: Part,
 }
 
-/// What happened at the terminal.
+/// The question that is now to be answered, as it is to be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Current {
+    /// The question.
+    pub(crate) question: PermissionQuestion,
+    /// How many wait, this one included.
+    pub(crate) waiting: usize,
+    /// Which part of it the person looks at.
+    pub(crate) part: Part,
+}
+
+/// What happened to the questions.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// A question came.
-    Asked(Ask),
-    /// A line was typed.
-    Typed(String),
+    Asked(Box<Ask>),
     /// The question that is now to be answered was answered elsewhere, or is void.
     Settled,
 }
 
-impl Questions {
-    /// Takes the terminal's input over; the sender is for the run.
-    pub(crate) fn at_terminal() -> (mpsc::Sender<Ask>, Self) {
-        let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
-        let (line, typed) = mpsc::channel(LINES_WAITING);
-        // A thread of its own, which nobody joins: a read of the terminal cannot be taken back, and the runtime would wait
-        // for it at the end. It ends with the process, or with its first line after the run.
-        std::thread::spawn(move || {
-            for text in std::io::stdin().lock().lines() {
-                let Ok(text) = text else { return };
-                if line.blocking_send(text).is_err() {
-                    return;
-                }
-            }
-        });
-        (ask, Self { asked, typed, waiting: VecDeque::new(), always: HashSet::new() })
-    }
+/// What of the question is to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// How many pages it has.
+    pub(crate) pages: usize,
+    /// Whether there is room for the rules that are offered; without it they are no answers.
+    pub(crate) shows_rules: bool,
+}
 
-    /// Takes lines from whoever hands them to [`Questions::take`]; the sender is for the run.
-    pub(crate) fn typed_elsewhere() -> (mpsc::Sender<Ask>, Self) {
+impl Default for Seen {
+    fn default() -> Self {
+        Self { pages: 1, shows_rules: true }
+    }
+}
+
+/// Which way the pages of a question are turned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// To the next page, and behind the last one to head and tail.
+    On,
+    /// To the page before.
+    Back,
+}
+
+impl Questions {
+    /// No question yet; the sender is for the run.
+    pub(crate) fn open() -> (mpsc::Sender<Ask>, Self) {
         let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
-        let (_, typed) = mpsc::channel(LINES_WAITING);
-        (ask, Self { asked, typed, waiting: VecDeque::new(), always: HashSet::new() })
+        (ask, Self { asked, waiting: VecDeque::new(), part: Part::Ends })
     }
 
     /// The question that is now to be answered.
-    pub(crate) fn current(&self) -> Option<String> {
-        self.waiting.front().map(text)
+    pub(crate) fn current(&self) -> Option<Current> {
+        let question = self.waiting.front()?.question.clone();
+        Some(Current { question, waiting: self.waiting.len(), part: self.part })
     }
 
-    /// Waits for the next question or line; for ever when there can be none any more.
+    /// Waits for the next question, or for the end of the one that is shown; for ever when there can be none any more.
     pub(crate) async fn next(&mut self) -> Heard {
         let waiting = &mut self.waiting;
         let settled = async {
@@ -80,167 +84,179 @@ impl Questions {
             }
         };
         tokio::select! {
-            Some(ask) = self.asked.recv() => Heard::Asked(ask),
-            Some(line) = self.typed.recv() => Heard::Typed(line),
+            Some(ask) = self.asked.recv() => Heard::Asked(Box::new(ask)),
             () = settled => Heard::Settled,
         }
     }
 
-    /// Takes in what happened, and says what to show: the question that is now to be answered.
-    pub(crate) fn take(&mut self, heard: Heard) -> Option<String> {
+    /// Takes in what happened.
+    pub(crate) fn take(&mut self, heard: Heard) {
         match heard {
-            Heard::Asked(ask) if self.always.contains(&key(&ask)) => {
-                answer(ask, Answer::Allow);
-                None
-            }
-            Heard::Asked(ask) => {
-                self.waiting.push_back(ask);
-                if self.waiting.len() == 1 { self.question() } else { None }
-            }
-            Heard::Typed(line) => {
-                let ask = self.waiting.pop_front()?;
-                match read(&line, &ask) {
-                    Some(Choice::Once(said)) => answer(ask, said),
-                    Some(Choice::Always) => {
-                        self.always.insert(key(&ask));
-                        answer(ask, Answer::Allow);
-                    }
-                    None => self.waiting.push_front(ask),
-                }
-                self.question()
-            }
+            Heard::Asked(ask) => self.waiting.push_back(*ask),
             Heard::Settled => {
                 self.waiting.pop_front();
-                self.question()
+                self.show_next();
             }
         }
     }
 
-    /// The question at the head, with those passed over that were allowed for good in the meantime.
-    fn question(&mut self) -> Option<String> {
-        while self.waiting.front().is_some_and(|ask| self.always.contains(&key(ask))) {
-            if let Some(ask) = self.waiting.pop_front() {
-                answer(ask, Answer::Allow);
-            }
+    /// Takes a typed line as the answer to the question that is shown; one that is no answer changes nothing.
+    pub(crate) fn typed(&mut self, line: &str, seen: Seen) {
+        let Some(choice) = self.waiting.front().and_then(|ask| choice(line, &ask.question.offers)) else { return };
+        if !seen.shows_rules && matches!(choice, Choice::Always { offer: Offer::Rule(_), .. }) {
+            return;
         }
-        self.current()
+        if let Some(ask) = self.waiting.pop_front() {
+            ask.reply(choice);
+        }
+        self.show_next();
+    }
+
+    /// Turns the pages of the question that is shown.
+    pub(crate) fn turn(&mut self, turn: Turn, Seen { pages, .. }: Seen) {
+        let last = pages.saturating_sub(1);
+        self.part = match (self.part, turn) {
+            _ if pages < 2 => Part::Ends,
+            (Part::Ends, Turn::On) => Part::Page(0),
+            (Part::Ends, Turn::Back) => Part::Page(last),
+            (Part::Page(page), Turn::On) if page >= last => Part::Ends,
+            (Part::Page(page), Turn::On) => Part::Page(page + 1),
+            (Part::Page(0), Turn::Back) => Part::Ends,
+            (Part::Page(page), Turn::Back) => Part::Page(page.min(last + 1) - 1),
+        };
+    }
+
+    fn show_next(&mut self) {
+        self.part = Part::Ends;
     }
 }
 
-enum Choice {
-    Once(Answer),
-    Always,
+/// The key of an offer.
+pub(crate) fn key(offer: &Offer) -> char {
+    match offer {
+        Offer::Exactly { .. } | Offer::Edits => 'a',
+        Offer::Rule(_) => 'p',
+    }
 }
 
-/// What a typed line means; nothing when it means nothing.
-fn read(line: &str, ask: &Ask) -> Option<Choice> {
-    match line.trim().to_lowercase().as_str() {
-        "y" | "yes" => Some(Choice::Once(Answer::Allow)),
-        "n" | "no" => Some(Choice::Once(Answer::Deny { reason: "the user said no".to_owned() })),
-        "a" | "always" if edits(&ask.tool) => Some(Choice::Once(Answer::AllowAndSwitch(PermissionMode::AcceptEdits))),
-        "a" | "always" => Some(Choice::Always),
+/// What a typed line means; nothing when it is no answer to a question with these offers.
+fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
+    let line = line.trim();
+    let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+    let (word, rest) = (word.to_lowercase(), rest.trim());
+    let always = |key_of: char| {
+        let offer = offers.iter().find(|offer| key(offer) == key_of)?.clone();
+        let keep = match rest.to_lowercase().as_str() {
+            "" => Keep::Run,
+            "save" if offer.rule().is_some() => Keep::Saved,
+            _ => return None,
+        };
+        Some(Choice::Always { offer, keep })
+    };
+    match word.as_str() {
+        "y" | "yes" if rest.is_empty() => Some(Choice::Once),
+        "n" | "no" => Some(Choice::No { reason: (!rest.is_empty()).then(|| rest.to_owned()) }),
+        "a" | "always" => always('a'),
+        "p" | "prefix" => always('p'),
         _ => None,
     }
 }
 
-fn answer(ask: Ask, answer: Answer) {
-    // Nobody waits for it any more when the agent was stopped in the meantime.
-    let _ = ask.answer.send(answer);
-}
-
-fn key(ask: &Ask) -> (String, String) {
-    (ask.tool.clone(), ask.input.to_string())
-}
-
-fn edits(tool: &str) -> bool {
-    matches!(tool, "Edit" | "Write")
-}
-
-fn text(ask: &Ask) -> String {
-    let always = if edits(&ask.tool) { "always: all its edits" } else { "always: this very call" };
-    let input: String = ask.input.to_string().chars().take(SHOWN_CHARS).collect();
-    format!(
-        "\n{} asks for leave: {}\n  {}\n  because {}\n[y]es, [n]o, [a]lways ({always})? ",
-        ask.agent,
-        brief(&ask.tool, &ask.input),
-        printable(&input),
-        ask.reason,
-    )
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use std::path::Path;
+
     use pitcrew_protocol::AgentName;
+    use pitcrew_runtime::gate::{Call, Gate};
+    use pitcrew_runtime::question::AskedCall;
+    use pitcrew_runtime::run::Answer;
     use serde_json::json;
     use tokio::sync::oneshot;
 
     use super::*;
 
-    fn questions() -> Questions {
-        let (_, asked) = mpsc::channel(1);
-        let (_, typed) = mpsc::channel(1);
-        Questions { asked, typed, waiting: VecDeque::new(), always: HashSet::new() }
+    /// A question of bob's about a command.
+    pub(in super::super) fn question(command: &str) -> PermissionQuestion {
+        let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
+        let rules = Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });
+        let asker = &AgentName::new("bob").unwrap();
+        PermissionQuestion::of(AskedCall { asker, tool, input, folder, reason: command, rules })
     }
 
-    fn ask(tool: &str, command: &str) -> (Ask, oneshot::Receiver<Answer>) {
+    fn ask(command: &str) -> (Heard, oneshot::Receiver<Answer>) {
         let (answer, answered) = oneshot::channel();
-        let ask = Ask {
-            agent: AgentName::new("bob").unwrap(),
-            tool: tool.into(),
-            input: json!({"command": command}),
-            reason: "no rule speaks of it".into(),
-            answer,
-        };
-        (ask, answered)
+        let input = json!({"command": command});
+        (Heard::Asked(Box::new(Ask { question: question(command), input, answer })), answered)
+    }
+
+    fn shown(questions: &Questions) -> Option<(String, usize)> {
+        questions.current().map(|current| (current.question.lines[0].text.clone(), current.waiting))
     }
 
     #[test]
-    fn one_question_is_shown_at_a_time_and_answered_in_order() {
-        let mut questions = questions();
-        let (first, mut first_answer) = ask("Bash", "ls");
-        let (second, mut second_answer) = ask("Bash", "rm x");
-        let shown = questions.take(Heard::Asked(first)).unwrap();
-        assert!(shown.contains("bob asks for leave: Bash(ls)"), "{shown}");
-        assert_eq!(questions.take(Heard::Asked(second)), None);
-        assert!(questions.take(Heard::Typed("what?".into())).unwrap().contains("Bash(ls)"));
-        assert!(questions.take(Heard::Typed("y".into())).unwrap().contains("rm x"));
-        assert_eq!(first_answer.try_recv().unwrap(), Answer::Allow);
-        assert_eq!(questions.take(Heard::Typed("no".into())), None);
-        assert!(matches!(second_answer.try_recv().unwrap(), Answer::Deny { .. }));
+    fn one_question_is_shown_at_a_time_and_stays_until_it_is_answered() {
+        let (_sender, mut questions) = Questions::open();
+        let (first, mut first_answer) = ask("make it");
+        let (second, mut second_answer) = ask("rm x");
+        questions.take(first);
+        questions.take(second);
+        assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)));
+        for no_answer in ["what?", "", "yes please", "a now", "yno"] {
+            questions.typed(no_answer, Seen::default());
+            assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "{no_answer}");
+        }
+        questions.typed("p", Seen { shows_rules: false, ..Seen::default() });
+        assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "the rule is not to be seen");
+        questions.typed("y", Seen::default());
+        assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
+        let first = first_answer.try_recv().unwrap();
+        assert_eq!((first.choice, &first.digest), (Choice::Once, question("make it").digest()));
+        questions.typed("no  it is mine ", Seen::default());
+        assert_eq!(shown(&questions), None);
+        let reason = Some("it is mine".to_owned());
+        assert_eq!(second_answer.try_recv().unwrap().choice, Choice::No { reason });
     }
 
     #[test]
     fn a_question_that_was_answered_elsewhere_makes_way_for_the_next() {
-        let mut questions = questions();
-        let (first, first_answer) = ask("Bash", "ls");
-        let (second, _second_answer) = ask("Bash", "rm x");
-        let _ = questions.take(Heard::Asked(first));
-        let _ = questions.take(Heard::Asked(second));
+        let (_sender, mut questions) = Questions::open();
+        let (first, first_answer) = ask("ls");
+        let (second, _second_answer) = ask("rm x");
+        questions.take(first);
+        questions.take(second);
+        questions.turn(Turn::On, Seen { pages: 3, ..Seen::default() });
         drop(first_answer);
         let heard = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(questions.next());
         assert!(matches!(heard, Heard::Settled));
-        assert!(questions.take(heard).unwrap().contains("rm x"));
+        questions.take(heard);
+        assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
+        assert_eq!(questions.current().unwrap().part, Part::Ends);
     }
 
     #[test]
-    fn always_holds_for_the_very_same_call_only() {
-        let mut questions = questions();
-        let (first, _first_answer) = ask("Bash", "ls");
-        let _ = questions.take(Heard::Asked(first));
-        assert_eq!(questions.take(Heard::Typed("always".into())), None);
-        let (same, mut same_answer) = ask("Bash", "ls");
-        assert_eq!(questions.take(Heard::Asked(same)), None);
-        assert_eq!(same_answer.try_recv().unwrap(), Answer::Allow);
-        let (other, _other_answer) = ask("Bash", "ls /");
-        assert!(questions.take(Heard::Asked(other)).is_some());
+    fn always_is_for_what_is_offered_and_saved_where_a_rule_can_say_it() {
+        let exactly = |rule: Option<&str>| Offer::Exactly { rule: rule.map(str::to_owned) };
+        let prefix = Offer::Rule("Bash(make:*)".to_owned());
+        let offers = [exactly(Some("Bash(make -j)")), prefix.clone()];
+        let always = |offer: Offer, keep| Some(Choice::Always { offer, keep });
+        assert_eq!(choice("a", &offers), always(offers[0].clone(), Keep::Run));
+        assert_eq!(choice("Always  SAVE", &offers), always(offers[0].clone(), Keep::Saved));
+        assert_eq!(choice("p", &offers), always(prefix.clone(), Keep::Run));
+        assert_eq!(choice("p save", &offers), always(prefix, Keep::Saved));
+        assert_eq!(choice("a save", &[exactly(None)]), None, "no rule says it, so it cannot be saved");
+        assert_eq!(choice("a", &[Offer::Edits]), always(Offer::Edits, Keep::Run));
+        assert_eq!((choice("p", &[Offer::Edits]), choice("a save", &[Offer::Edits])), (None, None));
     }
 
     #[test]
-    fn always_for_an_edit_switches_the_mode() {
-        let mut questions = questions();
-        let (edit, mut edit_answer) = ask("Edit", "");
-        let _ = questions.take(Heard::Asked(edit));
-        let _ = questions.take(Heard::Typed("a".into()));
-        assert_eq!(edit_answer.try_recv().unwrap(), Answer::AllowAndSwitch(PermissionMode::AcceptEdits));
+    fn pages_are_turned_from_head_and_tail_and_back_to_them() {
+        let (_sender, mut questions) = Questions::open();
+        let mut turned = |turn, pages| {
+            questions.turn(turn, Seen { pages, ..Seen::default() });
+            questions.part
+        };
+        assert_eq!([Turn::On; 4].map(|on| turned(on, 2)), [Part::Page(0), Part::Page(1), Part::Ends, Part::Page(0)]);
+        assert_eq!([Turn::Back; 3].map(|back| turned(back, 2)), [Part::Ends, Part::Page(1), Part::Page(0)]);
+        assert_eq!(turned(Turn::On, 1), Part::Ends, "everything is shown now, as on a terminal that has grown");
     }
 }

@@ -1,72 +1,100 @@
-//! A run on a terminal: one line an agent that changes in place, and remarks that scroll by above them.
+//! A run on a terminal: remarks that scroll by, and a foot below them with a line an agent and the question that is asked.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::io;
 
 use anstyle::{AnsiColor, Style};
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use pitcrew_protocol::{AgentName, Color};
+use crossterm::event::Event as Key;
+use pitcrew_protocol::Color;
 
+use super::asking::{Current, Seen};
+use super::desk::{Entry, Foot, Terminal, Typed};
 use super::log;
 use super::view::{AgentView, Remark, View};
-use crate::output::printable;
+use crate::output::{STRONG, printable};
 
-/// How often a line at work turns its spinner.
-const SPIN: Duration = Duration::from_millis(120);
-
-/// The lines of the agents.
-#[derive(Debug, Default)]
+/// The foot, and what is typed into it.
+#[derive(Debug)]
 pub(crate) struct Board {
-    lines: MultiProgress,
-    bars: BTreeMap<AgentName, ProgressBar>,
+    terminal: Terminal,
+    entry: Entry,
+    question: Option<Current>,
+    seen: Seen,
+}
+
+/// Whether somebody at the terminal is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Person {
+    /// The keys are theirs to answer with.
+    Asked,
+    /// The keys are left alone.
+    Watches,
 }
 
 impl Board {
-    /// Shows remarks, and what every agent does now.
-    pub(crate) fn show(&mut self, view: &View, remarks: &[Remark]) {
-        for remark in remarks {
-            // A terminal that is gone is noticed by whoever must know.
-            let _ = self.lines.println(printable(&log::line(remark)));
-        }
-        for agent in view.agents() {
-            let is_known = self.bars.contains_key(&agent.name);
-            let bar = self.bars.entry(agent.name.clone()).or_insert_with(|| self.lines.add(ProgressBar::new_spinner()));
-            if !is_known {
-                bar.set_style(spinner());
-                bar.set_prefix(prefix(agent));
-                bar.enable_steady_tick(SPIN);
-            }
-            bar.set_message(agent.line());
-            if agent.status.is_over() && !bar.is_finished() {
-                bar.finish();
-            }
-        }
+    /// Takes the terminal over.
+    ///
+    /// # Errors
+    /// When it cannot be read key by key.
+    pub(crate) fn open(person: Person) -> io::Result<Self> {
+        let terminal = match person {
+            Person::Asked => Terminal::enter()?,
+            Person::Watches => Terminal::without_keys(),
+        };
+        Ok(Self { terminal, entry: Entry::default(), question: None, seen: Seen::default() })
     }
 
-    /// Runs `question` with the lines out of its way.
-    pub(crate) fn aside<T>(&self, question: impl FnOnce() -> T) -> T {
-        self.lines.suspend(question)
+    /// Shows remarks, what every agent does now, and the question.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub(crate) fn show(&mut self, view: &View, remarks: &[Remark]) -> io::Result<()> {
+        let lines: Vec<String> = remarks
+            .iter()
+            .flat_map(|remark| printable(&log::line(remark)).lines().map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+        let agents = view.agents().iter().map(row).collect();
+        let foot = Foot::of(agents, self.question.as_ref(), Terminal::room(), "");
+        self.seen = foot.seen;
+        // What is typed while nothing is asked goes nowhere, and is not shown.
+        let typed = if self.question.is_some() { self.entry.parts() } else { <_>::default() };
+        self.terminal.draw(&lines, &foot, &typed)
     }
 
-    /// Takes the lines off the terminal; the remarks stay.
-    pub(crate) fn clear(&self) {
-        for bar in self.bars.values() {
-            bar.finish_and_clear();
+    /// Takes the question in that is to be shown from now on.
+    pub(crate) fn ask(&mut self, question: Option<Current>) {
+        if question.is_none() {
+            self.entry = Entry::default();
         }
-        let _ = self.lines.clear();
+        self.question = question;
+    }
+
+    /// Takes a key in, and says what it came to.
+    pub(crate) fn pressed(&mut self, key: Key) -> Typed {
+        let typed = self.entry.take(key);
+        if self.question.is_none() {
+            self.entry = Entry::default();
+        }
+        typed
+    }
+
+    /// Stops the job until its shell goes on with it.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
+        self.terminal.suspend()
+    }
+
+    /// What of the question is to be seen.
+    pub(crate) fn seen(&self) -> Seen {
+        self.seen
     }
 }
 
-fn spinner() -> ProgressStyle {
-    // The template is fixed; indicatif's own style is good enough if it should ever refuse it.
-    ProgressStyle::with_template("{spinner} {prefix} {wide_msg}").unwrap_or_else(|_| ProgressStyle::default_spinner())
-}
-
-fn prefix(agent: &AgentView) -> String {
-    let has_color = anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-    let style = if has_color { agent.color.map_or(Style::new().bold(), style) } else { Style::new() };
-    let name = format!("{:<12}", printable(agent.name.as_str()));
-    format!("{style}{name}{style:#}")
+/// What an agent does now.
+fn row(agent: &AgentView) -> (Style, String) {
+    let name = printable(agent.name.as_str());
+    (agent.color.map_or(STRONG, style), format!("{name:<12} {}", agent.line()))
 }
 
 /// A team's color on a terminal with sixteen of them.

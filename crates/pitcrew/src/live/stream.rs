@@ -185,8 +185,8 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
         RunEvent::PermissionAsked { agent, call, tool } => {
             Some(("permission_asked", Some(agent), json!({"tool_use_id": call, "tool_name": tool})))
         }
-        RunEvent::PermissionAnswered { agent, call, refused } => {
-            let data = json!({"tool_use_id": call, "allowed": refused.is_none(), "reason": refused});
+        RunEvent::PermissionAnswered { agent, call, refused, would_allow } => {
+            let data = json!({"tool_use_id": call, "allowed": refused.is_none(), "reason": refused, "allow_rule": would_allow});
             Some(("permission_answered", Some(agent), data))
         }
         RunEvent::ModeChanged { agent, mode } => Some(("mode_changed", Some(agent), json!({"mode": mode.as_str()}))),

@@ -1,6 +1,6 @@
 //! What a run's last event sums up: turns, time, tokens and cost by model, and what was denied. Pure but for the clock.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
@@ -22,6 +22,7 @@ pub(crate) struct Tally {
     models: BTreeMap<String, (Usage, f64)>,
     asked: BTreeMap<String, String>,
     denied: Vec<Value>,
+    would_allow: BTreeSet<String>,
     sums: Sums,
 }
 
@@ -56,8 +57,14 @@ impl Tally {
             models: BTreeMap::new(),
             asked: BTreeMap::new(),
             denied: Vec::new(),
+            would_allow: BTreeSet::new(),
             sums: Sums::default(),
         }
+    }
+
+    /// The rules that would have allowed what was refused for want of somebody to ask.
+    pub(crate) fn would_allow(&self) -> impl Iterator<Item = &str> {
+        self.would_allow.iter().map(String::as_str)
     }
 
     /// Takes an event in.
@@ -85,10 +92,13 @@ impl Tally {
                 self.sums.permissions_asked += 1;
                 self.asked.insert(call.clone(), tool.clone());
             }
-            RunEvent::PermissionAnswered { call, refused, .. } => {
+            RunEvent::PermissionAnswered { call, refused, would_allow, .. } => {
+                self.would_allow.extend(would_allow.clone());
                 if let (Some(reason), Some(tool)) = (refused, self.asked.remove(call)) {
                     self.sums.permissions_refused += 1;
-                    self.denied.push(json!({"tool_name": tool, "tool_use_id": call, "reason": reason}));
+                    self.denied.push(json!({
+                        "tool_name": tool, "tool_use_id": call, "reason": reason, "allow_rule": would_allow,
+                    }));
                 }
             }
             RunEvent::MailDelivered { ids, .. } => self.sums.messages += ids.len() as u64,

@@ -104,8 +104,8 @@ impl View {
                 vec![Remark::of(agent, format!("reads mail{senders}"))]
             }
             RunEvent::PermissionAsked { agent, tool, .. } => {
-                self.does(agent, Some(format!("asks for leave to call {tool}")));
-                vec![Remark::of(agent, format!("asks for leave to call {tool}"))]
+                self.does(agent, Some(format!("asks permission for {tool}")));
+                vec![Remark::of(agent, format!("asks permission for {tool}"))]
             }
             RunEvent::PermissionAnswered { agent, refused, .. } => {
                 self.does(agent, None);

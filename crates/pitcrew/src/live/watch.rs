@@ -1,23 +1,25 @@
-//! The one loop of a run's face: events, signals and questions meet here.
+//! The one loop of a run's face: events, signals, keys and questions meet here.
 
+use crossterm::event::{Event as Key, EventStream};
+use futures_util::StreamExt as _;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, RunOutcome};
 
 use super::asking::{Heard, Questions};
-use super::board::Board;
+use super::board::{Board, Person};
+use super::desk::Typed;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream::Stream;
 use super::tally::Tally;
 use super::view::{Remark, View};
 use crate::failure::Failure;
-use crate::output;
 
 /// How a run is shown while it goes on.
 #[derive(Debug)]
 pub(crate) enum Face {
     /// A line an agent, on a terminal.
-    Board(Board),
+    Terminal,
     /// Plain lines on stderr.
     Log,
     /// JSON lines on stdout.
@@ -41,48 +43,62 @@ enum Wake {
     Over,
     Signal(EndSignal),
     Heard(Heard),
+    Key(Key),
+}
+
+/// What the loop works on.
+struct Watching {
+    face: Face,
+    /// The terminal, where there is one.
+    board: Option<Board>,
+    view: View,
+    questions: Option<Questions>,
+    signal: Option<EndSignal>,
 }
 
 /// Shows a run until it ends. The first signal stops everyone where they are, the second kills what we own.
 ///
 /// # Errors
-/// When an event cannot be written.
+/// When an event cannot be written, or the terminal cannot be read key by key or is gone.
 pub(crate) async fn watch(
     mut handle: RunHandle,
-    mut face: Face,
+    face: Face,
     mut signals: Signals,
-    mut questions: Option<Questions>,
+    questions: Option<Questions>,
 ) -> Result<Watched, Failure> {
-    let stopper = handle.stopper();
-    let mut view = View::default();
     let mut tally = Tally::new();
-    let mut signal = None;
+    let person = if questions.is_some() { Person::Asked } else { Person::Watches };
+    let board = match face {
+        Face::Terminal => Some(Board::open(person).map_err(Failure::internal)?),
+        Face::Log | Face::Stream(_) => None,
+    };
+    let mut keys = (board.is_some() && person == Person::Asked).then(EventStream::new);
+    let mut watching = Watching { face, board, view: View::default(), questions, signal: None };
     loop {
         let wake = tokio::select! {
             event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
             signal = signals.next() => Wake::Signal(signal),
-            heard = heard(questions.as_mut()) => Wake::Heard(heard),
+            heard = heard(watching.questions.as_mut()) => Wake::Heard(heard),
+            key = pressed(keys.as_mut()) => Wake::Key(key),
         };
         match wake {
             Wake::Event(event) => {
                 tally.add(&event);
-                face.show(&mut view, &event)?;
+                watching.happened(&event)?;
             }
-            Wake::Signal(first) if signal.is_none() => {
-                signal = Some(first);
-                face.remark(&view, "stopping; once more kills what still runs");
-                stopper.stop();
-            }
-            Wake::Signal(_) => stopper.kill(),
+            Wake::Signal(signal) => watching.end(&handle, signal)?,
             Wake::Heard(heard) => {
-                if let Some(question) = questions.as_mut().and_then(|questions| questions.take(heard)) {
-                    face.ask(&question);
+                if let Some(questions) = &mut watching.questions {
+                    questions.take(heard);
                 }
+                watching.show(&[])?;
             }
+            Wake::Key(key) => watching.pressed(&handle, key)?,
             Wake::Over => break,
         }
     }
-    face.clear();
+    let Watching { board, signal, .. } = watching;
+    drop(board);
     Ok(Watched { outcome: handle.outcome().await, signal, tally })
 }
 
@@ -93,36 +109,60 @@ async fn heard(questions: Option<&mut Questions>) -> Heard {
     }
 }
 
-impl Face {
-    fn show(&mut self, view: &mut View, event: &RunEvent) -> Result<(), Failure> {
-        let remarks = view.apply(event);
-        match self {
-            Self::Board(board) => board.show(view, &remarks),
-            Self::Log => remarks.iter().for_each(log::write),
-            Self::Stream(stream) => stream.write(event)?,
+/// The next key; none any more from a terminal that is gone.
+async fn pressed(keys: Option<&mut EventStream>) -> Key {
+    match keys {
+        Some(keys) => match keys.next().await {
+            Some(Ok(key)) => key,
+            Some(Err(_)) | None => std::future::pending().await,
+        },
+        None => std::future::pending().await,
+    }
+}
+
+impl Watching {
+    fn happened(&mut self, event: &RunEvent) -> Result<(), Failure> {
+        let remarks = self.view.apply(event);
+        match &mut self.face {
+            Face::Terminal => self.show(&remarks),
+            Face::Log => {
+                remarks.iter().for_each(log::write);
+                Ok(())
+            }
+            Face::Stream(stream) => stream.write(event),
         }
-        Ok(())
     }
 
-    fn remark(&mut self, view: &View, text: &str) {
-        let remark = Remark { agent: None, text: text.to_owned() };
-        match self {
-            Self::Board(board) => board.show(view, &[remark]),
-            Self::Log | Self::Stream(_) => log::write(&remark),
-        }
+    /// Draws the terminal anew, with remarks that come to it.
+    fn show(&mut self, remarks: &[Remark]) -> Result<(), Failure> {
+        let Some(board) = &mut self.board else { return Ok(()) };
+        board.ask(self.questions.as_ref().and_then(Questions::current));
+        board.show(&self.view, remarks).map_err(Failure::internal)
     }
 
-    fn ask(&self, question: &str) {
-        match self {
-            Self::Board(board) => board.aside(|| output::remark(question)),
-            Self::Log | Self::Stream(_) => output::remark(question),
+    fn end(&mut self, handle: &RunHandle, signal: EndSignal) -> Result<(), Failure> {
+        if self.signal.is_some() {
+            handle.stopper().kill();
+            return Ok(());
         }
+        self.signal = Some(signal);
+        handle.stopper().stop();
+        let remark = Remark { agent: None, text: "stopping; once more kills what still runs".to_owned() };
+        if self.board.is_none() {
+            log::write(&remark);
+        }
+        self.show(&[remark])
     }
 
-    fn clear(&self) {
-        match self {
-            Self::Board(board) => board.clear(),
-            Self::Log | Self::Stream(_) => {}
+    fn pressed(&mut self, handle: &RunHandle, key: Key) -> Result<(), Failure> {
+        let (Some(board), Some(questions)) = (&mut self.board, &mut self.questions) else { return Ok(()) };
+        match board.pressed(key) {
+            Typed::End => return self.end(handle, EndSignal::Interrupt),
+            Typed::Suspend => board.suspend().map_err(Failure::internal)?,
+            Typed::Line(line) => questions.typed(&line, board.seen()),
+            Typed::Turn(turn) => questions.turn(turn, board.seen()),
+            Typed::Editing | Typed::Resized | Typed::Interrupt => {}
         }
+        self.show(&[])
     }
 }

@@ -271,7 +271,7 @@ fn asking(size: (u16, u16)) -> Option<Seat> {
     seat.room.ok(&["send", "bob", "Write it."]);
     seat.open(size, BOB);
     // The mail that was read is not counted any more, and the question is there: nothing more is drawn now.
-    let asks = |screen: &str| foot(screen) == Some("asks for leave to call Write") && screen.ends_with("\nanswer>");
+    let asks = |screen: &str| foot(screen) == Some("asks permission for Write") && screen.ends_with("\nanswer>");
     seat.shows("the question", asks);
     Some(seat)
 }
@@ -281,7 +281,7 @@ fn asking(size: (u16, u16)) -> Option<Seat> {
 fn check_it_was_answered(seat: &Seat) {
     seat.shows_text("It is written.");
     let screen = seat.is_idle();
-    assert!(!screen.contains("bob asks for leave") && !screen.contains("answer>"), "{screen}");
+    assert!(!screen.contains("bob asks permission for") && !screen.contains("answer>"), "{screen}");
     assert_eq!(seat.file("it").as_deref(), Some("written\n"));
     seat.until("the answer in the journal", || (seat.outcomes() == ["asked", "allowed"]).then_some(()));
 }
@@ -293,11 +293,16 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     let starts = screen.find("── bob of crew").unwrap();
     assert_snapshot!(seat.room.redacted(&screen[starts..]), @r#"
     ── bob of crew
-    asks for leave to call Write
-    bob asks for leave: Write(it)
-      {"file_path":"it","content":"written\n"}
+    asks permission for Write
+    bob asks permission for Write
+      in [dir]/work
       because Write [dir]/work/it
-    [y]es, [n]o, [a]lways (always: all its edits)?
+      file it
+      a new file
+    │+written
+    [y]es, [n]o, or n and the reason
+    [a]lways all edits of bob, in this run
+    [p] always Edit(/[dir]/work/it), in this run (p save: in your settings too)
     answer>
     "#);
     seat.until("the lead is asked", || (seat.outcomes() == ["asked"]).then_some(()));
@@ -320,6 +325,7 @@ fn a_permission_that_the_lead_gives_takes_the_question_off_the_pane() {
     let allow = PermissionAnswer::Allow {
         updated_input: json!({"file_path": "it", "content": "written\n"}),
         updates: Vec::new(),
+        digest: None,
     };
     block_on(team.answer_permission(&Actor::Lead, &request, allow, None)).unwrap();
     check_it_was_answered(&seat);
@@ -395,41 +401,32 @@ fn what_others_write_does_not_steer_the_terminal() {
 
 #[test]
 fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
-    let Some(seat) = asking((100, 30)) else { return };
+    let Some(seat) = asking((60, 30)) else { return };
     let resize = |columns: &str, rows: &str| seat.tmux(&["resize-window", "-x", columns, "-y", rows]);
-    let only = |screen: &str, lines: &[&str]| screen.lines().eq(lines.iter().copied());
-    resize("24", "30");
-    let narrow = [
-        "── bob of crew",
-        "asks for leave to call",
-        "bob asks for leave: Wri",
-        "  {\"file_path\":\"it\",\"co",
-        &format!("  because Write {}", seat.room.work().display())[..23],
-        "[y]es, [n]o, [a]lways (",
-        "answer>",
-    ];
-    seat.shows("the narrow foot", |screen| screen.ends_with(&narrow.join("\n")));
+    // Where rows break depends on the length of the temporary folder.
+    let without_breaks = |screen: &str| screen.split_whitespace().collect::<String>();
+    let answers = format!(
+        "│+written[y]es,[n]o,ornandthereason[a]lwaysalleditsofbob,inthisrun[p]alwaysEdit(/{}/it),inthisrun(psave:inyour\
+         settingstoo)answer>",
+        seat.room.work().display()
+    );
+    let is_whole = |screen: &str| without_breaks(screen).ends_with(&answers);
+    resize("40", "30");
+    seat.shows("the narrow foot", is_whole);
     // A key waits for the resize to have come through: tmux tells of it a little later than it does it.
     resize("60", "30");
-    seat.shows("the wider foot", |screen| screen.contains("all its edits") && screen.ends_with("answer>"));
+    seat.shows("the wider foot", |screen| {
+        is_whole(screen) && screen.contains("[a]lways all edits of bob, in this run")
+    });
     seat.tmux(&["send-keys", "-l", "w"]);
     seat.shows_text("answer> w");
     assert_eq!(seat.history().matches("── bob of crew").count(), 1, "{}", seat.history());
     seat.tmux(&["send-keys", "BSpace"]);
     seat.shows("an empty line", |screen| screen.ends_with("answer>"));
-    resize("24", "30");
-    seat.shows("the narrow foot again", |screen| screen.ends_with(&narrow.join("\n")));
-    // The low terminal shows the end of the foot: what is asked, and where the answer goes.
-    resize("24", "6");
-    seat.shows("the low foot", |screen| only(screen, &narrow[1..]));
-    seat.tmux(&["send-keys", "-l", "y"]);
-    seat.shows("the low foot, with what is typed", |screen| only(screen, &[&narrow[1..6], &["answer> y"]].concat()));
-    assert_eq!(seat.history().matches("bob asks for leave").count(), 1, "{}", seat.history());
-    seat.tmux(&["send-keys", "Enter"]);
+    seat.types("y");
     seat.is_idle();
-    resize("60", "30");
     check_it_was_answered(&seat);
-    assert_eq!(seat.history().matches("bob asks for leave").count(), 0, "{}", seat.history());
+    assert_eq!(seat.history().matches("bob asks permission for").count(), 0, "{}", seat.history());
 }
 
 #[test]
@@ -449,4 +446,187 @@ fn nothing_is_drawn_while_nothing_changes_that_is_shown() {
     let drawn =
         seat.until("what was typed is drawn", || fs::read_to_string(&raw).ok().filter(|raw| raw.contains("> x")));
     assert_eq!(drawn.matches("bob of crew").count(), 1, "{drawn:?}");
+}
+
+/// A command of more than 5,000 characters, whose end is not harmless.
+fn long_command() -> String {
+    let steps: String = (0..180).map(|number| format!("echo {number:03} is a harmless step; ")).collect();
+    format!("{steps}touch the-dangerous-end")
+}
+
+/// Two steps of an agent that runs the long command and says what became of it.
+fn long_steps() -> String {
+    let call = json!([{"name": "Bash", "input": {"command": long_command()}}]);
+    format!("    - tools: {call}\n    - text: It is over.")
+}
+
+/// Turns all the pages of a question, and says what stands on them beside the notes; blanks are left out, since the end of
+/// a row has none on a screen.
+#[track_caller]
+fn all_pages(seat: &Seat) -> String {
+    let number = Regex::new(r"page (\d+) of (\d+)").unwrap();
+    let mut text = String::new();
+    let (mut page, mut pages) = (0, 1);
+    while page < pages {
+        page += 1;
+        seat.tmux(&["send-keys", "NPage"]);
+        let screen = seat.shows("the next page", |screen| {
+            screen.contains(&format!("page {page} of ")) && screen.ends_with("answer>")
+        });
+        pages = number.captures(&screen).unwrap()[2].parse().unwrap();
+        let rows = screen.lines().filter(|row| row.starts_with(['│', '┊']));
+        text.extend(rows.flat_map(|row| row.chars().skip(1)).filter(|c| !c.is_whitespace()));
+    }
+    assert!(pages > 1, "{pages}");
+    seat.tmux(&["send-keys", "NPage"]);
+    seat.shows("head and tail again", |screen| screen.contains("more lines") && screen.ends_with("answer>"));
+    text
+}
+
+/// Opens the binary where it asks for the long command, looks through the question, and says no with a reason.
+#[track_caller]
+fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &str) {
+    let Some(seat) = Seat::with_bob(steps) else { return };
+    seat.room.ok(&["send", "bob", "Go."]);
+    let script = format!("script:{}", seat.room.work().join("script.yaml").display());
+    let args: Vec<&str> = args.iter().map(|arg| if *arg == "MODEL" { script.as_str() } else { arg }).collect();
+    seat.open(size, &args);
+    let asks = format!("{agent} asks permission for Bash");
+    let screen = seat.shows("the question", |screen| screen.contains(&asks) && screen.ends_with("answer>"));
+    let seen: String = screen.split_whitespace().collect::<String>().replace(['│', '┊'], "");
+    assert!(seen.contains("touchthe-dangerous-end"), "the end is seen at once: {screen}");
+    assert!(screen.contains("more lines"), "what is left out is said: {screen}");
+    assert!(screen.lines().all(|row| row.chars().count() <= usize::from(size.0)), "{screen}");
+    let all = all_pages(&seat);
+    assert_eq!(all, long_command().split_whitespace().collect::<String>());
+    seat.types("n the end is evil");
+    seat.shows_text("It is over.");
+    let transcript = seat.room.root().join(match agent {
+        "team-lead" => "teams/work/pitcrew/transcripts/team-lead.ndjson".to_owned(),
+        name => format!("teams/crew/pitcrew/transcripts/{name}.ndjson"),
+    });
+    let told = "Permission denied for Bash: the user said no: the end is evil";
+    seat.until("the model is told why", || fs::read_to_string(&transcript).ok().filter(|text| text.contains(told)));
+    assert!(!seat.room.work().join("the-dangerous-end").exists());
+}
+
+#[test]
+fn a_long_command_is_seen_with_its_end_and_whole_in_panes_of_any_width() {
+    for size in [(40, 30), (76, 24), (200, 24)] {
+        check_a_long_command(size, BOB, &long_steps(), "bob");
+    }
+}
+
+#[test]
+fn a_long_command_is_seen_with_its_end_and_whole_by_a_guest_who_joins() {
+    let args = ["join", "crew", "--as", "guest", "--model", "MODEL"];
+    check_a_long_command((76, 24), &args, &long_steps(), "guest");
+}
+
+#[test]
+fn a_long_command_is_seen_with_its_end_and_whole_in_the_lead_s_terminal() {
+    let steps = format!("{}\n    - wait_for: {{contains: Once more}}\n  team-lead: *bob", long_steps());
+    for size in [(40, 30), (76, 24), (200, 24)] {
+        let args = ["run", "go", "--team", "work", "--model", "MODEL"];
+        check_a_long_command(size, &args, &steps, "team-lead");
+    }
+}
+
+/// Opens `pitcrew run` on a terminal, with a lead that plays these steps.
+fn leading(steps: &str) -> Option<Seat> {
+    let seat = Seat::with_bob(&format!("    - text: Nothing.\n{steps}"))?;
+    let script = format!("script:{}", seat.room.work().join("script.yaml").display());
+    seat.open((100, 40), &["run", "go", "--team", "work", "--model", &script, "--teammate-mode", "in-process"]);
+    Some(seat)
+}
+
+#[track_caller]
+fn is_asked(seat: &Seat, what: &str) -> String {
+    seat.shows(what, |screen| screen.contains(what) && screen.ends_with("answer>"))
+}
+
+#[test]
+fn the_lead_s_person_sees_everything_and_is_asked_once_for_what_is_always_allowed() {
+    let Some(seat) = leading(
+        r#"  team-lead:
+    - tools: [{name: Bash, input: {command: touch one two}}]
+    - tools: [{name: Bash, input: {command: touch one three}}]
+    - tools: [{name: Bash, input: {command: "touch 'a\u200bb\u202e'"}}]
+    - tools: [{name: Bash, input: {command: "touch 'a\u200bb\u202e'"}}]
+    - tools: [{name: Read, input: {file_path: text}}]
+    - tools: [{name: Edit, input: {file_path: text, old_string: "the end", new_string: "the end\nand evil"}}]
+    - tools: [{name: Write, input: {file_path: more, content: "x"}}]
+    - text: All is done."#,
+    ) else {
+        return;
+    };
+    let lines: String = (1..=30).map(|number| format!("line {number}\n")).collect();
+    fs::write(seat.room.work().join("text"), format!("{lines}the end\n")).unwrap();
+    let screen = is_asked(&seat, "│ touch one two");
+    assert_snapshot!(seat.room.redacted(&screen[screen.rfind("team-lead asks permission").unwrap()..]), @r"
+    team-lead asks permission for Bash
+      in [dir]/work
+    │ touch one two
+    [y]es, [n]o, or n and the reason
+    [a]lways exactly this, in this run (a save: in your settings too)
+    [p] always Bash(touch one:*), in this run (p save: in your settings too)
+    answer>
+    ");
+    seat.types("p save");
+    is_asked(&seat, "│ touch 'a<U+200B>b<U+202E>'");
+    seat.types("a");
+    let screen = is_asked(&seat, "│+and evil");
+    assert_snapshot!(seat.room.redacted(&screen[screen.rfind("team-lead asks permission").unwrap()..]), @r"
+    team-lead asks permission for Edit
+      in [dir]/work
+      because Edit [dir]/work/text
+      file text
+      line 29
+    │ line 29
+    │ line 30
+    │ the end
+    │+and evil
+    [y]es, [n]o, or n and the reason
+    [a]lways all edits of team-lead, in this run
+    [p] always Edit(/[dir]/work/text), in this run (p save: in your settings too)
+    answer>
+    ");
+    seat.types("a");
+    assert_eq!(seat.is_ordinary_again(), "0");
+    assert!(seat.history().contains("All is done."), "{}", seat.history());
+    for file in ["one", "two", "three", "more"] {
+        assert!(seat.room.work().join(file).exists(), "{file}");
+    }
+    assert!(fs::read_to_string(seat.room.work().join("text")).unwrap().ends_with("the end\nand evil\n"));
+    let saved = seat.room.json_file("settings.json");
+    assert_eq!(saved["permissions"]["allow"], json!(["Bash(touch one:*)"]));
+}
+
+#[test]
+fn questions_that_wait_are_asked_one_at_a_time() {
+    let Some(seat) = leading(
+        r#"  team-lead:
+    - tools:
+        - {name: Task, input: {name: cat, description: two, prompt: Work.}}
+        - {name: Task, input: {name: dog, description: three, prompt: Work.}}
+    - text: All is done.
+  cat: &pet
+    - tools: [{name: Bash, input: {command: touch by-pets}}]
+    - text: I have asked.
+  dog: *pet"#,
+    ) else {
+        return;
+    };
+    let screen = is_asked(&seat, "(1 of 2)");
+    assert_eq!(screen.matches("[y]es").count(), 1, "{screen}");
+    seat.types("what?");
+    is_asked(&seat, "(1 of 2)");
+    seat.types("y");
+    seat.shows("the second", |screen| {
+        screen.contains("asks permission for Bash\n  in ") && screen.ends_with("answer>")
+    });
+    seat.types("n");
+    seat.shows("no question any more", |screen| !screen.contains("answer>"));
+    seat.tmux(&["send-keys", "C-c"]);
+    assert_eq!(seat.is_ordinary_again(), "130");
 }

@@ -343,3 +343,26 @@ impl Room {
         self.start_waiting().kill();
     }
 }
+
+#[test]
+fn a_refusal_without_a_terminal_names_the_flag_that_allows_the_call() {
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: "touch 'it is' made"}}]
+    - text: I have tried.
+"#;
+    let room = Room::new();
+    let ran = run(&room, script, &[]);
+    let flag = r"--allow 'Bash(touch '\''it is'\'' made)'";
+    let said = format!("nobody was there to ask; what was refused would have been allowed by: {flag}");
+    assert!(ran.stderr.contains(&said), "{ran:?}");
+    let json = run(&room, script, &["--json"]);
+    let result: Value = serde_json::from_str(&json.stdout).unwrap();
+    let denied = &result["permission_denials"][0];
+    assert_eq!(denied["allow_rule"], "Bash(touch 'it is' made)");
+    assert!(denied["reason"].as_str().unwrap().ends_with(&format!("; {flag} would have allowed it")), "{denied}");
+    assert!(!room.work().join("made").exists());
+    run(&room, script, &["--allow", denied["allow_rule"].as_str().unwrap()]);
+    assert!(room.work().join("made").exists());
+}

@@ -295,8 +295,11 @@ impl Agent {
                     self.waiting.insert(mail.id.clone());
                     self.pending.push(mail);
                 }
-                Kind::Permission { request, grant } => match self.call_asked_in(&request) {
-                    Some(call) => self.granted(&call, vec![mail.id], grant, fx),
+                Kind::Permission { request, grant, digest } => match self.call_asked_in(&request) {
+                    Some(call) => {
+                        let grant = self.if_for(&call, grant, digest.as_ref());
+                        self.granted(&call, vec![mail.id], grant, fx);
+                    }
                     None if self.may_yet_ask() => self.has_early_answer = true,
                     None => self.pass_over(mail.id, fx),
                 },

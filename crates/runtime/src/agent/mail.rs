@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::Role;
 use crate::gate::PermissionMode;
+use crate::question::Digest;
 use crate::transcript::Grant;
 
 /// A message out of an inbox.
@@ -35,6 +36,8 @@ pub(super) enum Kind {
         request: String,
         /// The answer.
         grant: Grant,
+        /// The digest of the call that it answers, if the lead says so.
+        digest: Option<Digest>,
     },
     /// A plan was answered; the model reads that too.
     Plan {
@@ -73,7 +76,9 @@ impl Mail {
             (Role::Lead, Frame::PermissionRequest(_) | Frame::ShutdownApproved(_)) => Kind::Refer,
             (Role::Lead, Frame::ShutdownResponse(response)) if response.approved => Kind::Refer,
             (Role::Teammate, Frame::PermissionResponse(response)) => {
-                Kind::Permission { request: response.request_id.clone(), grant: grant(response) }
+                let digest = body_field(response, "digest").and_then(Value::as_str);
+                let digest = digest.map(|digits| Digest::from(digits.to_owned()));
+                Kind::Permission { request: response.request_id.clone(), grant: grant(response), digest }
             }
             (Role::Teammate, Frame::PlanApprovalResponse(response)) => {
                 let mode = response.permission_mode.as_deref().and_then(mode_named).unwrap_or_default();
@@ -110,7 +115,11 @@ fn grant(response: &PermissionResponse) -> Grant {
         let reason = response.error.clone().unwrap_or_else(|| "no reason was given".to_owned());
         return Grant::Denied { reason };
     }
-    let field = |name| response.response.as_ref().and_then(|body| body.get(name));
-    let updates = field("permission_updates").and_then(Value::as_array).cloned().unwrap_or_default();
-    Grant::Allowed { input: field("updated_input").filter(|input| input.is_object()).cloned(), updates }
+    let updates = body_field(response, "permission_updates").and_then(Value::as_array).cloned().unwrap_or_default();
+    let input = body_field(response, "updated_input").filter(|input| input.is_object()).cloned();
+    Grant::Allowed { input, updates }
+}
+
+fn body_field<'a>(response: &'a PermissionResponse, name: &str) -> Option<&'a Value> {
+    response.response.as_ref()?.get(name)
 }

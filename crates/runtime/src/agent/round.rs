@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::machine::{Agent, Phase};
 use super::{Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement, Status};
+use crate::question::Digest;
 use crate::sandbox;
 use crate::transcript::{Grant, OpenCall, Reached, Step, ToolCall};
 
@@ -173,6 +174,17 @@ impl Agent {
     pub(super) fn call_asked_in(&self, request: &str) -> Option<String> {
         let waits = |open: &&OpenCall| matches!(&open.reached, Reached::Asked { request: asked } if asked == request);
         self.conversation.open_calls().iter().find(waits).map(|open| open.call.id.clone())
+    }
+
+    /// The answer to a call, which is a refusal when another call was shown to whoever allowed it.
+    pub(super) fn if_for(&self, id: &str, grant: Grant, digest: Option<&Digest>) -> Grant {
+        let is_other = |call: ToolCall| digest.is_some_and(|shown| *shown != Digest::of_call(&call.tool, &call.input));
+        match grant {
+            Grant::Allowed { .. } if self.open_call(id).is_some_and(is_other) => {
+                Grant::Denied { reason: "another call than this was shown to whoever allowed it".to_owned() }
+            }
+            Grant::Allowed { .. } | Grant::Denied { .. } => grant,
+        }
     }
 
     pub(super) fn granted(&mut self, id: &str, ids: Vec<MessageId>, grant: Grant, fx: &mut Effects) {

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::gate::PermissionMode;
+use crate::question::Digest;
 use crate::sandbox;
 use crate::transcript::{Conversation, Grant, Step};
 
@@ -294,6 +295,32 @@ pub(super) fn asking_teammate() -> Play {
         .then(Event::Judged { call: "a".to_owned(), judgement: question(), context: Vec::new() }, &["ask for a"])
         .then(Event::PermissionAsked { call: "a".to_owned(), request: "perm-1".to_owned() }, &["write asked"]);
     play
+}
+
+#[test]
+fn an_answer_to_another_call_than_the_one_that_asked_is_a_refusal() {
+    let answer = |digest: &Digest| {
+        let response = json!({"updated_input": {}, "permission_updates": [], "digest": digest});
+        json!({"type": "permission_response", "request_id": "perm-1", "subtype": "success", "response": response})
+            .to_string()
+    };
+    let mut play = asking_teammate();
+    let other = answer(&Digest::of_call("Bash", &json!({"command": "ls"})));
+    play.then(
+        mail(&[("m1", &other)]),
+        &[
+            "write granted",
+            "acknowledge m1",
+            "settle a another call than this was shown to whoever allowed it (Lead)",
+            "write result",
+            "report a failed",
+            "take mail",
+        ],
+    );
+    let mut play = asking_teammate();
+    let same = answer(&Digest::of_call("Bash", &json!({})));
+    let allowed = ["write granted", "acknowledge m1", "settle a allowed (Lead)", "write began", "run a {}"];
+    play.then(mail(&[("m1", &same)]), &allowed);
 }
 
 #[test]

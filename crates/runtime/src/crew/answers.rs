@@ -1,26 +1,84 @@
-//! Who answers when a call needs a permission: a person, or the policy of the run.
+//! Who answers when a call needs a permission: a person, or the policy of the run. What a person allows from now on is kept
+//! here for the run.
 
-use std::path::Path;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, Member};
 use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use super::mode::mode_named;
 use super::quarters::Quarters;
-use crate::gate::{Call, PermissionMode, Verdict};
+use crate::driver::{Sink, chain};
+use crate::events::RunEvent;
+use crate::gate::{AllowingRules, Call, Gate, PermissionMode, Verdict};
+use crate::question::{AskedCall, Choice, Digest, Keep, Offer, PermissionQuestion};
 use crate::run::{Answer, Ask, Asks};
 use crate::sandbox::Profile;
+use crate::settings::save_allowing_rule;
 use crate::transcript::Grant;
 
 /// A call that somebody is asked about.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) agent: AgentName,
     pub(crate) tool: String,
     pub(crate) input: Value,
+    /// Where the call is made.
+    pub(crate) folder: PathBuf,
     pub(crate) description: String,
+}
+
+impl Pending {
+    fn call(&self) -> Call<'_> {
+        Call { tool: &self.tool, input: &self.input, cwd: &self.folder, plan_file: None }
+    }
+}
+
+/// A decision on a call.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) grant: Grant,
+    /// The rule that would have allowed the call, where nobody was there to ask.
+    pub(crate) would_allow: Option<String>,
+}
+
+impl From<Grant> for Decided {
+    fn from(grant: Grant) -> Self {
+        Self { grant, would_allow: None }
+    }
+}
+
+/// Who is asked in a run, and what was allowed for all of it.
+#[derive(Clone)]
+pub(crate) struct Asking {
+    asks: Asks,
+    gate: Arc<Gate>,
+    always: watch::Sender<Always>,
+    /// The user's own settings.
+    settings: PathBuf,
+    sink: Sink,
+}
+
+/// What a person has allowed for the rest of the run.
+#[derive(Clone, Debug, Default)]
+struct Always {
+    /// Calls, with the folders they are made in.
+    calls: HashSet<(PathBuf, Digest)>,
+    /// The run's gate with the rules that came to it.
+    gate: Option<Gate>,
+}
+
+impl Always {
+    fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
+        let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
+        // A call that the gate allows anyway was asked about for another reason, such as a hook.
+        let by_rule = |with: &Gate| !gate.allows_freely(&pending.call()) && with.allows_freely(&pending.call());
+        self.calls.contains(&call) || self.gate.as_ref().is_some_and(by_rule)
+    }
 }
 
 /// What the rules of the run say to a call that is asked for by a member of another client, which does not know them;
@@ -32,10 +90,8 @@ pub(crate) fn by_rule(quarters: &Quarters, member: &Member, pending: &Pending) -
     // A client in plan mode asks for nothing: one that asks has had its plan approved.
     let (known, _refused) = KnownMode::of(&quarters.team, member);
     let mode = mode_named(known.mode()).filter(|mode| *mode != PermissionMode::Plan).unwrap_or_default();
-    let cwd = member.worktree_path.as_deref().or(member.cwd.as_deref()).map_or(&*quarters.cwd, Path::new);
-    let call = Call { tool: &pending.tool, input: &pending.input, cwd, plan_file: None };
-    match quarters.gate.judge(mode, &call) {
-        Verdict::Allow { profile: Profile::Free } => Some(Grant::Allowed { input: None, updates: Vec::new() }),
+    match quarters.gate.judge(mode, &pending.call()) {
+        Verdict::Allow { profile: Profile::Free } => Some(allowed(Vec::new())),
         // Another client runs its own commands, and nothing holds them to less.
         Verdict::Allow { profile: Profile::Read | Profile::Work } => None,
         Verdict::Deny { reason } => Some(denied(reason)),
@@ -43,33 +99,152 @@ pub(crate) fn by_rule(quarters: &Quarters, member: &Member, pending: &Pending) -
     }
 }
 
-/// Gets the answer. A person that does not answer, or is gone, denies.
-pub(crate) async fn decide(asks: Asks, pending: Pending) -> Grant {
-    match asks {
-        Asks::Allow => Grant::Allowed { input: None, updates: Vec::new() },
-        Asks::Deny => denied(format!(
-            "nobody is there to ask, and the run denies what is not allowed by a rule ({})",
-            pending.description
-        )),
-        Asks::Person(person) => {
-            ask(person, pending).await.unwrap_or_else(|| denied("the user did not answer".to_owned()))
+/// The folder that a member works in.
+pub(super) fn folder_of(quarters: &Quarters, member: Option<&Member>) -> PathBuf {
+    let own = member.and_then(|member| member.worktree_path.as_deref().or(member.cwd.as_deref()));
+    own.map_or(&*quarters.cwd, Path::new).to_owned()
+}
+
+impl Asking {
+    pub(super) fn new(asks: Asks, gate: Arc<Gate>, root: &Path, sink: Sink) -> Self {
+        let always = watch::Sender::new(Always::default());
+        Self { asks, gate, always, settings: root.join("settings.json"), sink }
+    }
+
+    /// Gets the answer. A person that does not answer, or is gone, denies.
+    pub(crate) async fn decide(self, pending: Pending) -> Decided {
+        match self.asks.clone() {
+            Asks::Allow => allowed(Vec::new()).into(),
+            Asks::Deny => self.refuse(&pending),
+            Asks::Person(person) => {
+                let grant = self.ask(person, pending).await;
+                grant.unwrap_or_else(|| denied("the user did not answer".to_owned())).into()
+            }
         }
+    }
+
+    /// Who is asked; nobody where the policy of the run decides.
+    pub(crate) fn asks(&self) -> &Asks {
+        &self.asks
+    }
+
+    fn refuse(&self, pending: &Pending) -> Decided {
+        let rules = self.gate.allowing_rules(&pending.call());
+        let reason = format!(
+            "nobody is there to ask, and the run denies what is not allowed by a rule ({}); {}",
+            pending.description,
+            rules.in_words()
+        );
+        Decided { grant: denied(reason), would_allow: rules.narrowest().map(str::to_owned) }
+    }
+
+    /// Asks a person; `None` from one that does not answer, or is gone. A call that is meanwhile allowed for the run needs no
+    /// answer any more; an answer to another question than the one that stands is none.
+    pub(crate) async fn ask(&self, person: mpsc::Sender<Ask>, pending: Pending) -> Option<Grant> {
+        let mut always = self.always.subscribe();
+        loop {
+            let question = self.question(&pending).await?;
+            let (answer, answered) = oneshot::channel();
+            let asked = Ask { question: question.clone(), input: pending.input.clone(), answer };
+            let covered = async { always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop) };
+            let Answer { digest, choice } = tokio::select! {
+                biased;
+                Ok(()) = covered => return Some(allowed(Vec::new())),
+                answer = async { person.send(asked).await.ok()?; answered.await.ok() } => answer?,
+            };
+            let is_offered = match &choice {
+                Choice::Always { offer, .. } => question.offers.contains(offer),
+                Choice::Once | Choice::No { .. } => true,
+            };
+            // A file may have changed while its diff was shown.
+            let is_refusal = matches!(choice, Choice::No { .. });
+            let stands = is_refusal || self.question(&pending).await? == question;
+            if is_offered && stands && digest == *question.digest() {
+                return Some(self.follow(choice, &pending).await);
+            }
+            tracing::info!(agent = %pending.agent, "an answer to a question that has changed is not taken");
+        }
+    }
+
+    /// The question as it stands now.
+    async fn question(&self, pending: &Pending) -> Option<PermissionQuestion> {
+        let (gate, pending) = (self.gate.clone(), pending.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            let Pending { agent, tool, input, folder, description } = &pending;
+            let rules = match tool.as_str() {
+                // A plan is approved each on its own.
+                "ExitPlanMode" => AllowingRules::default(),
+                _ => gate.allowing_rules(&pending.call()),
+            };
+            PermissionQuestion::of(AskedCall { asker: agent, tool, input, folder, reason: description, rules })
+        });
+        made.await.ok()
+    }
+
+    async fn follow(&self, choice: Choice, pending: &Pending) -> Grant {
+        match choice {
+            Choice::Once => allowed(Vec::new()),
+            Choice::No { reason: None } => denied("the user said no".to_owned()),
+            Choice::No { reason: Some(reason) } => denied(format!("the user said no: {reason}")),
+            Choice::Always { offer, keep } => {
+                if let (Keep::Saved, Some(rule)) = (keep, offer.rule()) {
+                    self.save(rule).await;
+                }
+                self.allow_for_the_run(&offer, pending)
+            }
+        }
+    }
+
+    fn allow_for_the_run(&self, offer: &Offer, pending: &Pending) -> Grant {
+        match offer {
+            Offer::Exactly { .. } => {
+                let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
+                self.always.send_modify(|always| {
+                    always.calls.insert(call);
+                });
+                allowed(Vec::new())
+            }
+            Offer::Rule(rule) => {
+                let update = rule_update(rule);
+                self.always.send_modify(|always| {
+                    let gate = always.gate.get_or_insert_with(|| Gate::clone(&self.gate));
+                    if let Err(error) = gate.apply(&update) {
+                        tracing::warn!(%error, "a rule that was offered is refused");
+                    }
+                });
+                allowed(vec![update])
+            }
+            Offer::Edits => {
+                let mode = PermissionMode::AcceptEdits;
+                allowed(vec![json!({"type": "setMode", "mode": mode, "destination": "session"})])
+            }
+        }
+    }
+
+    async fn save(&self, rule: &str) {
+        let (file, rule) = (self.settings.clone(), rule.to_owned());
+        let saved = tokio::task::spawn_blocking(move || save_allowing_rule(&file, &rule)).await;
+        let text = match saved {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => chain(&error),
+            Err(error) => error.to_string(),
+        };
+        let text = format!("the answer holds for this run only; it was not saved: {text}");
+        self.sink.tell(RunEvent::Warning { text }).await;
     }
 }
 
-/// Asks a person; `None` from one that does not answer, or is gone.
-pub(crate) async fn ask(person: mpsc::Sender<Ask>, pending: Pending) -> Option<Grant> {
-    let (answer, answered) = oneshot::channel();
-    let Pending { agent, tool, input, description } = pending;
-    person.send(Ask { agent, tool, input, reason: description, answer }).await.ok()?;
-    Some(match answered.await.ok()? {
-        Answer::Allow => Grant::Allowed { input: None, updates: Vec::new() },
-        Answer::AllowAndSwitch(mode) => {
-            let update = json!({"type": "setMode", "mode": mode, "destination": "session"});
-            Grant::Allowed { input: None, updates: vec![update] }
-        }
-        Answer::Deny { reason } => denied(reason),
-    })
+/// A rule as the wire's permission updates carry it.
+fn rule_update(rule: &str) -> Value {
+    let named = match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+        Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
+        None => json!({"toolName": rule}),
+    };
+    json!({"type": "addRules", "rules": [named], "behavior": "allow", "destination": "session"})
+}
+
+fn allowed(updates: Vec<Value>) -> Grant {
+    Grant::Allowed { input: None, updates }
 }
 
 fn denied(reason: String) -> Grant {

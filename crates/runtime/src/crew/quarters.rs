@@ -11,13 +11,14 @@ use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use super::answers::Asking;
 use crate::agent::{ContextBound, Role, Status};
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::gate::{Gate, PermissionMode, Spawns};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
-use crate::run::{Asks, Furnishings, OpenModel, RunError};
+use crate::run::{Furnishings, OpenModel, RunError};
 use crate::sandbox::{self, Sandbox, Support};
 use crate::tools::PathLocks;
 use crate::worktree::IgnoredFiles;
@@ -51,7 +52,7 @@ pub(crate) struct Quarters {
     pub(crate) allows_clients: bool,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) definitions: Definitions,
-    pub(crate) asks: Asks,
+    pub(crate) asking: Asking,
     pub(crate) locks: PathLocks,
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
@@ -92,6 +93,9 @@ impl Quarters {
         let definitions = Definitions::load(Some(&furnishings.root), furnishings.project_agents);
         let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
         let spawns = Spawns { handed_down: furnishings.mode.handed_down(), defined: modes.collect() };
+        let gate = gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path).spawning(spawns);
+        let gate = Arc::new(gate);
+        let asking = Asking::new(furnishings.asks, gate.clone(), &furnishings.root, sink.clone());
         let mut quarters = Self {
             team,
             trust: None,
@@ -109,16 +113,14 @@ impl Quarters {
             has_team_tools: settings.teams_enabled(),
             env: settings.env().into_iter().collect(),
             mode: furnishings.mode,
-            gate: Arc::new(
-                gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path).spawning(spawns),
-            ),
+            gate,
             sandbox,
             misspelt: settings.misspelt(),
             may_unconfine: settings.allows_unsandboxed_commands(),
             allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),
             ignored_files: settings.ignored_files(),
             hooks: Arc::new(Hooks::from_settings(&settings)),
-            asks: furnishings.asks,
+            asking,
             locks: PathLocks::new(),
             sink,
             reports,

@@ -4,12 +4,13 @@ use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
 use pitcrew_team::{Actor, PermissionAnswer};
 
-use super::answers::{Pending, by_rule, decide};
+use super::answers::{Decided, Pending, by_rule, folder_of};
 use super::team_loop::TeamLoop;
 use super::wake::{Asked, Decision};
 use crate::agent::Event;
 use crate::driver::chain;
 use crate::events::RunEvent;
+use crate::question::Digest;
 use crate::transcript::Grant;
 
 impl TeamLoop {
@@ -22,28 +23,30 @@ impl TeamLoop {
             return;
         }
         let agent = AgentName::foreign(&asked.agent_id);
+        let member = self.quarters.team.member(agent.as_str()).await.ok();
         let pending = Pending {
             agent: agent.clone(),
             tool: asked.tool_name,
             input: asked.input.unwrap_or_default(),
+            folder: folder_of(&self.quarters, member.as_ref()),
             description: asked.description.unwrap_or_default(),
         };
-        let (asks, request) = (self.quarters.asks.clone(), asked.request_id);
+        let digest = Digest::of_call(&pending.tool, &pending.input);
+        let (asking, request) = (self.quarters.asking.clone(), asked.request_id);
         let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
         if self.crew.get(&agent).is_some_and(|hand| hand.body.link().is_none()) {
             let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
             self.quarters.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
         }
-        let member = self.quarters.team.member(agent.as_str()).await.ok();
         let by_rule = member.and_then(|member| by_rule(&self.quarters, &member, &pending));
         let (question, registration) = AbortHandle::new_pair();
-        self.asked.insert(request.clone(), Asked { agent, mail, call, input, question });
+        self.asked.insert(request.clone(), Asked { agent, mail, call, input, digest, question });
         let deciding = async move {
-            let grant = match by_rule {
-                Some(grant) => grant,
-                None => decide(asks, pending).await,
+            let decided = match by_rule {
+                Some(grant) => grant.into(),
+                None => asking.decide(pending).await,
             };
-            Decision::ByMail { request, grant }
+            Decision::ByMail { request, decided }
         };
         self.wakers.decisions.push(Box::pin(Abortable::new(deciding, registration)));
     }
@@ -69,7 +72,7 @@ impl TeamLoop {
         question.abort();
         self.tell_lead(Event::Settled(vec![mail]));
         let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
-        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
+        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None }).await;
     }
 
     /// Takes the questions of an agent back that is no more.
@@ -88,22 +91,24 @@ impl TeamLoop {
             Grant::Allowed { .. } => None,
             Grant::Denied { reason } => Some(reason.clone()),
         };
-        let (agent, call, refused) = match decision {
-            Decision::AtOnce { agent, call, grant } => {
+        let (agent, call, refused, would_allow) = match decision {
+            Decision::AtOnce { agent, call, decided: Decided { grant, would_allow } } => {
                 let refused = refused(&grant);
                 if let Some(link) = self.link_of(&agent) {
                     link.tell(Event::Answered { call: call.id.clone(), grant });
                 }
-                (agent, call.id, refused)
+                (agent, call.id, refused, would_allow)
             }
-            Decision::ByMail { request, grant } => {
+            Decision::ByMail { request, decided: Decided { grant, would_allow } } => {
                 // Somebody else was faster.
-                let Some(Asked { agent, mail, call, input, question }) = self.asked.remove(&request) else { return };
+                let Some(asked) = self.asked.remove(&request) else { return };
+                let Asked { agent, mail, call, input, digest, question } = asked;
                 question.abort();
                 let refused = refused(&grant);
                 let answer = match grant {
                     Grant::Allowed { input: changed, updates } => {
-                        PermissionAnswer::Allow { updated_input: changed.unwrap_or(input), updates }
+                        let (updated_input, digest) = (changed.unwrap_or(input), Some(digest.as_str().to_owned()));
+                        PermissionAnswer::Allow { updated_input, updates, digest }
                     }
                     Grant::Denied { reason } => PermissionAnswer::Deny { reason },
                 };
@@ -115,9 +120,9 @@ impl TeamLoop {
                     }
                 }
                 self.tell_lead(Event::Settled(vec![mail]));
-                (agent, call, refused)
+                (agent, call, refused, would_allow)
             }
         };
-        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
+        self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow }).await;
     }
 }

@@ -14,7 +14,7 @@ use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use super::answers::{Pending, decide};
+use super::answers::Pending;
 use super::body::Body;
 use super::course::{Course, News, Order, Why};
 use super::ends::Answers;
@@ -441,15 +441,17 @@ impl TeamLoop {
             // A teammate's question comes as a frame in the lead's inbox.
             ReportKind::Asks { .. } if is_teammate => Vec::new(),
             ReportKind::Settled { .. } => Vec::new(),
-            ReportKind::Asks { call, question } => {
+            ReportKind::Asks { call, question, folder } => {
                 let pending = Pending {
                     agent: agent.clone(),
                     tool: call.tool.clone(),
                     input: call.input.clone(),
+                    folder,
                     description: question.description,
                 };
-                let asks = self.quarters.asks.clone();
-                let deciding = async move { Ok(Decision::AtOnce { agent, call, grant: decide(asks, pending).await }) };
+                let asking = self.quarters.asking.clone();
+                let deciding =
+                    async move { Ok(Decision::AtOnce { agent, call, decided: asking.decide(pending).await }) };
                 self.wakers.decisions.push(Box::pin(deciding));
                 Vec::new()
             }

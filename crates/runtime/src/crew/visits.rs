@@ -11,6 +11,7 @@ use super::team_loop::TeamLoop;
 use super::wake::Decision;
 use crate::door::{Call, Door, Knock};
 use crate::driver::chain;
+use crate::question::Digest;
 use crate::transcript::Grant;
 
 /// How much of the time that a caller waits for the end of a team is left for what follows when its teammates have left.
@@ -49,7 +50,9 @@ impl TeamLoop {
             }
             Knock::Shutdown { member, reason } => self.shut_down_for_user(member, reason).await,
             Knock::Mode { member, mode } => self.set_mode_for_user(&member, &mode).await,
-            Knock::Permission { request, allow, reason } => self.permit_for_user(request, allow, reason).await,
+            Knock::Permission { request, allow, reason, digest } => {
+                self.permit_for_user(request, allow, reason, digest).await
+            }
         };
         call.answer(answer).await;
         news
@@ -72,17 +75,22 @@ impl TeamLoop {
         request: String,
         allow: bool,
         reason: Option<String>,
+        digest: Option<Digest>,
     ) -> Result<Value, ApiError> {
-        if !self.asked.contains_key(&request) {
+        let Some(asked) = self.asked.get(&request) else {
             let open: Vec<&str> = self.asked.keys().map(String::as_str).collect();
             let error = ApiError::new(ErrorCode::InvalidStatus, format!("there is no permission request '{request}'"));
             return Err(error.with("request_id", request.as_str()).with("open_requests", open));
+        };
+        if digest.is_some_and(|digest| digest != asked.digest) {
+            let message = format!("the permission request '{request}' is about another call than this answer");
+            return Err(ApiError::new(ErrorCode::InvalidStatus, message).with("request_id", request.as_str()));
         }
         let grant = match allow {
             true => Grant::Allowed { input: None, updates: Vec::new() },
             false => Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) },
         };
-        self.decided(Decision::ByMail { request: request.clone(), grant }).await;
+        self.decided(Decision::ByMail { request: request.clone(), decided: grant.into() }).await;
         Ok(json!({"success": true, "request_id": request, "allowed": allow}))
     }
 }

@@ -6,11 +6,13 @@ use pitcrew_team::store::Change;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
+use super::answers::Decided;
 use super::remote::Sighting;
 use crate::door::Call;
 use crate::driver::Report;
+use crate::question::Digest;
 use crate::tools::ToolOutcome;
-use crate::transcript::{Grant, ToolCall};
+use crate::transcript::ToolCall;
 
 /// Requests of tools that wait for the loop. Each blocks its caller, so there are never more than agents.
 pub(super) const REQUESTS_WAITING: usize = 64;
@@ -97,6 +99,8 @@ pub(super) struct Asked {
     pub(super) mail: MessageId,
     pub(super) call: String,
     pub(super) input: Value,
+    /// The digest of its tool and input.
+    pub(super) digest: Digest,
     /// Takes the question back.
     pub(super) question: AbortHandle,
 }
@@ -105,7 +109,7 @@ pub(super) struct Asked {
 #[derive(Debug)]
 pub(super) enum Decision {
     /// To the teammate that asked by mail.
-    ByMail { request: String, grant: Grant },
+    ByMail { request: String, decided: Decided },
     /// To the lead or a subagent, at once.
-    AtOnce { agent: AgentName, call: ToolCall, grant: Grant },
+    AtOnce { agent: AgentName, call: ToolCall, decided: Decided },
 }

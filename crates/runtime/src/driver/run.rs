@@ -23,6 +23,7 @@ use crate::agent::{
 };
 use crate::events::{RunEvent, ToolEnded};
 use crate::gate::{Gate, PermissionMode};
+use crate::question::Digest;
 use crate::transcript::{Grant, Step, ToolCall};
 
 /// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop. They are boxed,
@@ -376,7 +377,8 @@ impl Driver {
         let (agent, tool) = (seat.name.clone(), call.tool.clone());
         seat.sink.tell(RunEvent::PermissionAsked { agent, call: call.id.clone(), tool }).await;
         if seat.role != Role::Teammate {
-            return self.tell_crew(ReportKind::Asks { call, question }).await;
+            let folder = seat.context.cwd.clone();
+            return self.tell_crew(ReportKind::Asks { call, question, folder }).await;
         }
         let ask = PermissionAsk {
             tool_name: call.tool.clone(),
@@ -384,6 +386,7 @@ impl Driver {
             description: question.description.clone(),
             input: call.input.clone(),
             suggestions: question.suggestions.clone(),
+            digest: Some(Digest::of_call(&call.tool, &call.input).as_str().to_owned()),
         };
         match self.ask_lead(ask).await {
             Ok((request, answer)) => {
@@ -391,7 +394,10 @@ impl Driver {
                 match answer {
                     Some(answer) => return Outcome::AllHappened(vec![asked, Event::MailArrived(vec![*answer])]),
                     // Whoever runs the agent may ask somebody beside the lead.
-                    None => self.tell_crew(ReportKind::Asks { call, question }).await,
+                    None => {
+                        let folder = seat.context.cwd.clone();
+                        self.tell_crew(ReportKind::Asks { call, question, folder }).await
+                    }
                 };
                 Outcome::Happened(asked)
             }

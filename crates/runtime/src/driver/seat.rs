@@ -71,7 +71,7 @@ pub(crate) enum ReportKind {
     /// Mail that the crew acts on.
     Referred(Mail),
     /// Somebody has to decide on a call. A teammate's lead is asked by mail already, and the first answer counts.
-    Asks { call: ToolCall, question: Question },
+    Asks { call: ToolCall, question: Question, folder: PathBuf },
     /// A teammate's question has its answer, with the reason of a refusal.
     Settled { call: String, refused: Option<String> },
     /// The agent has used all its turns.

@@ -71,7 +71,7 @@ fn is_plan_file(call: &Call<'_>, target: &Target) -> bool {
 
 /// The file or folder of a call. Glob and Grep start in the working folder unless told otherwise, and
 /// a Glob pattern may itself lead elsewhere.
-fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
+pub(super) fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
     let text = |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let path = match call.tool {
         "Glob" => {

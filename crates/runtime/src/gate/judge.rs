@@ -191,7 +191,8 @@ impl Gate {
         };
         match (mode, verdict) {
             (PermissionMode::DontAsk, Verdict::Ask { description, .. }) => {
-                Verdict::deny(format!("nobody is asked in mode dontAsk, and no rule allows this: {description}"))
+                let how = self.allowing_rules(call).in_words();
+                Verdict::deny(format!("nobody is asked in mode dontAsk, and no rule allows this: {description}; {how}"))
             }
             (_, verdict) => verdict,
         }

@@ -1,10 +1,11 @@
 //! The gate every tool call passes: mode, then rules, then ask.
 //!
 //! `judge` decides, `rules` and `paths` say what a rule speaks of, `shell` reads commands, `bash` and
-//! `files` judge the calls of those tools; `guarded` is what no rule or mode opens. What decides in a project what agents may
+//! `files` judge the calls of those tools; `allowing` finds the rules that would allow one; `guarded` is what no rule or mode opens. What decides in a project what agents may
 //! do is opened by no mode but `bypassPermissions`, and by a rule only that has `.claude` in it. Judging changes nothing and
 //! runs nothing; it reads the file system only to follow symbolic links. Who is asked, and how, is the agent's business.
 
+mod allowing;
 mod bash;
 mod copies;
 mod denied;
@@ -21,6 +22,7 @@ mod steps;
 mod tool_names;
 mod tools;
 
+pub use allowing::{AllowingRules, allow_flag};
 pub(crate) use denied::DeniedReads;
 pub use judge::{Call, Gate, Spawns, UpdateError, Verdict};
 pub use mode::PermissionMode;

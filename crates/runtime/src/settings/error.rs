@@ -26,6 +26,15 @@ pub enum SettingsError {
         #[source]
         source: serde_json::Error,
     },
+    /// A settings file could not be replaced.
+    #[error("cannot write the settings file {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: std::io::Error,
+    },
     /// A layer's top level is something other than an object.
     #[error("the {origin} must be a json object")]
     NotAnObject {

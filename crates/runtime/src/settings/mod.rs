@@ -1,4 +1,4 @@
-//! The layered settings (API reference "Claude Code Settings"): reading and merging them.
+//! The layered settings (API reference "Claude Code Settings"): reading and merging them, and adding a rule to the user's.
 //!
 //! The caller says where the files are; nothing here reads the environment or knows the home folder.
 //! How much of a project's layers counts is decided in `trust`; what never counts is the table in `never`.
@@ -9,6 +9,7 @@ mod files;
 mod keys;
 mod layers;
 mod never;
+mod saving;
 mod views;
 
 pub use error::SettingsError;
@@ -17,4 +18,5 @@ pub(crate) use files::read;
 pub use layers::{Layer, Settings, Source};
 pub(crate) use never::strip;
 pub use never::{NEVER_FROM_PROJECT, Never, Refusal, What};
+pub(crate) use saving::save_allowing_rule;
 pub use views::{Permissions, SourcedRule};

@@ -1,6 +1,7 @@
 //! The loop of a member that runs alone: what wakes it, and what it does about it.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use super::ends::Why;
 use super::lead::{Lead, Look};
 use super::options::Entry;
 use crate::agent::{Event, Question, Status};
-use crate::crew::{InProcess, Ledger, Pending, Quarters, ask, mode_named};
+use crate::crew::{InProcess, Ledger, Pending, Quarters, mode_named};
 use crate::driver::{Driver, Link, Report, ReportKind, Start, chain};
 use crate::events::{AgentStarted, RunEvent, RunStarted, waiting_for_model};
 use crate::run::{Asks, RunEnd, RunLimits, RunOutcome, Stopper};
@@ -328,13 +329,13 @@ impl SoloLoop {
             ReportKind::Called => self.ledger.of(&self.member).tool_calls += 1,
             // No frame that a teammate may be sent is referred.
             ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
-            ReportKind::Asks { call, question } => self.ask_here(call, question),
+            ReportKind::Asks { call, question, folder } => self.ask_here(call, question, folder),
             ReportKind::Settled { call, refused } => {
                 if let Some(question) = self.asked.remove(&call) {
                     question.abort();
                 }
                 let agent = self.member.clone();
-                self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused }).await;
+                self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None }).await;
             }
             ReportKind::UsedUp => self.used_up(),
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
@@ -371,18 +372,20 @@ impl SoloLoop {
     }
 
     /// Asks who is here as well; the lead was asked by mail.
-    fn ask_here(&mut self, call: ToolCall, question: Question) {
+    fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
         let pending = Pending {
             agent: self.member.clone(),
             tool: call.tool,
             input: call.input,
+            folder,
             description: question.description,
         };
         let id = call.id.clone();
-        let answer: BoxFuture<'static, LocalAnswer> = match self.quarters.asks.clone() {
+        let asking = self.quarters.asking.clone();
+        let answer: BoxFuture<'static, LocalAnswer> = match asking.asks().clone() {
             Asks::Deny => return,
             Asks::Allow => Box::pin(async move { (id, Some(Grant::Allowed { input: None, updates: Vec::new() })) }),
-            Asks::Person(person) => Box::pin(async move { (id, ask(person, pending).await) }),
+            Asks::Person(person) => Box::pin(async move { (id, asking.ask(person, pending).await) }),
         };
         let (handle, registration) = AbortHandle::new_pair();
         self.asked.insert(call.id, handle);

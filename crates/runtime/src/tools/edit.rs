@@ -126,6 +126,22 @@ fn replace(input: &Input, before: Option<&[u8]>, path: &Path, context: &ToolCont
         .map_err(|problem| ToolOutcome::refused(format_args!("{problem} in {}", path.display())))
 }
 
+/// The text that an Edit of a file with this text would leave, for whoever is asked about it.
+///
+/// # Errors
+/// Why it would be refused, in words.
+pub(crate) fn edited(before: Option<&str>, old: &str, new: &str, everywhere: bool) -> Result<String, String> {
+    match before {
+        None | Some("") if old.is_empty() => Ok(new.to_owned()),
+        None => Err("the file does not exist".to_owned()),
+        Some(_) if old.is_empty() => Err("the file is not empty, and no text to replace is given".to_owned()),
+        Some(before) => {
+            let replaced = replace_in(before, old, new, everywhere).map_err(|problem| problem.to_string())?;
+            Ok(replaced.content)
+        }
+    }
+}
+
 /// Why a piece cannot be replaced.
 #[derive(Debug, PartialEq, thiserror::Error)]
 enum Unplaced {

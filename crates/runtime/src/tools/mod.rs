@@ -23,6 +23,7 @@ mod write;
 
 pub use bash::Bash;
 pub use edit::Edit;
+pub(crate) use edit::edited;
 pub use glob::Glob;
 pub use grep::Grep;
 pub use input::check_input;

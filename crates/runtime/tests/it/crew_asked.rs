@@ -3,7 +3,8 @@
 use pitcrew_protocol::{AgentName, Frame};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Ask, Asks, RunHandle, Runtime};
+use pitcrew_runtime::question::{Choice, Digest, Keep, Offer};
+use pitcrew_runtime::run::{Answer, Ask, Asks, RunHandle, Runtime};
 use pitcrew_team::{Actor, JoinMember, PermissionAsk, Team};
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -39,10 +40,11 @@ async fn asked(setting: &Setting) -> (RunHandle, Team, Ask, String) {
         description: "curl".to_owned(),
         input: json!({"command": "curl example.org"}),
         suggestions: Vec::new(),
+        digest: None,
     };
     let request = team.request_permission(&guest(), ask).await.unwrap().request_id;
     let ask = asks.recv().await.unwrap();
-    assert_eq!((ask.agent.as_str(), ask.tool.as_str()), ("guest", "Bash"));
+    assert_eq!((ask.question.asker.as_str(), ask.question.tool.as_str()), ("guest", "Bash"));
     (handle, team, ask, request)
 }
 
@@ -51,7 +53,7 @@ async fn check_it_is_taken_back(setting: &Setting, approved: bool) {
     team.settle_permission(&guest(), &request, approved).await.unwrap();
     ask.answer.closed().await;
     let told = until(&mut handle, |event| matches!(event, RunEvent::PermissionAnswered { .. })).await;
-    let Some(RunEvent::PermissionAnswered { agent, call, refused }) = told.last() else { panic!("{told:?}") };
+    let Some(RunEvent::PermissionAnswered { agent, call, refused, .. }) = told.last() else { panic!("{told:?}") };
     assert_eq!((agent.as_str(), call.as_str(), refused.is_none()), ("guest", "toolu_1", approved));
     let unread = team.unread(&AgentName::lead()).await.unwrap();
     assert!(unread.iter().all(|mail| !matches!(mail.frame, Some(Frame::PermissionRequest(_)))), "{unread:?}");
@@ -77,11 +79,123 @@ async fn a_question_that_was_denied_beside_the_member_is_taken_back_from_the_lea
 async fn a_question_is_taken_back_when_another_process_of_the_users_answers_it() {
     let setting = Setting::in_files();
     let (handle, team, mut ask, request) = asked(&setting).await;
-    let allow = pitcrew_team::PermissionAnswer::Allow { updated_input: json!({}), updates: Vec::new() };
+    let allow = pitcrew_team::PermissionAnswer::Allow { updated_input: json!({}), updates: Vec::new(), digest: None };
     setting.team_elsewhere().await.answer_permission(&Actor::Lead, &request, allow, None).await.unwrap_err();
     assert!(!ask.answer.is_closed(), "nobody but the lead's process speaks for it");
     team.settle_permission(&guest(), &request, true).await.unwrap();
     ask.answer.closed().await;
     handle.stopper().stop();
     finish(handle).await;
+}
+
+/// Starts a run whose person gets the questions.
+async fn asking(setting: &Setting, script: &str) -> (RunHandle, mpsc::Receiver<Ask>) {
+    let (person, asks) = mpsc::channel(4);
+    let mut options = setting.options(script);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
+    (Runtime::start(options).await.unwrap(), asks)
+}
+
+#[tokio::test]
+async fn always_exactly_this_is_asked_once_and_anything_else_again() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: touch once}}]
+    - tools: [{name: Bash, input: {command: rm once && touch twice}}]
+    - tools: [{name: Bash, input: {command: touch once}}]
+    - text: Done.
+"#;
+    let (handle, mut asks) = asking(&setting, script).await;
+    let answering = async {
+        let mut asked = Vec::new();
+        while let Some(ask) = asks.recv().await {
+            asked.push(ask.input["command"].as_str().unwrap().to_owned());
+            let offer = ask.question.offers[0].clone();
+            assert!(matches!(offer, Offer::Exactly { .. }), "{offer:?}");
+            ask.reply(Choice::Always { offer, keep: Keep::Run });
+        }
+        asked
+    };
+    let (ran, asked) = tokio::join!(finish(handle), answering);
+    ran.success();
+    assert_eq!(asked, ["touch once", "rm once && touch twice"]);
+    assert!(setting.cwd.join("once").exists() && setting.cwd.join("twice").exists());
+    assert!(!setting.root.join("settings.json").exists(), "nothing was saved");
+}
+
+#[tokio::test]
+async fn always_for_a_prefix_answers_what_waits_and_is_saved_in_the_user_s_settings() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools:
+        - {name: Task, input: {name: bob, description: work, prompt: Work.}}
+        - {name: Task, input: {name: cat, description: work, prompt: Work.}}
+    - wait_for: {contains: I am bob, from: message}
+    - wait_for: {contains: I am cat, from: message}
+    - text: Done.
+  bob:
+    - tools: [{name: Bash, input: {command: touch made by-bob}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I am bob., summary: bob}}]
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+  cat:
+    - tools: [{name: Bash, input: {command: touch made by-cat}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I am cat., summary: cat}}]
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"([^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let (handle, mut asks) = asking(&setting, script).await;
+    let answering = async {
+        let (first, mut second) = (asks.recv().await.unwrap(), asks.recv().await.unwrap());
+        let offer = Offer::Rule("Bash(touch made:*)".to_owned());
+        assert!(first.question.offers.contains(&offer), "{:?}", first.question);
+        first.reply(Choice::Always { offer, keep: Keep::Saved });
+        second.answer.closed().await;
+        assert!(asks.recv().await.is_none(), "nothing more is asked");
+    };
+    let (ran, ()) = tokio::join!(finish(handle), answering);
+    ran.success();
+    for file in ["made", "by-bob", "by-cat"] {
+        assert!(setting.cwd.join(file).exists(), "{file}");
+    }
+    let saved: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(setting.root.join("settings.json")).unwrap()).unwrap();
+    assert_eq!(saved, json!({"permissions": {"allow": ["Bash(touch made:*)"]}}));
+    assert!(!setting.cwd.join(".claude").exists(), "a project's settings are never written");
+}
+
+#[tokio::test]
+async fn an_answer_to_a_question_that_has_changed_is_not_taken() {
+    let setting = Setting::new();
+    let script = "agents: {team-lead: [{tools: [{name: Write, input: {file_path: it, content: new}}]}, {text: Done.}]}";
+    let (handle, mut asks) = asking(&setting, script).await;
+    let answering = async {
+        let first = asks.recv().await.unwrap();
+        let other = Digest::of_call("Write", &json!({}));
+        first.answer.send(Answer { digest: other, choice: Choice::Once }).unwrap();
+        let second = asks.recv().await.unwrap();
+        assert_eq!(second.question, first.question, "it is asked again");
+        // Somebody else makes the file while the question is on the screen: it is not new any more.
+        std::fs::write(setting.cwd.join("it"), "somebody else's").unwrap();
+        second.reply(Choice::Once);
+        let third = asks.recv().await.unwrap();
+        assert_ne!(third.question.digest(), first.question.digest());
+        let text: Vec<&str> = third.question.lines.iter().map(|line| line.text.as_str()).collect();
+        assert!(text.contains(&"somebody else's"), "{text:?}");
+        third.reply(Choice::No { reason: Some("it is not yours".to_owned()) });
+    };
+    let (ran, ()) = tokio::join!(finish(handle), answering);
+    let results = ran.results_of("team-lead", "Write");
+    assert_eq!(results, ["Permission denied for Write: the user said no: it is not yours"]);
+    assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "somebody else's");
 }

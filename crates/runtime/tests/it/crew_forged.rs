@@ -4,14 +4,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pitcrew_protocol::{ErrorCode, SendMessageInput};
+use pitcrew_protocol::{AgentName, ErrorCode, Frame, SendMessageInput};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::door::{Knock, KnockError, knock};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Answer, Ask, Asks, Begin, RunHandle, Runtime};
+use pitcrew_runtime::question::{Choice, Digest};
+use pitcrew_runtime::run::{Ask, Asks, Begin, RunHandle, Runtime};
 use pitcrew_team::store::{Event, JournalEntry};
-use pitcrew_team::{Actor, RequestKind, Team};
+use pitcrew_team::{Actor, Mail, RequestKind, Team};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
@@ -138,6 +139,16 @@ impl Scene {
         requests.into_iter().find(|(_, request)| request.kind == kind && request.answer.is_none()).unwrap().0
     }
 
+    /// The input of the call that a permission request in the lead's inbox is about.
+    async fn input_of(&self, request: &str) -> Value {
+        let mail = self.team().await.mail(&AgentName::lead()).await.unwrap();
+        let input = |mail: Mail| match mail.frame {
+            Some(Frame::PermissionRequest(asked)) if asked.request_id == request => asked.input,
+            _ => None,
+        };
+        mail.into_iter().find_map(input).unwrap()
+    }
+
     async fn journal(&self) -> Vec<JournalEntry> {
         let team = self.team().await;
         team.backend().journal(team.dir()).await.unwrap()
@@ -183,7 +194,7 @@ async fn what_is_written_into_the_files_of_a_running_team_is_a_warning_and_nothi
             "{warning}"
         );
     }
-    ask.answer.send(Answer::Deny { reason: "no".into() }).unwrap();
+    ask.reply(Choice::No { reason: None });
     let go_on = SendMessageInput::Message { recipient: "team-lead".into(), content: "go on now".into(), summary: None };
     scene.team().await.send(&Actor::Outside("operator".into()), go_on, None).await.unwrap();
 
@@ -277,7 +288,7 @@ async fn the_user_s_other_processes_ask_the_lead_through_its_door() {
     assert_eq!(error(scene.knock(&mode("bob", "yolo")).await).code, ErrorCode::InvalidRequest);
     let nobody = Knock::Shutdown { member: "bop".to_owned(), reason: None };
     assert_eq!(error(scene.knock(&nobody).await).code, ErrorCode::AgentNotFound);
-    let nothing = Knock::Permission { request: "perm-0".to_owned(), allow: true, reason: None };
+    let nothing = Knock::Permission { request: "perm-0".to_owned(), allow: true, reason: None, digest: None };
     let open = error(scene.knock(&nothing).await);
     let request = scene.request(RequestKind::Permission).await;
     assert_eq!((open.code, &open.details["open_requests"]), (ErrorCode::InvalidStatus, &json!([request])));
@@ -285,7 +296,12 @@ async fn the_user_s_other_processes_ask_the_lead_through_its_door() {
     scene.knock(&mode("bob", "acceptEdits")).await.unwrap();
     until(&mut scene.handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::AcceptEdits, .. }))
         .await;
-    let allow = Knock::Permission { request, allow: true, reason: None };
+    let digest = Some(Digest::of_call("Bash", &json!({"command": "touch elsewhere"})));
+    let stale = Knock::Permission { request: request.clone(), allow: true, reason: None, digest };
+    let refused = error(scene.knock(&stale).await);
+    assert!(refused.message.contains("is about another call"), "{refused:?}");
+    let digest = Some(Digest::of_call("Bash", &scene.input_of(&request).await));
+    let allow = Knock::Permission { request, allow: true, reason: None, digest };
     scene.knock(&allow).await.unwrap();
     assert_eq!(error(scene.knock(&allow).await).code, ErrorCode::InvalidStatus);
     until(&mut scene.handle, |event| matches!(event, RunEvent::ToolEnded(ended) if ended.tool == "Bash")).await;

@@ -9,7 +9,8 @@ use pitcrew_protocol::{AgentName, Member};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Answer, Asks, Begin, RunEnd, Runtime};
+use pitcrew_runtime::question::{Choice, Keep, Offer};
+use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_team::Actor;
 use serde_json::json;
@@ -148,6 +149,7 @@ agents:
     let answers = ran.results_of("bob", "Bash");
     assert_eq!(answers.len(), 1);
     assert!(answers[0].starts_with("Permission denied for Bash: nobody is there to ask"), "{answers:?}");
+    assert!(answers[0].contains("; --allow 'Bash(curl example.org)' would have allowed it"), "{answers:?}");
     let requests = setting.team().await.requests().await.unwrap();
     assert!(requests.values().all(|request| request.answer.is_some()));
 }
@@ -163,7 +165,7 @@ agents:
     - text: Let us see.
   bob:
     - tools: [{name: Bash, input: {command: touch by-bob}}]
-    - tools: [{name: Bash, input: {command: touch by-bob-too}}]
+    - tools: [{name: Bash, input: {command: touch by-bob by-bob-too}}]
     - wait_for: {contains: shutdown_request}
     - capture:
         request: {regex: '"requestId":\s*"([^"]+)"'}
@@ -176,12 +178,12 @@ agents:
     let answering = async {
         let mut asked = Vec::new();
         while let Some(ask) = asks.recv().await {
-            asked.push(format!("{} {}", ask.agent, ask.input["command"].as_str().unwrap()));
-            let answer = match asked.len() {
-                2 => Answer::AllowAndSwitch(PermissionMode::BypassPermissions),
-                _ => Answer::Allow,
-            };
-            ask.answer.send(answer).unwrap();
+            asked.push(format!("{} {}", ask.question.asker, ask.input["command"].as_str().unwrap()));
+            let touch = Offer::Rule("Bash(touch by-bob:*)".to_owned());
+            ask.reply(match asked.len() {
+                2 => Choice::Always { offer: touch, keep: Keep::Run },
+                _ => Choice::Once,
+            });
         }
         asked
     };
@@ -280,7 +282,7 @@ agents:
     let ask = asks.recv().await.unwrap();
     setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
-    ask.answer.send(Answer::Allow).unwrap();
+    ask.reply(Choice::Once);
     finish(handle).await.success();
     assert!(setting.cwd.join("a.txt").exists());
     assert!(!setting.cwd.join("b.txt").exists());
@@ -307,7 +309,7 @@ agents:
     let mut options = setting.options(script);
     (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
-    asks.recv().await.unwrap().answer.send(Answer::Allow).unwrap();
+    asks.recv().await.unwrap().reply(Choice::Once);
     let ask = asks.recv().await.unwrap();
     setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
     let stopped =
@@ -316,7 +318,7 @@ agents:
     let Some(RunEvent::Warning { text }) = events.last() else { panic!("{events:?}") };
     assert!(text.contains("background commands were stopped: `trap"), "{text}");
     assert!(setting.cwd.join("gone").exists());
-    ask.answer.send(Answer::Deny { reason: "no".to_owned() }).unwrap();
+    ask.reply(Choice::No { reason: Some("no".to_owned()) });
     finish(handle).await.success();
 }
 

@@ -5,7 +5,8 @@ use pitcrew_protocol::{AgentName, Frame, SendMessageInput};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Answer, Asks, RunEnd, RunHandle, Runtime};
+use pitcrew_runtime::question::Choice;
+use pitcrew_runtime::run::{Asks, RunEnd, RunHandle, Runtime};
 use pitcrew_team::store::Event as Noted;
 use pitcrew_team::{Actor, PermissionAnswer, Team};
 use serde_json::json;
@@ -203,8 +204,8 @@ async fn a_permission_that_the_person_beside_it_gives_leaves_no_question_with_th
     let _lead = lead_lease(&team).await;
     let (mut handle, mut asked, request) = asking(&setting, &team).await;
     let ask = asked.recv().await.unwrap();
-    assert_eq!((ask.agent.as_str(), ask.tool.as_str()), ("bob", "Write"));
-    ask.answer.send(Answer::Allow).unwrap();
+    assert_eq!((ask.question.asker.as_str(), ask.question.tool.as_str()), ("bob", "Write"));
+    ask.reply(Choice::Once);
     until_it_was_allowed_and_done(&mut handle).await;
     assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "written");
     assert!(team.requests().await.unwrap()[&request].answer.as_ref().unwrap().approved);
@@ -225,6 +226,7 @@ async fn a_permission_that_the_lead_gives_takes_the_question_from_the_person_bes
     let allow = PermissionAnswer::Allow {
         updated_input: json!({"file_path": "it", "content": "changed"}),
         updates: Vec::new(),
+        digest: None,
     };
     team.answer_permission(&Actor::Lead, &request, allow, None).await.unwrap();
     ask.answer.closed().await;

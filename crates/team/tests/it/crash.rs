@@ -49,6 +49,7 @@ pub(crate) async fn step(team: &Team, n: usize) -> Result<(), ApiError> {
                 description: "touch".into(),
                 input: json!({}),
                 suggestions: Vec::new(),
+                digest: None,
             };
             team.request_permission(&name("worker"), ask).await.map(drop)
         }

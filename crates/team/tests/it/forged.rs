@@ -127,9 +127,10 @@ async fn what_the_lead_signs_is_taken_as_before() {
         description: "touch a file".into(),
         input: json!({"command": "touch out.txt"}),
         suggestions: vec![],
+        digest: None,
     };
     let request = signed.mate.request_permission(&name("worker"), ask).await.unwrap().request_id;
-    let allow = PermissionAnswer::Allow { updated_input: json!({}), updates: vec![] };
+    let allow = PermissionAnswer::Allow { updated_input: json!({}), updates: vec![], digest: None };
     signed.lead.answer_permission(&Actor::Lead, &request, allow, None).await.unwrap();
     signed.lead.send(&Actor::Lead, message("worker", "a text is not signed"), None).await.unwrap();
     let taken = signed.mate.collect(&name("worker")).await.unwrap();

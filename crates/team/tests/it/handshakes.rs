@@ -34,6 +34,7 @@ fn bash() -> PermissionAsk {
         description: "touch a file".into(),
         input: json!({"command": "touch out.txt"}),
         suggestions: vec![json!({"type": "setMode", "mode": "acceptEdits", "destination": "session"})],
+        digest: None,
     }
 }
 
@@ -145,7 +146,11 @@ async fn a_permission_is_asked_and_answered_as_recorded() {
     let mail = crew.unread("team-lead").await;
     assert_eq!(mail.len(), 1);
     assert_snapshot!(mail[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_request","request_id":"ID","agent_id":"worker","tool_name":"Bash","tool_use_id":"toolu_9","description":"touch a file","input":{"command":"touch out.txt"},"permission_suggestions":[{"type":"setMode","mode":"acceptEdits","destination":"session"}]}"#);
-    let allow = || PermissionAnswer::Allow { updated_input: json!({"command": "touch out.txt"}), updates: vec![] };
+    let allow = || PermissionAnswer::Allow {
+        updated_input: json!({"command": "touch out.txt"}),
+        updates: vec![],
+        digest: None,
+    };
     for nobody in [as_member("worker"), as_member("planner"), Actor::User] {
         let error = crew.team.answer_permission(&nobody, &id, allow(), None).await.unwrap_err();
         is(&error, ErrorCode::PermissionDenied);
@@ -160,6 +165,24 @@ async fn a_permission_is_asked_and_answered_as_recorded() {
     });
     let bash = |outcome: &str| ("Bash".to_owned(), outcome.to_owned());
     assert_eq!(outcomes.collect::<Vec<_>>(), [bash("asked"), bash("asked"), bash("allowed")]);
+}
+
+#[tokio::test]
+async fn an_answer_to_another_call_than_the_one_that_asks_is_refused() {
+    let crew = Crew::new().await;
+    let ask = PermissionAsk { digest: Some("d1".to_owned()), ..bash() };
+    let id = crew.team.request_permission(&name("worker"), ask).await.unwrap().request_id;
+    let allow = |digest: &str| PermissionAnswer::Allow {
+        updated_input: json!({}),
+        updates: vec![],
+        digest: Some(digest.to_owned()),
+    };
+    let stale = crew.team.answer_permission(&Actor::Lead, &id, allow("d2"), None).await.unwrap_err();
+    is(&stale, ErrorCode::InvalidStatus);
+    assert!(stale.message.contains("is about another call than the one that was shown"), "{stale}");
+    assert!(crew.unread("worker").await.is_empty());
+    crew.team.answer_permission(&Actor::Lead, &id, allow("d1"), None).await.unwrap();
+    assert_snapshot!(crew.unread("worker").await[0].message.text.replace(&id, "ID"), @r#"{"type":"permission_response","request_id":"ID","subtype":"success","response":{"updated_input":{},"permission_updates":[],"digest":"d1"}}"#);
 }
 
 #[tokio::test]

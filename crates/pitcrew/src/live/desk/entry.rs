@@ -2,6 +2,8 @@
 
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::super::asking::Turn;
+
 /// The longest line, in characters; a message may be no longer by default.
 const MOST_CHARS: usize = 10_000;
 
@@ -24,6 +26,10 @@ pub(crate) enum Typed {
     Interrupt,
     /// The agent is to end.
     End,
+    /// The job is to be stopped until its shell goes on with it.
+    Suspend,
+    /// The pages of a question are to be turned.
+    Turn(Turn),
     /// The terminal has another size.
     Resized,
 }
@@ -67,6 +73,8 @@ impl Entry {
             KeyCode::End => self.at = self.text.len(),
             KeyCode::Esc => return Typed::Interrupt,
             KeyCode::Enter => return self.done(),
+            KeyCode::PageDown => return Typed::Turn(Turn::On),
+            KeyCode::PageUp => return Typed::Turn(Turn::Back),
             // Keys of the terminal that a line has no use for; the enum is crossterm's.
             _ => {}
         }
@@ -76,6 +84,7 @@ impl Entry {
     fn control(&mut self, code: KeyCode) -> Typed {
         match code {
             KeyCode::Char('c') => return Typed::End,
+            KeyCode::Char('z') => return Typed::Suspend,
             KeyCode::Char('a') => self.at = 0,
             KeyCode::Char('e') => self.at = self.text.len(),
             KeyCode::Char('u') => {

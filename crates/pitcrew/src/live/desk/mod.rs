@@ -9,4 +9,7 @@ mod sheet;
 mod terminal;
 mod watch;
 
+pub(super) use entry::{Entry, Typed};
+pub(super) use sheet::Foot;
+pub(super) use terminal::Terminal;
 pub(crate) use watch::watch;

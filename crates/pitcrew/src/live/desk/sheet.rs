@@ -6,9 +6,12 @@ use anstyle::Style;
 use pitcrew_model::Block;
 use pitcrew_protocol::{AgentName, Task, TaskStatus, counted};
 use pitcrew_runtime::events::{Answered, RunEvent};
+use pitcrew_runtime::question::Size;
 use pitcrew_team::MessageView;
 
+use super::super::asking::{Current, Seen};
 use super::super::board::style;
+use super::super::panel::{Panel, panel};
 use super::super::view::{AgentView, View, brief};
 use crate::output::{FAINT, STRONG, first_line, printable};
 
@@ -17,6 +20,9 @@ const MAIL_LINES: usize = 8;
 
 /// The widest first line of a tool's result.
 const RESULT_CHARS: usize = 120;
+
+/// The fewest rows for a question beside which the other lines of the foot are shown.
+const ROWS_FOR_QUESTION: usize = 12;
 
 /// The longest subject in the foot.
 const SUBJECT_CHARS: usize = 40;
@@ -28,16 +34,37 @@ pub(crate) struct Sheet {
     team: String,
     view: View,
     task: Option<String>,
-    question: Option<String>,
+    question: Option<Current>,
 }
+
+/// A line in one style.
+type Line = (Style, String);
 
 /// What stays below the lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Foot {
     /// The lines, each in one style; they are cut where the terminal ends.
-    pub(crate) lines: Vec<(Style, String)>,
+    pub(crate) lines: Vec<Line>,
     /// What stands before the line that is typed.
     pub(crate) prompt: String,
+    /// What of the question is to be seen.
+    pub(crate) seen: Seen,
+}
+
+impl Foot {
+    /// These lines with the question below them, beside which a low terminal has no room for them; `prompt` stands before
+    /// what is typed when nothing is asked.
+    pub(crate) fn of(mut lines: Vec<Line>, question: Option<&Current>, size: Size, prompt: &str) -> Self {
+        let Some(question) = question else { return Self { lines, prompt: prompt.to_owned(), seen: Seen::default() } };
+        // The last row is for the answer.
+        let rows = size.rows.saturating_sub(1);
+        if rows < lines.len() + ROWS_FOR_QUESTION {
+            lines.clear();
+        }
+        let Panel { rows, seen } = panel(question, Size { rows: rows - lines.len(), ..size });
+        lines.extend(rows);
+        Self { lines, prompt: "answer> ".to_owned(), seen }
+    }
 }
 
 impl Sheet {
@@ -105,12 +132,12 @@ impl Sheet {
     }
 
     /// Shows a question until it is answered; nothing is asked when there is none.
-    pub(crate) fn ask(&mut self, question: Option<String>) {
+    pub(crate) fn ask(&mut self, question: Option<Current>) {
         self.question = question;
     }
 
-    /// What stands below now; `mail` is how many messages wait.
-    pub(crate) fn foot(&self, mail: usize) -> Foot {
+    /// What stands below now on a terminal of that size; `mail` is how many messages wait.
+    pub(crate) fn foot(&self, mail: usize, size: Size) -> Foot {
         let agent = self.view.agents().iter().find(|agent| agent.name == self.agent);
         let colored = agent.and_then(|agent| agent.color).map_or(STRONG, style);
         let mut lines = vec![(colored, format!("── {} of {}", printable(self.agent.as_str()), printable(&self.team)))];
@@ -119,10 +146,7 @@ impl Sheet {
         let mail = (mail > 0).then(|| format!("{mail} unread"));
         let parts: Vec<String> = [doing, task, mail].into_iter().flatten().collect();
         lines.push((Style::new(), parts.join("  ")));
-        let asked = self.question.iter().flat_map(|text| text.trim().lines());
-        lines.extend(asked.map(|line| (STRONG, printable(line).into_owned())));
-        let prompt = if self.question.is_some() { "answer> " } else { "> " };
-        Foot { lines, prompt: prompt.to_owned() }
+        Foot::of(lines, self.question.as_ref(), size, "> ")
     }
 }
 
@@ -148,6 +172,7 @@ mod tests {
     use pitcrew_model::{StopReason, Usage};
     use pitcrew_protocol::MessageId;
     use pitcrew_runtime::agent::Status;
+    use pitcrew_runtime::question::Part;
     use serde_json::json;
 
     use super::*;
@@ -179,7 +204,7 @@ mod tests {
     }
 
     fn foot(sheet: &Sheet, mail: usize) -> String {
-        let Foot { lines, prompt } = sheet.foot(mail);
+        let Foot { lines, prompt, .. } = sheet.foot(mail, Size { columns: 80, rows: 24 });
         lines.into_iter().map(|(_, line)| line).chain([prompt]).collect::<Vec<_>>().join("\n")
     }
 
@@ -227,12 +252,17 @@ mod tests {
         thinks                          12.3k tokens  $0.12  task #3 Fix slug  2 unread
         >
         ");
-        sheet.ask(Some("\nbob asks for leave: Bash(ls)\n[y]es, [n]o? ".to_owned()));
+        let question = super::super::super::asking::tests::question("make it");
+        sheet.ask(Some(Current { question, waiting: 1, part: Part::Ends }));
         insta::assert_snapshot!(foot(&sheet, 0), @r"
         ── bob of demo
         thinks                          12.3k tokens  $0.12  task #3 Fix slug
-        bob asks for leave: Bash(ls)
-        [y]es, [n]o?
+        bob asks permission for Bash
+          in /work
+        │ make it
+        [y]es, [n]o, or n and the reason
+        [a]lways exactly this, in this run (a save: in your settings too)
+        [p] always Bash(make it:*), in this run (p save: in your settings too)
         answer>
         ");
     }

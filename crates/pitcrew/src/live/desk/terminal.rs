@@ -7,6 +7,7 @@ use crossterm::cursor::{MoveToColumn, MoveUp};
 use crossterm::event::{DisableBracketedPaste, EnableBracketedPaste};
 use crossterm::terminal::{Clear, ClearType, disable_raw_mode, enable_raw_mode, size};
 use crossterm::{Command, queue};
+use pitcrew_runtime::question::Size;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::sheet::Foot;
@@ -14,10 +15,12 @@ use super::sheet::Foot;
 /// The columns and rows of a terminal that does not tell.
 const USUAL_SIZE: (u16, u16) = (80, 24);
 
-/// A terminal whose keys come one by one. Dropping it makes it an ordinary one again.
+/// A terminal with a foot. Dropping it makes it an ordinary one again.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     has_color: bool,
+    /// Whether its keys come one by one.
+    has_keys: bool,
     shown: Option<Laid>,
 }
 
@@ -38,10 +41,16 @@ impl Terminal {
     /// When it cannot be read key by key.
     pub(crate) fn enter() -> io::Result<Self> {
         enable_raw_mode()?;
-        let has_color = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
-        let terminal = Self { has_color, shown: None };
+        let mut terminal = Self::without_keys();
+        terminal.has_keys = true;
         queue!(io::stderr(), EnableBracketedPaste)?;
         Ok(terminal)
+    }
+
+    /// Shows a foot on a terminal and leaves its keys alone: nothing is asked there.
+    pub(crate) fn without_keys() -> Self {
+        let has_color = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
+        Self { has_color, has_keys: false, shown: None }
     }
 
     /// Puts lines above the foot, and draws the foot with the line that is typed. What stands there already is not drawn
@@ -67,6 +76,25 @@ impl Terminal {
         ansi(MoveToColumn(u16::try_from(laid.column).unwrap_or(u16::MAX)), &mut out)?;
         self.shown = Some(laid);
         self.write(&out)
+    }
+
+    /// The room for a foot.
+    pub(crate) fn room() -> Size {
+        let (columns, rows) = size().unwrap_or(USUAL_SIZE);
+        // A row that fills the last column would move the cursor on.
+        Size { columns: usize::from(columns).saturating_sub(1), rows: usize::from(rows) }
+    }
+
+    /// Gives the terminal back to the shell, as Ctrl-Z does, and takes it again when the shell goes on with the job.
+    ///
+    /// # Errors
+    /// When the terminal is gone.
+    pub(crate) fn suspend(&mut self) -> io::Result<()> {
+        self.clear()?;
+        disable_raw_mode()?;
+        // The whole job stops here, and goes on here.
+        rustix::process::kill_current_process_group(rustix::process::Signal::TSTP)?;
+        enable_raw_mode()
     }
 
     /// Takes the foot off the terminal; the lines stay.
@@ -124,6 +152,9 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         // A terminal that is gone needs nothing undone.
         let _ = self.clear();
+        if !self.has_keys {
+            return;
+        }
         let _ = queue!(io::stderr(), DisableBracketedPaste);
         let _ = io::stderr().flush();
         let _ = disable_raw_mode();
@@ -179,6 +210,7 @@ fn input_row(prompt: &str, (before, after): &(String, String), columns: usize) -
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::asking::Seen;
     use super::*;
 
     #[test]
@@ -197,7 +229,7 @@ mod tests {
 
     fn foot(lines: &[&str]) -> Foot {
         let lines = lines.iter().map(|line| (Style::new(), (*line).to_owned())).collect();
-        Foot { lines, prompt: "> ".to_owned() }
+        Foot { lines, prompt: "> ".to_owned(), seen: Seen::default() }
     }
 
     #[test]

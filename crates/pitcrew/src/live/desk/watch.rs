@@ -8,7 +8,7 @@ use pitcrew_runtime::run::RunHandle;
 use pitcrew_store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
 
-use super::super::asking::{Heard, Questions};
+use super::super::asking::{Heard, Questions, Seen};
 use super::super::signals::{EndSignal, Signals};
 use super::super::tally::Tally;
 use super::super::watch::Watched;
@@ -36,6 +36,8 @@ struct Desk {
     entry: Entry,
     terminal: Terminal,
     questions: Questions,
+    /// What of the question is to be seen.
+    seen: Seen,
     /// Messages that wait in the inbox.
     unread: usize,
     signal: Option<EndSignal>,
@@ -55,12 +57,13 @@ pub(crate) async fn watch(
 ) -> Result<Watched, Failure> {
     let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
     let sheet = Sheet::new(agent.clone(), team.name().to_string());
-    let questions = questions.unwrap_or_else(|| Questions::typed_elsewhere().1);
+    let questions = questions.unwrap_or_else(|| Questions::open().1);
     let terminal = Terminal::enter().map_err(Failure::internal)?;
     let mut keys = EventStream::new();
     let mut tally = Tally::new();
     let entry = Entry::default();
-    let mut desk = Desk { team, agent, sheet, entry, terminal, questions, unread: 0, signal: None };
+    let mut desk =
+        Desk { team, agent, sheet, entry, terminal, questions, seen: Seen::default(), unread: 0, signal: None };
     desk.look().await;
     desk.draw(&[])?;
     loop {
@@ -78,7 +81,10 @@ pub(crate) async fn watch(
                 desk.happened(&event).await
             }
             Wake::Signal(signal) => desk.end(&handle, signal),
-            Wake::Heard(heard) => desk.heard(heard),
+            Wake::Heard(heard) => {
+                desk.questions.take(heard);
+                desk.ask()
+            }
             Wake::Key(key) => desk.pressed(&handle, key).await,
             Wake::Changed(change) => {
                 if desk.shows(&change) {
@@ -104,7 +110,8 @@ async fn next(changes: &mut Watch) -> Change {
 
 impl Desk {
     fn draw(&mut self, lines: &[String]) -> Result<(), Failure> {
-        let foot = self.sheet.foot(self.unread);
+        let foot = self.sheet.foot(self.unread, Terminal::room());
+        self.seen = foot.seen;
         self.terminal.draw(lines, &foot, &self.entry.parts()).map_err(Failure::internal)
     }
 
@@ -139,9 +146,8 @@ impl Desk {
         }
     }
 
-    fn heard(&mut self, heard: Heard) -> Vec<String> {
-        // What it says is new is less than what stands: a second question waits behind the first.
-        let _new = self.questions.take(heard);
+    /// Shows the question that is now to be answered.
+    fn ask(&mut self) -> Vec<String> {
         self.sheet.ask(self.questions.current());
         Vec::new()
     }
@@ -149,12 +155,23 @@ impl Desk {
     async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Vec<String> {
         match self.entry.take(key) {
             Typed::Editing | Typed::Resized => Vec::new(),
+            Typed::Suspend => {
+                // A pane has no shell that could go on with it.
+                Vec::new()
+            }
             Typed::Interrupt => {
                 handle.interrupt();
                 Vec::new()
             }
             Typed::End => self.end(handle, EndSignal::Interrupt),
-            Typed::Line(line) if self.questions.current().is_some() => self.heard(Heard::Typed(line)),
+            Typed::Turn(turn) => {
+                self.questions.turn(turn, self.seen);
+                self.ask()
+            }
+            Typed::Line(line) if self.questions.current().is_some() => {
+                self.questions.typed(&line, self.seen);
+                self.ask()
+            }
             Typed::Line(line) => self.send(line).await,
         }
     }

@@ -1,0 +1,196 @@
+//! A question as rows of a terminal: the same in the lead's terminal, in a pane and in `join`. Pure.
+
+use anstyle::{AnsiColor, Style};
+use pitcrew_runtime::question::{Kind, Offer, Part, PermissionQuestion, Row, Size, lay_out, wrap};
+
+use super::asking::{Current, Seen, key};
+use crate::output::{FAINT, STRONG};
+
+/// The key that turns to the next page.
+const TURN: &str = "PgDn";
+
+/// The fewest rows that a call is given before the answers are told in short.
+const ROWS_FOR_CALL: usize = 6;
+
+/// The fewest rows at which the place and the reason are shown beside the head and the tail of a call.
+const ROWS_FOR_NOTES: usize = 8;
+
+/// The answers on a terminal that is too low and narrow for rules.
+const SHORTEST: &str = "[y]es [n]o [a]lways";
+
+/// A question on a terminal.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Panel {
+    /// The rows, each in one style; no more than there is room for, and none too wide.
+    pub(crate) rows: Vec<(Style, String)>,
+    /// What of it is to be seen.
+    pub(crate) seen: Seen,
+}
+
+/// Lays a question out. What does not fit is said, and shown page by page.
+pub(crate) fn panel(current: &Current, size: Size) -> Panel {
+    let Current { question, waiting, part } = current;
+    let Size { columns, rows } = size;
+    let count = if *waiting > 1 { format!(" (1 of {waiting})") } else { String::new() };
+    let mut heading = wrap(&format!("{}{count}", question.heading()), columns);
+    let mut answers = answers(question, columns);
+    let mut seen = Seen { pages: 1, shows_rules: true };
+    if heading.len() + answers.len() + ROWS_FOR_CALL > rows {
+        answers = wrap(&answers_in_short(question), columns);
+    }
+    if heading.len() + answers.len() >= rows {
+        answers = wrap(SHORTEST, columns);
+        seen.shows_rules = false;
+    }
+    if heading.len() + answers.len() >= rows {
+        heading.clear();
+        answers.truncate(rows.saturating_sub(1));
+    }
+    let room = Size { columns, rows: rows.saturating_sub(heading.len() + answers.len()).max(1) };
+    let call;
+    (call, seen.pages) = lay_out_call(question, room, *part);
+    let strong = |text: String| (STRONG, text);
+    let rows =
+        heading.into_iter().map(strong).chain(call.into_iter().map(styled)).chain(answers.into_iter().map(strong));
+    Panel { rows: rows.collect(), seen }
+}
+
+/// The rows of the call, with place and reason before it, and how many pages these have.
+fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<Row>, usize) {
+    let notes = question.notes();
+    let all: Vec<_> = notes.iter().chain(&question.lines).cloned().collect();
+    let shown = lay_out(&all, room, part, TURN);
+    if shown.pages == 1 || part != Part::Ends {
+        return (shown.rows, shown.pages);
+    }
+    if room.rows < ROWS_FOR_NOTES {
+        return (lay_out(&question.lines, room, part, TURN).rows, shown.pages);
+    }
+    // A long reason is not to push the call out of sight: of each note the first row is shown.
+    let first_rows = notes.iter().filter_map(|note| {
+        let wide = Size { rows: usize::MAX, ..room };
+        let rows = lay_out(std::slice::from_ref(note), wide, Part::Ends, TURN).rows;
+        let is_cut = rows.len() > 1;
+        let mut first = rows.into_iter().next()?;
+        if is_cut {
+            first.text = format!("{}…", wrap(&first.text, room.columns - 1).first()?.trim_end());
+        }
+        Some(first)
+    });
+    let mut rows: Vec<Row> = first_rows.collect();
+    let left = Size { rows: room.rows - rows.len(), ..room };
+    rows.extend(lay_out(&question.lines, left, Part::Ends, TURN).rows);
+    (rows, shown.pages)
+}
+
+fn styled(row: Row) -> (Style, String) {
+    let style = match row.kind {
+        Kind::Text => Style::new(),
+        Kind::Added => AnsiColor::Green.on_default(),
+        Kind::Removed => AnsiColor::Red.on_default(),
+        Kind::Note => FAINT,
+        Kind::Mark => AnsiColor::Yellow.on_default().bold(),
+    };
+    (style, row.text)
+}
+
+/// The answers with all that they mean, a line each.
+fn answers(question: &PermissionQuestion, columns: usize) -> Vec<String> {
+    let offers = question.offers.iter().map(|offer| {
+        let saving = match offer.rule() {
+            Some(_) => format!(" ({} save: in your settings too)", key(offer)),
+            None => String::new(),
+        };
+        match offer {
+            Offer::Exactly { .. } => format!("[a]lways exactly this, in this run{saving}"),
+            Offer::Edits => format!("[a]lways all edits of {}, in this run", question.asker),
+            Offer::Rule(rule) => format!("[p] always {rule}, in this run{saving}"),
+        }
+    });
+    let first = "[y]es, [n]o, or n and the reason".to_owned();
+    std::iter::once(first).chain(offers).flat_map(|line| wrap(&line, columns)).collect()
+}
+
+/// The answers in a line.
+fn answers_in_short(question: &PermissionQuestion) -> String {
+    let offers = question.offers.iter().map(|offer| match offer {
+        Offer::Exactly { .. } => " [a]lways".to_owned(),
+        Offer::Edits => " [a]ll edits".to_owned(),
+        Offer::Rule(rule) => format!(" [p] {rule}"),
+    });
+    std::iter::once("[y]es [n]o".to_owned()).chain(offers).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::asking::tests::question;
+    use super::*;
+
+    fn shown(command: &str, waiting: usize, (columns, rows): (usize, usize), part: Part) -> String {
+        let current = Current { question: question(command), waiting, part };
+        let panel = panel(&current, Size { columns, rows });
+        assert!(panel.rows.len() <= rows, "{panel:?}");
+        assert!(panel.rows.iter().all(|(_, row)| row.chars().count() <= columns), "{panel:?}");
+        panel.rows.into_iter().map(|(_, row)| row.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_question_is_shown_with_its_place_and_its_answers() {
+        insta::assert_snapshot!(shown("npm test --all", 3, (80, 20), Part::Ends), @r"
+        bob asks permission for Bash (1 of 3)
+          in /work
+        │ npm test --all
+        [y]es, [n]o, or n and the reason
+        [a]lways exactly this, in this run (a save: in your settings too)
+        [p] always Bash(npm test:*), in this run (p save: in your settings too)
+        ");
+    }
+
+    #[test]
+    fn of_a_long_command_the_end_is_seen_on_a_low_terminal_too() {
+        let echoes: String = (0..40).map(|number| format!("echo {number}\n")).collect();
+        let command = format!("{echoes}rm -rf /");
+        insta::assert_snapshot!(shown(&command, 1, (60, 16), Part::Ends), @r"
+        bob asks permission for Bash
+          in /work
+        │ echo 0
+        │ echo 1
+        │ echo 2
+        │ echo 3
+        │ echo 4
+        │ echo 5
+        ── 30 more lines here, PgDn shows them ──
+        │ echo 36
+        │ echo 37
+        │ echo 38
+        │ echo 39
+        │ rm -rf /
+        [y]es, [n]o, or n and the reason
+        [a]lways exactly this, in this run
+        ");
+        insta::assert_snapshot!(shown(&command, 1, (60, 16), Part::Page(4)), @r"
+        bob asks permission for Bash
+        │ echo 35
+        │ echo 36
+        │ echo 37
+        │ echo 38
+        │ echo 39
+        │ rm -rf /
+        ── page 4 of 4, PgDn turns it ──
+        [y]es, [n]o, or n and the reason
+        [a]lways exactly this, in this run
+        ");
+        insta::assert_snapshot!(shown(&command, 1, (24, 6), Part::Ends), @r"
+        bob asks permission for
+        Bash
+        │ echo 0
+        39 more lines: PgDn
+        │ rm -rf /
+        [y]es [n]o [a]lways
+        ");
+        for rows in 1..30 {
+            let text = shown(&command, 2, (30, rows), Part::Ends);
+            assert!(text.contains("rm -rf /") || text.contains("more") || text.contains('+'), "{rows}: {text}");
+        }
+    }
+}

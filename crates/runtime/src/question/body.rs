@@ -1,0 +1,96 @@
+//! A call as lines to read: all of its input, in the form that suits the tool.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::diff;
+use super::visible::visible;
+
+/// A line of what is asked about. What could not be seen of it is written out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// What it is.
+    pub kind: Kind,
+    /// Its text, without a line break.
+    pub text: String,
+}
+
+/// What a line is; a face gives each a style of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Text of the call.
+    Text,
+    /// A line that a change adds.
+    Added,
+    /// A line that a change takes away.
+    Removed,
+    /// What is said about the text, by us.
+    Note,
+    /// What stands for rows that are left out.
+    Mark,
+}
+
+/// Makes lines of a call. For a change of a file it reads the file as it is now, and so may block.
+pub(super) fn lines(tool: &str, input: &Value, folder: &Path) -> Vec<Line> {
+    let Value::Object(fields) = input else { return texts(&input.to_string()) };
+    let text = |name: &str| fields.get(name).and_then(Value::as_str);
+    match (tool, text("command"), text("file_path"), text("plan")) {
+        ("Bash", Some(command), _, _) => command_lines(command, fields),
+        ("Write", _, Some(file), _) => {
+            with_rest(fields, &["file_path", "content"], diff::of_write(folder, file, text("content")))
+        }
+        ("Edit", _, Some(file), _) => {
+            let everywhere = fields.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
+            let change = diff::Edit { old: text("old_string"), new: text("new_string"), everywhere };
+            with_rest(fields, &["file_path", "old_string", "new_string"], diff::of_edit(folder, file, &change))
+        }
+        ("ExitPlanMode", _, _, Some(plan)) => with_rest(fields, &["plan"], texts(plan)),
+        _ => field_lines(fields, &[]),
+    }
+}
+
+/// What else is set comes before the command, where no length of it hides that.
+fn command_lines(command: &str, fields: &Map<String, Value>) -> Vec<Line> {
+    // The description is the reason, which is shown with the question.
+    let mut lines = notes(fields, &["command", "description"]);
+    lines.extend(texts(command));
+    lines
+}
+
+fn with_rest(fields: &Map<String, Value>, shown: &[&str], lines: Vec<Line>) -> Vec<Line> {
+    let mut all = notes(fields, shown);
+    all.extend(lines);
+    all
+}
+
+fn notes(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
+    field_lines(fields, shown).into_iter().map(|line| Line { kind: Kind::Note, ..line }).collect()
+}
+
+/// The fields that are not shown otherwise, each by its name; a long text in lines of its own.
+fn field_lines(fields: &Map<String, Value>, shown: &[&str]) -> Vec<Line> {
+    let rest = fields.iter().filter(|(name, _)| !shown.contains(&name.as_str()));
+    rest.flat_map(|(name, value)| field(name, value)).collect()
+}
+
+fn field(name: &str, value: &Value) -> Vec<Line> {
+    let written = match value {
+        Value::String(text) => text.clone(),
+        Value::Array(_) | Value::Object(_) => format!("{value:#}"),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+    };
+    if !written.contains('\n') {
+        return texts(&format!("{}: {written}", name.replace('\n', "\\n")));
+    }
+    let mut lines = texts(&format!("{}:", name.replace('\n', "\\n")));
+    lines.extend(texts(&written).into_iter().map(|line| Line { text: format!("  {}", line.text), ..line }));
+    lines
+}
+
+/// The lines of a text, with all that could not be seen written out.
+pub(super) fn texts(text: &str) -> Vec<Line> {
+    // Not `lines`, which would drop a carriage return.
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.split('\n').map(|line| Line { kind: Kind::Text, text: visible(line) }).collect()
+}

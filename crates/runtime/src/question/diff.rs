@@ -1,0 +1,140 @@
+//! A change of a file as a diff against the file as it is.
+
+use std::io::Read as _;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{Mode, OFlags};
+use similar::{ChangeTag, TextDiff};
+
+use super::body::{Kind, Line};
+use super::visible::visible;
+use crate::tools::edited;
+
+/// The largest file that is compared; of a larger one only the change itself is shown, which is whole all the same.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// How long the shortest diff is looked for; after that a longer one will do.
+const EFFORT: Duration = Duration::from_millis(500);
+
+/// Unchanged lines around a change.
+const CONTEXT_LINES: usize = 3;
+
+/// What an Edit replaces.
+pub(super) struct Edit<'a> {
+    pub(super) old: Option<&'a str>,
+    pub(super) new: Option<&'a str>,
+    pub(super) everywhere: bool,
+}
+
+/// A file as it is now.
+enum Now {
+    Text(String),
+    Missing,
+    /// It cannot be compared, and why.
+    Unread(String),
+}
+
+/// The lines of a file that is written anew.
+pub(super) fn of_write(folder: &Path, file: &str, content: Option<&str>) -> Vec<Line> {
+    let path = folder.join(file);
+    let content = content.unwrap_or_default();
+    let mut lines = named(&path, file);
+    match read(&path) {
+        Now::Text(before) if before == content => lines.push(note("the file has this content already")),
+        Now::Text(before) => lines.extend(compared(&before, content)),
+        Now::Missing => {
+            lines.push(note("a new file"));
+            lines.extend(whole(Kind::Added, content));
+        }
+        Now::Unread(why) => {
+            lines.push(note(&format!("all of the file is replaced; {why}")));
+            lines.extend(whole(Kind::Added, content));
+        }
+    }
+    lines
+}
+
+/// The lines of an edited file.
+pub(super) fn of_edit(folder: &Path, file: &str, edit: &Edit<'_>) -> Vec<Line> {
+    let path = folder.join(file);
+    let (old, new) = (edit.old.unwrap_or_default(), edit.new.unwrap_or_default());
+    let mut lines = named(&path, file);
+    let before = match read(&path) {
+        Now::Text(before) => Ok(Some(before)),
+        Now::Missing => Ok(None),
+        Now::Unread(why) => Err(why),
+    };
+    let after = before.and_then(|before| Ok((edited(before.as_deref(), old, new, edit.everywhere)?, before)));
+    match after {
+        Ok((after, before)) => lines.extend(compared(&before.unwrap_or_default(), &after)),
+        Err(why) => {
+            lines.push(note(&format!("shown without the file: {why}")));
+            lines.extend(whole(Kind::Removed, old).chain(whole(Kind::Added, new)));
+        }
+    }
+    lines
+}
+
+/// The name of the file, and where a link in its path leads to.
+fn named(path: &Path, file: &str) -> Vec<Line> {
+    let mut lines = vec![note(&format!("file {file}"))];
+    let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+    if is_link && let Ok(real) = std::fs::canonicalize(path) {
+        lines.push(note(&format!("which is a link to {}", real.display())));
+    }
+    lines
+}
+
+/// Reads a plain file of bounded size; nothing else is waited for.
+fn read(path: &Path) -> Now {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(file) => std::fs::File::from(file),
+        Err(rustix::io::Errno::NOENT) => return Now::Missing,
+        Err(error) => return Now::Unread(format!("the file cannot be read: {error}")),
+    };
+    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+        return Now::Unread("it is no plain file".to_owned());
+    }
+    let mut bytes = Vec::new();
+    match file.take(MOST_BYTES + 1).read_to_end(&mut bytes) {
+        Err(error) => Now::Unread(format!("the file cannot be read: {error}")),
+        Ok(_) if bytes.len() as u64 > MOST_BYTES => Now::Unread("the file is too large to be compared".to_owned()),
+        Ok(_) => String::from_utf8(bytes).map_or_else(|_| Now::Unread("the file is no text".to_owned()), Now::Text),
+    }
+}
+
+fn compared(before: &str, after: &str) -> Vec<Line> {
+    let diff = TextDiff::configure().timeout(EFFORT).diff_lines(before, after);
+    let mut lines = Vec::new();
+    for operations in diff.grouped_ops(CONTEXT_LINES) {
+        let starts = operations.first().map_or(0, |operation| operation.old_range().start);
+        lines.push(note(&format!("line {}", starts + 1)));
+        for change in operations.iter().flat_map(|operation| diff.iter_changes(operation)) {
+            let kind = match change.tag() {
+                ChangeTag::Equal => Kind::Text,
+                ChangeTag::Delete => Kind::Removed,
+                ChangeTag::Insert => Kind::Added,
+            };
+            let value: &str = change.value();
+            // A bare carriage return ends a line for the diff; to a reader it would be nothing at all.
+            lines.push(Line { kind, text: visible(value.strip_suffix('\n').unwrap_or(value)) });
+            if change.missing_newline() {
+                lines.push(note("no line break at the end"));
+            }
+        }
+    }
+    lines
+}
+
+fn whole(kind: Kind, text: &str) -> impl Iterator<Item = Line> {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    let lines = (!text.is_empty()).then(|| text.split('\n'));
+    lines.into_iter().flatten().map(move |line| Line { kind, text: visible(line) })
+}
+
+fn note(text: &str) -> Line {
+    // Its parts may come from outside: one line, and nothing hidden.
+    Line { kind: Kind::Note, text: visible(&text.replace('\n', "<U+000A>")) }
+}

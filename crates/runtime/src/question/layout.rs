@@ -1,0 +1,222 @@
+//! Lines in a width and a height: wrapped and never cut, whole where they fit, else their head and tail with the number of
+//! rows between, or page by page.
+
+use unicode_width::UnicodeWidthChar as _;
+
+use super::body::{Kind, Line};
+
+/// The narrowest width that is laid out for: a mark in the margin, a blank, and one wide character.
+const LEAST_COLUMNS: usize = 4;
+
+/// How much room there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Columns.
+    pub columns: usize,
+    /// Rows; one at least is used.
+    pub rows: usize,
+}
+
+/// Which part is to be seen of lines that do not fit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Part {
+    /// The head and the tail.
+    #[default]
+    Ends,
+    /// A page; the first is 0, and one behind the last is the last.
+    Page(usize),
+}
+
+/// A row as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// What it is.
+    pub kind: Kind,
+    /// Its text, with the margin: `│` where a line begins, `┊` where one goes on, and a blank at a note.
+    pub text: String,
+}
+
+/// What is to be seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// The rows, no more than there is room for.
+    pub rows: Vec<Row>,
+    /// How many pages there are; 1 when everything is to be seen at once.
+    pub pages: usize,
+}
+
+/// Lays lines out. `turn` names the key that turns to the next page, for the row that says what is left out.
+#[must_use]
+pub fn lay_out(lines: &[Line], size: Size, part: Part, turn: &str) -> Shown {
+    let columns = size.columns.max(LEAST_COLUMNS);
+    let height = size.rows.max(1);
+    let all: Vec<Row> = lines.iter().flat_map(|line| rows_of(line, columns)).collect();
+    if all.len() <= height {
+        return Shown { rows: all, pages: 1 };
+    }
+    let of_page = height.saturating_sub(1).max(1);
+    let pages = all.len().div_ceil(of_page);
+    let rows = match part {
+        Part::Ends => ends(&all, height, columns, turn),
+        Part::Page(page) => {
+            let page = page.min(pages - 1);
+            let shown = all.iter().skip(page * of_page).take(of_page).cloned();
+            let (number, key) = (page + 1, turn);
+            let long = format!("── page {number} of {pages}, {key} turns it ──");
+            let mark = mark(columns, [long, format!("page {number} of {pages}"), format!("{number}/{pages}")]);
+            // A single row has no room for the mark, and the face shows the number of the page anyway.
+            shown.chain((height > 1).then_some(mark)).collect()
+        }
+    };
+    Shown { rows, pages }
+}
+
+fn ends(all: &[Row], height: usize, columns: usize, turn: &str) -> Vec<Row> {
+    let kept = height - 1;
+    let tail = kept / 2;
+    let head = kept - tail;
+    let between = all.len() - kept;
+    let long = format!("── {between} more lines here, {turn} shows them ──");
+    let marked = mark(columns, [long, format!("{between} more lines: {turn}"), format!("+{between}")]);
+    let (first, last) = (all.iter().take(head), all.iter().skip(all.len() - tail));
+    first.cloned().chain(std::iter::once(marked)).chain(last.cloned()).collect()
+}
+
+/// The first of the texts that fits into the columns; the last one fits anywhere, or nothing does.
+fn mark<const N: usize>(columns: usize, texts: [String; N]) -> Row {
+    let fits = |text: &&String| width(text) <= columns;
+    let text = texts.iter().find(fits).or(texts.last()).cloned().unwrap_or_default();
+    Row { kind: Kind::Mark, text }
+}
+
+fn rows_of(line: &Line, columns: usize) -> Vec<Row> {
+    let sign = match line.kind {
+        Kind::Added => '+',
+        Kind::Removed => '-',
+        Kind::Text | Kind::Note | Kind::Mark => ' ',
+    };
+    let wrapped = wrap(&line.text, columns - 2);
+    // A note has no margin of the call's: no text of a call can pass for one.
+    let (first, next) = if line.kind == Kind::Note { (' ', ' ') } else { ('│', '┊') };
+    let margins = std::iter::once(first).chain(std::iter::repeat(next));
+    let row = |(text, margin): (String, char)| Row { kind: line.kind, text: format!("{margin}{sign}{text}") };
+    wrapped.into_iter().zip(margins).map(row).collect()
+}
+
+/// Breaks one line into rows of at most so many columns, after a blank where there is one in the second half of a row. The
+/// rows one after the other are the line: nothing is lost and nothing added.
+#[must_use]
+pub fn wrap(line: &str, columns: usize) -> Vec<String> {
+    let columns = columns.max(2);
+    let mut rows = Vec::new();
+    let mut rest = line;
+    loop {
+        let fits = fitting(rest, columns);
+        if fits == rest.len() {
+            rows.push(rest.to_owned());
+            return rows;
+        }
+        let (row, _) = rest.split_at(fits);
+        let blank = row.rfind(' ').map(|at| at + 1).filter(|at| *at > fits / 2);
+        // A blank right behind the row ends it as well as one in it.
+        let at = if rest.get(fits..).is_some_and(|next| next.starts_with(' ')) { fits } else { blank.unwrap_or(fits) };
+        let (row, next) = rest.split_at(at);
+        rows.push(row.to_owned());
+        rest = next;
+    }
+}
+
+/// How many bytes of a text fit into the columns: one character at least.
+fn fitting(text: &str, columns: usize) -> usize {
+    let mut used = 0;
+    for (at, c) in text.char_indices() {
+        used += c.width().unwrap_or(0);
+        if used > columns && at > 0 {
+            return at;
+        }
+    }
+    text.len()
+}
+
+fn width(text: &str) -> usize {
+    text.chars().map(|c| c.width().unwrap_or(0)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<Line> {
+        texts.iter().map(|text| Line { kind: Kind::Text, text: (*text).to_owned() }).collect()
+    }
+
+    fn shown(lines: &[Line], columns: usize, rows: usize, part: Part) -> String {
+        let shown = lay_out(lines, Size { columns, rows }, part, "PgDn");
+        assert!(shown.rows.len() <= rows.max(1), "{shown:?}");
+        shown.rows.into_iter().map(|row| row.text).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn lines_that_fit_are_shown_whole_and_wrapped_ones_carry_a_mark() {
+        let text = shown(&lines(&["a line", "one two three four five six seven", ""]), 20, 10, Part::Ends);
+        insta::assert_snapshot!(text, @r"
+        │ a line
+        │ one two three four
+        ┊  five six seven
+        │ 
+        ");
+    }
+
+    #[test]
+    fn of_lines_that_do_not_fit_head_and_tail_are_shown_with_the_number_between() {
+        let numbers: Vec<String> = (1..=100).map(|number| number.to_string()).collect();
+        let numbers = lines(&numbers.iter().map(String::as_str).collect::<Vec<_>>());
+        insta::assert_snapshot!(shown(&numbers, 60, 6, Part::Ends), @r"
+        │ 1
+        │ 2
+        │ 3
+        ── 95 more lines here, PgDn shows them ──
+        │ 99
+        │ 100
+        ");
+        insta::assert_snapshot!(shown(&numbers, 24, 2, Part::Ends), @r"
+        │ 1
+        99 more lines: PgDn
+        ");
+        insta::assert_snapshot!(shown(&numbers, 12, 1, Part::Ends), @"+100");
+        insta::assert_snapshot!(shown(&numbers, 60, 4, Part::Page(33)), @r"
+        │ 100
+        ── page 34 of 34, PgDn turns it ──
+        ");
+    }
+
+    proptest! {
+        #[test]
+        fn the_rows_of_a_line_are_the_line_and_none_is_too_wide(line in "[ -~日あ✅]{0,300}", columns in 2_usize..60) {
+            let rows = wrap(&line, columns);
+            prop_assert_eq!(rows.concat(), line);
+            prop_assert!(rows.iter().all(|row| width(row) <= columns), "{rows:?}");
+        }
+
+        #[test]
+        fn the_pages_one_after_the_other_are_everything(
+            texts in prop::collection::vec("[ -~日]{0,80}", 1..60), columns in 4_usize..80, rows in 1_usize..20,
+        ) {
+            let lines = lines(&texts.iter().map(String::as_str).collect::<Vec<_>>());
+            let size = Size { columns, rows };
+            let pages = lay_out(&lines, size, Part::Ends, "PgDn").pages;
+            let all = (0..pages).flat_map(|page| lay_out(&lines, size, Part::Page(page), "PgDn").rows);
+            let mut text: Vec<String> = Vec::new();
+            for row in all.filter(|row| row.kind != Kind::Mark) {
+                let piece: String = row.text.chars().skip(2).collect();
+                match text.last_mut() {
+                    Some(line) if row.text.starts_with('┊') => line.push_str(&piece),
+                    Some(_) | None => text.push(piece),
+                }
+            }
+            prop_assert_eq!(text, texts);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! A question and its answers.
+
+use std::path::Path;
+
+use pitcrew_protocol::AgentName;
+use serde_json::Value;
+
+use super::body::{self, Kind, Line};
+use super::digest::Digest;
+use super::visible::visible;
+use crate::gate::AllowingRules;
+
+/// A permission that somebody is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PermissionQuestion {
+    /// Who wants to make the call.
+    pub asker: AgentName,
+    /// The tool.
+    pub tool: String,
+    /// The folder that the call is made in.
+    pub folder: String,
+    /// Why it is asked, in words; empty where the call says all.
+    pub reason: String,
+    /// The call, whole.
+    pub lines: Vec<Line>,
+    /// What may be allowed from now on.
+    pub offers: Vec<Offer>,
+    digest: Digest,
+}
+
+/// What may be allowed from now on, for this run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Offer {
+    /// This very call, in this folder.
+    Exactly {
+        /// The rule that says so, where a rule can; only such an answer can be saved.
+        rule: Option<String>,
+    },
+    /// All calls that a rule speaks of, such as `Bash(npm test:*)`.
+    Rule(String),
+    /// All edits of files in the working folder, by this agent.
+    Edits,
+}
+
+impl Offer {
+    /// The rule that is written into the settings when the answer is saved; none for one that holds for the run only.
+    #[must_use]
+    pub fn rule(&self) -> Option<&str> {
+        match self {
+            Self::Exactly { rule } => rule.as_deref(),
+            Self::Rule(rule) => Some(rule),
+            Self::Edits => None,
+        }
+    }
+}
+
+/// What a person chooses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Go ahead, this once.
+    Once,
+    /// Go ahead, and from now on.
+    Always {
+        /// With what; one of the question's offers.
+        offer: Offer,
+        /// For how long.
+        keep: Keep,
+    },
+    /// No.
+    No {
+        /// Why, for the model.
+        reason: Option<String>,
+    },
+}
+
+/// How long an answer holds that is for more than one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// For this run.
+    Run,
+    /// For this run, and by the user's settings for those to come.
+    Saved,
+}
+
+/// A call to ask about.
+#[derive(Clone, Debug)]
+pub struct AskedCall<'a> {
+    /// Who wants to make it.
+    pub asker: &'a AgentName,
+    /// Its tool.
+    pub tool: &'a str,
+    /// Its input.
+    pub input: &'a Value,
+    /// The folder it is made in, absolute.
+    pub folder: &'a Path,
+    /// Why it is asked about.
+    pub reason: &'a str,
+    /// The rules that would allow it.
+    pub rules: AllowingRules,
+}
+
+impl PermissionQuestion {
+    /// Makes the question. For a change of a file it reads the file as it is now, and so may block.
+    #[must_use]
+    pub fn of(call: AskedCall<'_>) -> Self {
+        let AskedCall { asker, tool, input, folder, reason, rules } = call;
+        let one_line = |text: &str| visible(text.trim()).replace('\n', " ");
+        // A command without a description is its own reason.
+        let is_command = input.get("command").and_then(Value::as_str).is_some_and(|command| command == reason);
+        let mut question = Self {
+            asker: asker.clone(),
+            tool: one_line(tool),
+            folder: one_line(&folder.to_string_lossy()),
+            reason: if is_command { String::new() } else { one_line(reason) },
+            lines: body::lines(tool, input, folder),
+            offers: offers(tool, rules),
+            digest: Digest::of_call(tool, input),
+        };
+        question.digest = question.digest_of_all();
+        question
+    }
+
+    /// The digest of all that is shown and of the call itself. An answer that carries another one is to another question.
+    #[must_use]
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// Who asks for what, in a line.
+    #[must_use]
+    pub fn heading(&self) -> String {
+        format!("{} asks permission for {}", visible(self.asker.as_str()), self.tool)
+    }
+
+    /// Where the call is made, and why it is asked about: to be shown before its lines.
+    #[must_use]
+    pub fn notes(&self) -> Vec<Line> {
+        let note = |text: String| Line { kind: Kind::Note, text };
+        let because = (!self.reason.is_empty()).then(|| note(format!("because {}", self.reason)));
+        std::iter::once(note(format!("in {}", self.folder))).chain(because).collect()
+    }
+
+    fn digest_of_all(&self) -> Digest {
+        let heading = self.heading();
+        let offers: Vec<String> = self.offers.iter().map(|offer| format!("{offer:?}")).collect();
+        let lines: Vec<String> = self.lines.iter().map(|line| format!("{:?} {}", line.kind, line.text)).collect();
+        let first = [self.digest.as_str(), &heading, &self.folder, &self.reason];
+        let rest = offers.iter().chain(&lines).map(String::as_str);
+        Digest::of_texts(first.into_iter().chain(rest))
+    }
+}
+
+fn offers(tool: &str, rules: AllowingRules) -> Vec<Offer> {
+    let first = match tool {
+        // The same edit is hardly ever made twice.
+        "Edit" | "Write" if rules.accept_edits => Some(Offer::Edits),
+        "Edit" | "Write" => None,
+        _ => Some(Offer::Exactly { rule: rules.exact }),
+    };
+    first.into_iter().chain(rules.wider.map(Offer::Rule)).collect()
+}
+
+#[cfg(test)]
+mod tests;
