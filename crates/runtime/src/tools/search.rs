@@ -29,7 +29,7 @@ pub(super) fn walk(root: &Path) -> Walk {
         .filter_entry(|entry| {
             let is_control = entry.file_name().to_str().is_some_and(|name| CONTROL_FOLDERS.contains(&name));
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            !is_control && !(is_folder && check_ignore_files(entry.path()).is_err())
+            !(is_control || is_folder && check_ignore_files(entry.path()).is_err())
         })
         .build()
 }
