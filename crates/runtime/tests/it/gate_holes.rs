@@ -380,6 +380,9 @@ fn deny_rules_for_reading_hold_in_what_git_keeps() {
         "git log -S text -p",
         "git whatchanged -p",
         "git archive HEAD",
+        "git log --full-diff -p src",
+        "git log -p --full-d -- src",
+        "git grep -l text",
         "git bundle create - HEAD",
         "git fast-export HEAD",
     ];

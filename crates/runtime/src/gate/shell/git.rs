@@ -30,7 +30,7 @@ macro_rules! log_long {
              author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp no-merges \
              merges first-parent reverse max-count= skip= follow branches? tags? remotes? glob= exclude= topo-order \
              date-order author-date-order left-right cherry-pick cherry-mark cherry parents children boundary simplify-merges full-history \
-             ancestry-path full-diff diff-merges= cc combined-all-paths no-notes no-mailmap mailmap use-mailmap encoding= \
+             ancestry-path diff-merges= cc combined-all-paths no-notes no-mailmap mailmap use-mailmap encoding= \
              expand-tabs? left-only right-only merge ",
             $more
         ))
@@ -220,8 +220,8 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
         Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
         Shows::ContentsIfAsked => asks,
         Shows::ContentsUnlessNames => asks || !has(&NAMES),
-        Shows::Matches => !has(&["-l", "-L", "--files-with-matches", "--name-only", "--files-without-match"]),
-        Shows::Contents => true,
+        // Names alone tell what is in them, too.
+        Shows::Matches | Shows::Contents => true,
     };
     // `-S` and `-G` tell of contents by what they find, `-L` shows them.
     let searches = ["-S", "-G", "-L"].iter().any(|it| arguments.has(it));
@@ -283,6 +283,10 @@ pub(crate) fn history(args: &[Word]) -> Option<History> {
     } else if verb.exact().is_some_and(|verb| !SHOWING.contains(&verb)) {
         return None;
     }
+    if args.iter().any(|word| is_long_flag(&word.text, "--full-diff")) {
+        // Then files limit the commits alone.
+        return Some(History::default());
+    }
     let end = args.iter().position(|word| word.text == "--").unwrap_or(args.len());
     let plain = |word: &&Word| !word.text.starts_with('-');
     let before = args.get(..end).unwrap_or_default().iter().filter(plain).skip(pattern);
@@ -318,4 +322,9 @@ fn lists_branches(texts: &[&str]) -> bool {
         text if text.starts_with("--sort=") || text.starts_with("--format=") => true,
         text => is_listing && !text.starts_with('-'),
     })
+}
+
+/// Whether the word is the long flag, whole or shortened.
+fn is_long_flag(word: &str, flag: &str) -> bool {
+    word.len() > 3 && flag.starts_with(word)
 }
