@@ -5,7 +5,7 @@ use std::path::Path;
 use super::judge::Gate;
 use super::paths::Target;
 use super::rules::{Access, Rule};
-use super::shell::{History, Word, git_path};
+use super::shell::{History, Word, git_path, is_blob};
 
 /// How many folders above the working one may be the top of a repository.
 const TOPS: usize = 16;
@@ -22,11 +22,12 @@ pub(super) struct Place<'a> {
 impl Place<'_> {
     /// Whether the word names something kept by git that the rule speaks of, whatever folder its path begins in.
     pub(super) fn names(&self, rule: &Rule, word: &Word) -> bool {
-        let Some(path) = git_path(&word.text).filter(|path| !path.is_empty()) else {
-            return false;
-        };
+        // A path may have colons in it.
+        let behind = word.text.match_indices(':').filter_map(|(at, _)| word.text.get(at + 1..));
+        let paths: Vec<&str> = behind.chain(git_path(&word.text)).filter(|path| !path.is_empty()).collect();
         let tops = self.folders.iter().flat_map(|folder| folder.ancestors().take(TOPS));
-        tops.into_iter().any(|top| rule.touches(Access::Read, self.cwd, &self.gate.target(top, path)))
+        let touches = |top: &Path, path: &&str| rule.touches(Access::Read, self.cwd, &self.gate.target(top, path));
+        tops.into_iter().any(|top| paths.iter().any(|path| touches(top, path)))
     }
 
     /// Whether what is shown may hold something that the rule speaks of.
@@ -37,7 +38,6 @@ impl Place<'_> {
         if !history.limits.is_empty() {
             return history.limits.iter().any(|limit| self.may_lie_in(rule, limit));
         }
-        let is_blob = |word: &Word| word.exact().is_some() && git_path(&word.text).is_some_and(|path| !path.is_empty());
         let is_file = |word: &Word| {
             let exists = |folder: &std::path::PathBuf| folder.join(&word.text).symlink_metadata().is_ok();
             word.exact().is_some_and(|text| !text.is_empty()) && self.folders.iter().any(exists)

@@ -77,7 +77,7 @@ pub(crate) fn effect(words: &[Word]) -> Effect {
 
 /// What a program of the table does. None when that is not known.
 fn program_effect(program: &Program, args: &[Word]) -> Option<Effect> {
-    let Arguments { options, mut operands, mut paths } = program.arguments(args)?;
+    let Arguments { options, mut operands, mut paths, .. } = program.arguments(args)?;
     let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&name.as_str()));
     let is_jq = program.operands == Operands::Code(Language::Jq);
     let brings_pattern = !is_jq && has(&["-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"]);

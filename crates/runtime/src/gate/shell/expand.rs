@@ -12,6 +12,9 @@ use super::word::{Quoting, Unit, Word};
 /// How many forms one command may take.
 const FORM_LIMIT: usize = 64;
 
+/// How many braces one word may have.
+const BRACE_LIMIT: usize = 16;
+
 /// How many words one word may become.
 const WORD_LIMIT: usize = 2_000;
 
@@ -83,6 +86,10 @@ impl Scope {
             let becomes = becomes.unwrap_or_else(|| vec![vec![word.clone()]]);
             if forms.len() * becomes.len() > FORM_LIMIT {
                 return vec![words.to_vec()];
+            }
+            if let [only] = becomes.as_slice() {
+                forms.iter_mut().for_each(|form| form.extend_from_slice(only));
+                continue;
             }
             let joined = |form: &Vec<Word>| {
                 let form = form.clone();
@@ -205,6 +212,9 @@ fn is_pattern(units: &[Unit]) -> bool {
 
 /// Expands `{a,b}`. None for what is nested, a range, or odd.
 fn braces(units: &[Unit]) -> Option<Vec<Vec<Unit>>> {
+    if units.iter().filter(|unit| **unit == Unit::Plain('{')).count() > BRACE_LIMIT {
+        return None;
+    }
     let is = |at: usize, c: char| units.get(at) == Some(&Unit::Plain(c));
     let Some(open) = (0..units.len()).find(|at| is(*at, '{') && !is(at + 1, '}')) else {
         return Some(vec![units.to_vec()]);

@@ -250,6 +250,12 @@ pub(crate) fn named(text: &str) -> Option<&str> {
     Some(path.trim_start_matches(['/', '!', '^']))
 }
 
+/// Whether the word is `REV:PATH`; `:/TEXT` is a commit.
+pub(crate) fn is_blob(word: &Word) -> bool {
+    let text = word.exact().filter(|text| !text.starts_with(":/"));
+    text.and_then(named).is_some_and(|path| !path.is_empty())
+}
+
 /// A command that shows contents which git keeps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
@@ -271,27 +277,33 @@ pub(crate) fn history(args: &[Word]) -> Option<History> {
         args = rest.get(skipped..).unwrap_or_default();
     }
     let (verb, args) = args.split_first()?;
-    let mut pattern = 0;
-    if let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| Some(program.name) == verb.exact()) {
-        pattern = usize::from(*shows == Shows::Matches);
-        match program.arguments(args).map(|arguments| shown(*shows, arguments)) {
-            Some(Effect::Reads { reach: Reach::History, .. }) => {}
-            Some(Effect::Reads { .. }) => return None,
-            _ if *shows == Shows::Names => return None,
-            _ => {}
-        }
-    } else if verb.exact().is_some_and(|verb| !SHOWING.contains(&verb)) {
-        return None;
+    let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| Some(program.name) == verb.exact()) else {
+        let may_show = verb.exact().is_none_or(|verb| SHOWING.contains(&verb));
+        return may_show.then(|| History { operands: Vec::new(), limits: after_dashes(args) });
+    };
+    let Some(arguments) = program.arguments(args) else {
+        // With an option that is not known nothing limits what is shown.
+        return (*shows != Shows::Names).then(History::default);
+    };
+    match shown(*shows, arguments.clone()) {
+        Effect::Reads { reach: Reach::History, .. } => {}
+        Effect::Unknown => return Some(History::default()),
+        _ => return None,
     }
-    if args.iter().any(|word| is_long_flag(&word.text, "--full-diff")) {
-        // Then files limit the commits alone.
-        return Some(History::default());
-    }
-    let end = args.iter().position(|word| word.text == "--").unwrap_or(args.len());
-    let plain = |word: &&Word| !word.text.starts_with('-');
-    let before = args.get(..end).unwrap_or_default().iter().filter(plain).skip(pattern);
-    let limits = args.get(end + 1..).unwrap_or_default();
-    Some(History { operands: before.cloned().collect(), limits: limits.to_vec() })
+    let Arguments { mut operands, before_dashes, .. } = arguments;
+    let limits = before_dashes.map(|count| operands.split_off(count.min(operands.len())));
+    let has_pattern = *shows == Shows::Matches;
+    Some(match limits {
+        // What is before the dashes is no file, then.
+        Some(limits) if limits.is_empty() => History::default(),
+        Some(limits) => History { operands, limits },
+        None => History { operands: operands.into_iter().skip(usize::from(has_pattern)).collect(), limits: Vec::new() },
+    })
+}
+
+fn after_dashes(args: &[Word]) -> Vec<Word> {
+    let dashes = args.iter().position(|word| word.text == "--");
+    dashes.and_then(|at| args.get(at + 1..)).unwrap_or_default().to_vec()
 }
 
 /// Further commands that show contents.
@@ -322,9 +334,4 @@ fn lists_branches(texts: &[&str]) -> bool {
         text if text.starts_with("--sort=") || text.starts_with("--format=") => true,
         text => is_listing && !text.starts_with('-'),
     })
-}
-
-/// Whether the word is the long flag, whole or shortened.
-fn is_long_flag(word: &str, flag: &str) -> bool {
-    word.len() > 3 && flag.starts_with(word)
 }

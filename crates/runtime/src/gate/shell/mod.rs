@@ -21,7 +21,7 @@ mod writes;
 
 pub(crate) use effect::{Effect, Reach, effect};
 pub(crate) use expand::Scope;
-pub(crate) use git::{History, history, named as git_path};
+pub(crate) use git::{History, history, is_blob, named as git_path};
 pub(crate) use script::{Part, Redirect, Script};
 pub(crate) use word::Word;
 pub(crate) use wrapper::{Inner, is_own_variable, is_safe_variable, unwrap};

@@ -48,6 +48,8 @@ pub(super) struct Arguments {
     /// The options with what they were given.
     pub(super) options: Vec<(String, Option<Word>)>,
     pub(super) operands: Vec<Word>,
+    /// How many operands are before `--`, if that is there.
+    pub(super) before_dashes: Option<usize>,
     /// Values of options that name files.
     pub(super) paths: Vec<Word>,
 }
@@ -134,9 +136,9 @@ const PROGRAMS: &[Program] = &[
     program("cksum", "", "", Files),
     program(
         "ls",
-        "aAbBcCdfFgGhHiklLmnNopqQrRsStuUvxXZ#1I:w:T:",
+        "aAbBcCdfFgGhHiklmnNopqQrRsStuUvxXZ#1I:w:T:",
         "all almost-all author escape block-size= ignore-backups color? colour? directory \
-        classify? file-type format= full-time group-directories-first no-group human-readable si dereference hide= hyperlink? \
+        classify? file-type format= full-time group-directories-first no-group human-readable si hide= hyperlink? \
         indicator-style= inode ignore= kibibytes numeric-uid-gid literal quote-name quoting-style= reverse recursive size sort= time= \
         time-style= tabsize= width= context zero version help",
         Files,
@@ -144,7 +146,7 @@ const PROGRAMS: &[Program] = &[
     program("stat", "Lftc:", "dereference file-system format= printf= terse cached=", Files),
     program(
         "du",
-        "aAbcDhHkLlmPsSxd:B:t:",
+        "aAbchklmPsSxd:B:t:",
         "all apparent-size block-size= bytes total human-readable si max-depth= summarize separate-dirs \
         one-file-system threshold= time? time-style= exclude= count-links",
         Files,
@@ -252,7 +254,7 @@ impl Program {
             match word.exact() {
                 None if word.may_be_flag() => return None,
                 Some("--") => {
-                    found.options.push(("--".to_owned(), None));
+                    found.before_dashes = Some(found.operands.len());
                     found.operands.extend(rest.cloned());
                     return Some(found);
                 }

@@ -247,6 +247,11 @@ impl Reader {
         }
         self.doubt("it computes in an expansion");
         units.push(Unit::Open(Quoting::None));
+        self.nested(|reader| reader.until_brace(quoting));
+    }
+
+    /// Reads up to the brace that closes an expansion.
+    fn until_brace(&mut self, quoting: Quoting) {
         let mut within = Vec::new();
         while let Some(c) = self.peek() {
             match c {

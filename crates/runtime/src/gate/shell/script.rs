@@ -598,8 +598,37 @@ mod tests {
 
     #[test]
     fn a_deep_or_long_command_is_a_doubt_and_no_overflow() {
-        let deep = format!("{}ls{}", "$(".repeat(3_000), ")".repeat(3_000));
-        assert!(!Script::parse(&deep).doubts.is_empty());
+        let openers = [
+            "$(",
+            "${x:-",
+            "\"${x:-",
+            "\"$(",
+            "(",
+            "((",
+            "{ ",
+            "if ",
+            "while ",
+            "! ",
+            "case a in a) ",
+            "f() ",
+            "`$(",
+            "<(",
+            "coproc ",
+            "time ( ",
+            "[[ ",
+            "x=(",
+            "cat <<E ",
+            "{a}",
+            "{a,b}",
+            "for x in ",
+            "function f ",
+        ];
+        for opener in openers {
+            let deep = opener.repeat(30_000 / opener.len());
+            assert!(!Script::parse(&deep).doubts.is_empty() || opener.starts_with("{a"), "{opener}");
+            let words = Script::parse(&format!("cat {deep}")).parts.into_iter().flat_map(|part| part.words);
+            let _forms = super::super::Scope::new(&[]).forms(&words.collect::<Vec<_>>());
+        }
         assert!(!Script::parse(&"ls;".repeat(20_000)).doubts.is_empty());
     }
 }
