@@ -18,6 +18,7 @@ mod interop;
 mod kitty;
 mod lead;
 mod limits;
+mod linked_folders;
 mod lock_oracle;
 mod members;
 mod messages;

@@ -93,6 +93,8 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     let holder = match team.backend().lease_holder(team.dir(), &LeaseName::Run).await {
         Ok(holder) => holder,
         Err(StoreError::NoTeam { .. }) => return Ok(false),
+        // Nobody holds what is no file, and nothing of ours is to be found behind a link.
+        Err(StoreError::Corrupt { .. } | StoreError::NoFolder { .. }) => None,
         Err(error) => return Err(Failure::internal(error)),
     };
     if let Some(process) = holder.as_ref().map(ProcessIdentity::from).filter(ProcessIdentity::is_alive) {
