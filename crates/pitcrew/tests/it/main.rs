@@ -25,6 +25,7 @@ mod messages;
 mod model_faults;
 mod models_over_http;
 mod moved;
+mod odd_places;
 mod overwritten;
 mod own_files;
 mod panes;

@@ -17,7 +17,7 @@ use super::lock::STALE_AFTER;
 use super::ours::{Means, Place, is_unborn, meaning};
 use super::paths::lease_in;
 use super::plain;
-use super::teams::parse;
+use super::teams::{CONFIG, parse};
 use super::update::{Fault, TORN_PAUSE};
 use crate::format::{newer_document, newer_line};
 use crate::{JournalEntry, StoreError};
@@ -257,7 +257,12 @@ impl Look<'_> {
         if matches!(Stands::at(path), Ok(Stands::File | Stands::Other)) {
             return;
         }
-        let is_team = self.is_folder(path) && is_named_so && self.has_config(&team);
+        let is_folder = self.is_folder(path);
+        if is_folder && !is_named_so && !matches!(Stands::at(&path.join(CONFIG)), Ok(Stands::Nothing)) {
+            let reason = "no team has a folder of this name".to_owned();
+            self.found(Leaving::BadConfig { path: path.join(CONFIG), reason });
+        }
+        let is_team = is_folder && is_named_so && self.has_config(&team);
         if !is_team {
             self.looked.others.push(team);
             return;
