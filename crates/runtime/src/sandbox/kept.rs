@@ -234,9 +234,8 @@ impl Kept {
     }
 
     fn workshop(&self) -> io::Result<&Workshop> {
-        let opened = self
-            .workshop
-            .get_or_init(|| Workshop::open(&self.machine.root).map_err(|problem| problem.to_string()));
+        let opened =
+            self.workshop.get_or_init(|| Workshop::open(&self.machine.root).map_err(|problem| problem.to_string()));
         opened.as_ref().map_err(|problem| io::Error::other(format!("no folder for temporary files: {problem}")))
     }
 
