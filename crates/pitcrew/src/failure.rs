@@ -5,9 +5,11 @@
 use std::error::Error;
 use std::fmt::Write as _;
 use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 
 use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_store::StoreError;
 use rustix::io::Errno;
 use serde_json::Value;
 
@@ -189,7 +191,8 @@ impl Failure {
     /// What the user can do about it.
     pub(crate) fn hints(&self) -> Vec<String> {
         let limit = system_error(&*self.error).and_then(limit_hint).map(str::to_owned);
-        self.hints.iter().cloned().chain(limit).collect()
+        let of_store = self.error.downcast_ref::<StoreError>().and_then(hint_of);
+        self.hints.iter().cloned().chain(of_store).chain(limit).collect()
     }
 
     /// The envelope of the API.
@@ -283,13 +286,37 @@ fn hints_in(error: &ApiError) -> Vec<String> {
     }
     if error.details.contains_key("corrupt") {
         let path = error.details.get("path").and_then(Value::as_str).unwrap_or_default();
-        hints.push(match path.ends_with("/config.json") {
-            true => "a config is put right by hand; `pitcrew team delete TEAM --force` clears the team away".to_owned(),
-            false => "`pitcrew doctor --repair` puts it right; what it takes out is kept for a week".to_owned(),
-        });
+        hints.push(hint_of_corrupt(Path::new(path)));
+    }
+    if error.details.contains_key("no_folder") {
+        hints.push(NO_FOLDER.to_owned());
     }
     hints
 }
+
+/// What helps against a file or a folder of the store that cannot be used.
+fn hint_of(error: &StoreError) -> Option<String> {
+    match error {
+        StoreError::Corrupt { path, .. } => Some(hint_of_corrupt(path)),
+        StoreError::NoFolder { .. } => Some(NO_FOLDER.to_owned()),
+        StoreError::NoTeam { .. }
+        | StoreError::TeamTaken { .. }
+        | StoreError::Locked { .. }
+        | StoreError::Io { .. }
+        | StoreError::Refused(_) => None,
+    }
+}
+
+fn hint_of_corrupt(path: &Path) -> String {
+    match path.ends_with("config.json") {
+        true => "a config is put right by hand; `pitcrew team delete TEAM --force` clears the team away".to_owned(),
+        false => "`pitcrew doctor --repair` puts it right; what it takes out is kept for a week".to_owned(),
+    }
+}
+
+/// What helps against something else in the place of a folder.
+const NO_FOLDER: &str =
+    "move it away by hand; a folder that is missing is made when it is needed (only the root itself may be a link)";
 
 #[cfg(test)]
 mod tests {

@@ -38,11 +38,16 @@ impl Running {
         if let Some(holder) = holder {
             return Ok(Self::ByPitcrew { pid: holder.pid });
         }
+        Ok(Self::without_lease(config))
+    }
+
+    /// Who runs a team whose lease nobody holds, or whose lease cannot be used.
+    pub(crate) fn without_lease(config: &TeamConfig) -> Self {
         if let Some(process) = &config.lead_process {
-            return Ok(Self::of_session(process));
+            return Self::of_session(process);
         }
         let is_ours = config.member(LEAD_NAME).is_some_and(|lead| SpawnRecord::of(lead).is_some());
-        Ok(if is_ours { Self::No } else { Self::Unknown })
+        if is_ours { Self::No } else { Self::Unknown }
     }
 
     /// Looks for the process of a session's lead: its number, and its start where that is known.

@@ -29,6 +29,14 @@ pub enum StoreError {
         /// What is wrong, and where in it.
         reason: String,
     },
+    /// Something else stands where a folder should be. It is neither followed nor replaced.
+    #[error("{} cannot be used: {}", path.display(), what_stands(*.is_link))]
+    NoFolder {
+        /// What is there.
+        path: PathBuf,
+        /// Whether it is a link.
+        is_link: bool,
+    },
     /// The lock was held by somebody else for too long.
     #[error("{} stayed locked for {waited_ms} ms{}", path.display(), by(.holder.as_deref()))]
     Locked {
@@ -55,6 +63,14 @@ pub enum StoreError {
     Refused(#[from] ApiError),
 }
 
+/// What stands in a folder's place.
+fn what_stands(is_link: bool) -> &'static str {
+    match is_link {
+        true => "a link stands where a folder should, and is not followed",
+        false => "something else stands where a folder should",
+    }
+}
+
 fn by(holder: Option<&str>) -> String {
     holder.map(|holder| format!(" by {holder}")).unwrap_or_default()
 }
@@ -66,6 +82,7 @@ impl StoreError {
             Self::NoTeam { team } => Self::NoTeam { team: team.clone() },
             Self::TeamTaken { team, name } => Self::TeamTaken { team: team.clone(), name: name.clone() },
             Self::Corrupt { path, reason } => Self::Corrupt { path: path.clone(), reason: reason.clone() },
+            Self::NoFolder { path, is_link } => Self::NoFolder { path: path.clone(), is_link: *is_link },
             Self::Locked { path, waited_ms, holder } => {
                 Self::Locked { path: path.clone(), waited_ms: *waited_ms, holder: holder.clone() }
             }

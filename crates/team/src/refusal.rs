@@ -134,6 +134,9 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
             let error = internal(format!("{path} is not readable: {reason}"));
             error.with("path", path).with("reason", reason).with("corrupt", true)
         }
+        StoreError::NoFolder { ref path, .. } => {
+            internal(error.to_string()).with("path", path.display().to_string()).with("no_folder", true)
+        }
         StoreError::Locked { path, waited_ms, holder } => {
             let path = path.display().to_string();
             let by = holder.as_ref().map(|holder| format!(" by {holder}")).unwrap_or_default();

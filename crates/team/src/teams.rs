@@ -172,6 +172,7 @@ impl Teams {
         let mut summaries = Vec::new();
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
             match self.backend().team(&dir).await {
+                Ok(config) if config.name.dir() != dir => summaries.push(self.misplaced(dir, &config)),
                 Ok(config) => summaries.push(self.summary(dir, &config)),
                 Err(StoreError::NoTeam { .. }) => {}
                 Err(error) => summaries.push(self.unreadable(dir, error)),
@@ -190,6 +191,13 @@ impl Teams {
             members: config.members.iter().map(|m| m.name.clone()).collect(),
             problem: None,
         }
+    }
+
+    /// A folder with the config of another team: no command finds a team of that name there.
+    fn misplaced(&self, dir: TeamDir, config: &TeamConfig) -> TeamSummary {
+        let path = self.backend().team_file(&dir);
+        let reason = format!("it is the config of another team, whose folder is {:?}", config.name.dir().as_str());
+        self.unreadable(dir, StoreError::Corrupt { path, reason })
     }
 
     fn unreadable(&self, dir: TeamDir, error: StoreError) -> TeamSummary {

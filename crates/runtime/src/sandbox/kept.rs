@@ -16,7 +16,7 @@ use super::git_folder::GitFolder;
 use super::inside::Order;
 use super::landlock::{Landlock, Network, Writable};
 use super::places::Places;
-use super::private::{PrivateFolder, Workshop};
+use super::private::{PrivateFolder, Workshop, temporary_below};
 use super::quarantine::{Aftermath, Told};
 use super::readable::{DEVICES, Readable, Secrets};
 use super::syscalls::{Filters, Signals};
@@ -41,9 +41,6 @@ const CACHES: [(&str, &str); 5] = [
     ("GOCACHE", "/tmp/cache/go-build"),
     ("UV_CACHE_DIR", "/tmp/cache/uv"),
 ];
-
-/// The folder below a root that they are told when they could make nothing there.
-const LENT: &str = "pitcrew/tmp";
 
 /// What all clones of a sandbox share.
 #[derive(Debug)]
@@ -210,10 +207,9 @@ impl Kept {
         if !places.is_on_the_way(usual) {
             return;
         }
-        let lent = self.machine.root.join(LENT);
-        match fs::create_dir_all(&lent) {
-            Ok(()) => _ = command.env(variable, &lent),
-            Err(error) => tracing::warn!(folder = %lent.display(), %error, "no place for temporary files"),
+        match temporary_below(&self.machine.root) {
+            Ok(lent) => _ = command.env(variable, &lent),
+            Err(error) => tracing::warn!(%error, "no place for temporary files"),
         }
     }
 
@@ -238,9 +234,8 @@ impl Kept {
     }
 
     fn workshop(&self) -> io::Result<&Workshop> {
-        let opened = self
-            .workshop
-            .get_or_init(|| Workshop::open(&self.machine.root.join(LENT)).map_err(|problem| problem.to_string()));
+        let opened =
+            self.workshop.get_or_init(|| Workshop::open(&self.machine.root).map_err(|problem| problem.to_string()));
         opened.as_ref().map_err(|problem| io::Error::other(format!("no folder for temporary files: {problem}")))
     }
 

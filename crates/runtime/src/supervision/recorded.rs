@@ -75,7 +75,10 @@ impl RecordedPanes {
         let Some(panes) = self.open(&pane.host) else {
             return match self.programs {
                 Programs::Left => {
-                    PaneClosed::Left { reason: format!("the pane {pane} is closed by a command that names its team") }
+                    let by = format!("`pitcrew shutdown {} --force`", team.dir());
+                    PaneClosed::Left {
+                        reason: format!("the pane {pane} is closed by a command that names its team: {by}"),
+                    }
                 }
                 Programs::Named(_) | Programs::Run => PaneClosed::NotAsked { reason: not_opened(&pane.host) },
             };

@@ -91,12 +91,31 @@ impl FileBackend {
         &self.files
     }
 
+    /// Runs an operation on the root.
     async fn run<T: Send + 'static>(
         &self,
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.run_on(None, operation).await
+    }
+
+    /// Runs an operation on a team.
+    async fn run_in<T: Send + 'static>(
+        &self,
+        team: TeamDir,
+        operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.run_on(Some(team), operation).await
+    }
+
+    async fn run_on<T: Send + 'static>(
+        &self,
+        team: Option<TeamDir>,
+        operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let files = Arc::clone(&self.files);
-        match spawn_blocking(move || operation(&files)).await {
+        let checked = move || files.must_have_folders(team.as_ref()).and_then(|()| operation(&files));
+        match spawn_blocking(checked).await {
             Ok(done) => done,
             Err(ended) => match ended.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),
@@ -132,32 +151,32 @@ impl Backend for FileBackend {
 
     async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
         let config = config.clone();
-        self.run(move |files| files.create_team(&config)).await
+        self.run_in(config.name.dir(), move |files| files.create_team(&config)).await
     }
 
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.team(&team)).await
+        self.run_in(team.clone(), move |files| files.team(&team)).await
     }
 
     async fn edit_team(&self, team: &TeamDir, edit: TeamEdit) -> Result<TeamConfig, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.edit_team(&team, &edit)).await
+        self.run_in(team.clone(), move |files| files.edit_team(&team, &edit)).await
     }
 
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.archive_team(&team)).await
+        self.run_in(team.clone(), move |files| files.archive_team(&team)).await
     }
 
     async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.reapply(&team)).await
+        self.run_in(team.clone(), move |files| files.reapply(&team)).await
     }
 
     async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.break_stale_locks(&team)).await
+        self.run_in(team.clone(), move |files| files.break_stale_locks(&team)).await
     }
 
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError> {
@@ -179,7 +198,7 @@ impl Backend for FileBackend {
 
     async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
         let (team, inbox) = (team.clone(), inbox.clone());
-        self.run(move |files| files.inbox(&team, &inbox)).await
+        self.run_in(team.clone(), move |files| files.inbox(&team, &inbox)).await
     }
 
     async fn append_within(
@@ -196,7 +215,10 @@ impl Backend for FileBackend {
             let (files, team, inbox) = (Arc::clone(&self.files), team.clone(), inbox.clone());
             // Joined through `told`: it is answered before the job ends, and dropped should the job panic.
             spawn_blocking(move || {
-                files.queues.lead(&path, |messages| files.append(&team, &inbox, messages));
+                files.queues.lead(&path, |messages| {
+                    files.must_have_folders(Some(&team))?;
+                    files.append(&team, &inbox, messages)
+                });
             });
         }
         told.await.unwrap_or_else(|_| Err(self.shutting_down()))
@@ -204,42 +226,42 @@ impl Backend for FileBackend {
 
     async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
         let (team, inbox, ids) = (team.clone(), inbox.clone(), ids.to_vec());
-        self.run(move |files| files.acknowledge(&team, &inbox, &ids)).await
+        self.run_in(team.clone(), move |files| files.acknowledge(&team, &inbox, &ids)).await
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
         let (team, inbox) = (team.clone(), inbox.clone());
-        self.run(move |files| files.trim_inbox(&team, &inbox, keep)).await
+        self.run_in(team.clone(), move |files| files.trim_inbox(&team, &inbox, keep)).await
     }
 
     async fn tasks(&self, team: &TeamDir) -> Result<Arc<[Task]>, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.tasks(&team)).await
+        self.run_in(team.clone(), move |files| files.tasks(&team)).await
     }
 
     async fn edit_tasks(&self, team: &TeamDir, edit: TaskEdit) -> Result<(), StoreError> {
         let team = team.clone();
-        self.run(move |files| files.edit_tasks(&team, edit)).await
+        self.run_in(team.clone(), move |files| files.edit_tasks(&team, edit)).await
     }
 
     async fn record(&self, team: &TeamDir, entries: &[JournalEntry]) -> Result<(), StoreError> {
         let (team, entries) = (team.clone(), entries.to_vec());
-        self.run(move |files| files.record(&team, &entries)).await
+        self.run_in(team.clone(), move |files| files.record(&team, &entries)).await
     }
 
     async fn journal(&self, team: &TeamDir) -> Result<Vec<JournalEntry>, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.journal(&team)).await
+        self.run_in(team.clone(), move |files| files.journal(&team)).await
     }
 
     async fn journal_since(&self, team: &TeamDir, position: u64) -> Result<(Vec<JournalEntry>, u64), StoreError> {
         let team = team.clone();
-        self.run(move |files| files.journal_since(&team, position)).await
+        self.run_in(team.clone(), move |files| files.journal_since(&team, position)).await
     }
 
     async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
         let (team, id) = (team.clone(), id.clone());
-        self.run(move |files| {
+        self.run_in(team.clone(), move |files| {
             files.must_exist(&team)?;
             message_journal(&files.disk, &files.paths.journal(&team), &id)
         })
@@ -248,7 +270,7 @@ impl Backend for FileBackend {
 
     async fn journal_summary(&self, team: &TeamDir) -> Result<(JournalSummary, u64), StoreError> {
         let team = team.clone();
-        self.run(move |files| {
+        self.run_in(team.clone(), move |files| {
             files.must_exist(&team)?;
             files.checkpoint(&team).summary()
         })
@@ -267,7 +289,7 @@ impl Backend for FileBackend {
 
     async fn edit_document(&self, team: &TeamDir, name: &'static str, edit: DocumentEdit) -> Result<(), StoreError> {
         let team = team.clone();
-        self.run(move |files| files.edit_document(&team, name, edit)).await
+        self.run_in(team.clone(), move |files| files.edit_document(&team, name, edit)).await
     }
 
     async fn append_log(&self, team: &TeamDir, log: &LogName, lines: &[String]) -> Result<(), StoreError> {
@@ -276,12 +298,12 @@ impl Backend for FileBackend {
             LogName::Transcript(_) | LogName::Former { .. } => Force::Now,
             LogName::Output(_) => Force::Later,
         };
-        self.run(move |files| files.append_lines(&team, &path, &lines, force).map(|_| ())).await
+        self.run_in(team.clone(), move |files| files.append_lines(&team, &path, &lines, force).map(|_| ())).await
     }
 
     async fn log(&self, team: &TeamDir, log: &LogName) -> Result<Vec<String>, StoreError> {
         let (team, path) = (team.clone(), self.log_file(team, log));
-        self.run(move |files| files.must_exist(&team).and_then(|_| lines::read(&path))).await
+        self.run_in(team.clone(), move |files| files.must_exist(&team).and_then(|_| lines::read(&path))).await
     }
 
     fn document_file(&self, team: &TeamDir, name: &'static str) -> PathBuf {
@@ -297,7 +319,7 @@ impl Backend for FileBackend {
     ) -> Result<(), StoreError> {
         let (team, lines) = (team.clone(), lines.to_vec());
         let (path, kept) = (self.log_file(&team, log), self.log_file(&team, kept_as));
-        self.run(move |files| {
+        self.run_in(team.clone(), move |files| {
             files.must_exist(&team)?;
             lines::replace(&files.disk, &path, &lines, &kept)
         })
@@ -315,22 +337,22 @@ impl Backend for FileBackend {
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError> {
         let (team, lease, holder) = (team.clone(), lease.clone(), holder.clone());
-        self.run(move |files| files.take_lease(&team, &lease, &holder)).await
+        self.run_in(team.clone(), move |files| files.take_lease(&team, &lease, &holder)).await
     }
 
     async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
         let (team, lease) = (team.clone(), lease.clone());
-        self.run(move |files| files.lease_holder(&team, &lease)).await
+        self.run_in(team.clone(), move |files| files.lease_holder(&team, &lease)).await
     }
 
     async fn last_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
         let (team, lease) = (team.clone(), lease.clone());
-        self.run(move |files| files.last_holder(&team, &lease)).await
+        self.run_in(team.clone(), move |files| files.last_holder(&team, &lease)).await
     }
 
     async fn watch(&self, team: &TeamDir) -> Result<Watch, StoreError> {
         let team = team.clone();
-        self.run(move |files| files.watch(&team)).await
+        self.run_in(team.clone(), move |files| files.watch(&team)).await
     }
 }
 

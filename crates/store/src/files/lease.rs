@@ -124,7 +124,7 @@ impl Files {
         for held in self.held_leases(team) {
             let path = self.paths.lease(team, &held.lease);
             let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
-            if is_at(&locked, &path) || !self.has_config(team) {
+            if is_at(&locked, &path) || !self.has_config(team) || self.must_have_folders(Some(team)).is_err() {
                 continue;
             }
             let again = self.make_ours(team).and_then(|()| self.lock_lease(&path, &held.holder));
@@ -189,6 +189,10 @@ pub(crate) fn wait_for_end(path: &std::path::Path) {
 }
 
 fn read_holder(path: &std::path::Path) -> Result<Option<LeaseHolder>, StoreError> {
-    let bytes = plain::read(path, plain::FILE_MOST)?;
-    Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    match plain::read(path, plain::FILE_MOST) {
+        Ok(bytes) => Ok(bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok())),
+        // Like one with nothing of ours in it.
+        Err(StoreError::Corrupt { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }

@@ -46,7 +46,10 @@ pub(crate) fn append<S: AsRef<str>>(
         text.push('\n');
     }
     let mut file = open_locked(disk, path)?;
-    let is_new = file.metadata().is_ok_and(|m| m.len() == 0);
+    let length = file.metadata().map_err(failed("read", path))?.len();
+    // Nobody would read it, and the end of its last line may be far.
+    plain::check_length(path, length, plain::LOG_MOST)?;
+    let is_new = length == 0;
     let end = whole_end(&file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
     disk.crash_point("line to append");
     if let Err(error) = file.write_all(text.as_bytes()) {
@@ -171,6 +174,7 @@ pub(crate) fn read_since(disk: &Disk, path: &Path, position: u64) -> Result<(Vec
     };
     // A writer that cuts off a torn line would make the file shorter under our eyes.
     disk.flock(&file, path, Access::Shared)?;
+    check_torn(&file, path, position)?;
     let end = whole_end(&file).map_err(failed("read", path))?;
     let position = if position == u64::MAX { end } else { position };
     let (position, length) = end.checked_sub(position).map_or((0, end), |length| (position, length));
@@ -253,6 +257,7 @@ pub(crate) fn search_on(
 /// The end of the last whole line. Whole lines are never cut off again, so the lock is needed for this only.
 pub(crate) fn settled_end(disk: &Disk, file: &File, path: &Path) -> Result<u64, StoreError> {
     disk.flock(file, path, Access::Shared)?;
+    check_torn(file, path, 0)?;
     let end = whole_end(file).map_err(failed("read", path))?;
     file.unlock().map_err(failed("unlock", path))?;
     Ok(end)
@@ -275,6 +280,13 @@ pub(crate) fn tail(path: &Path, most: u64) -> Result<String, StoreError> {
     let bytes = read().map_err(failed("read", path))?;
     // Only a tail that begins within a character is copied.
     Ok(String::from_utf8(bytes).unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
+}
+
+/// Refuses what is longer than anybody reads, from a position on: the end of its last line may be far.
+fn check_torn(file: &File, path: &Path, position: u64) -> Result<(), StoreError> {
+    let length = file.metadata().map_err(failed("read", path))?.len();
+    let from = if position == u64::MAX { 0 } else { position };
+    plain::check_length(path, length.checked_sub(from).unwrap_or(length), plain::LOG_MOST)
 }
 
 /// Where the last whole line ends.

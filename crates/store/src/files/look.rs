@@ -15,8 +15,9 @@ use super::disk::{Stamp, failed, is_absent};
 use super::lines;
 use super::lock::STALE_AFTER;
 use super::ours::{Means, Place, is_unborn, meaning};
+use super::paths::lease_in;
 use super::plain;
-use super::teams::parse;
+use super::teams::{CONFIG, parse};
 use super::update::{Fault, TORN_PAUSE};
 use crate::format::{newer_document, newer_line};
 use crate::{JournalEntry, StoreError};
@@ -194,11 +195,11 @@ impl Look<'_> {
         if !self.is_folder(paths.root()) {
             return;
         }
-        let common = paths.common();
-        if self.is_folder(&common) {
-            for folder in [paths.archive(), paths.rates()] {
-                if self.is_folder(&folder) && folder == paths.rates() {
-                    self.at_rates(&folder);
+        if self.is_folder(&paths.common()) {
+            self.at_own_file(&paths.lifecycle());
+            for folder in paths.folders().iter().filter(|it| it.parent() == Some(&paths.common())) {
+                if self.is_folder(folder) && *folder == paths.rates() {
+                    self.at_rates(folder);
                 }
             }
         }
@@ -218,10 +219,27 @@ impl Look<'_> {
     /// The counters of rates are files of ours, whatever is in them.
     fn at_rates(&mut self, folder: &Path) {
         for path in self.listed(folder) {
-            if !matches!(Stands::at(&path), Ok(Stands::File)) {
-                let reason = "something else stands where a plain file should".to_owned();
-                self.found(Leaving::torn(path, reason));
+            self.at_own_file(&path);
+        }
+    }
+
+    /// A file of ours that matters by its lock or its length, whatever is in it.
+    fn at_own_file(&mut self, path: &Path) {
+        let torn = |reason: &str| Leaving::torn(path.to_owned(), reason.to_owned());
+        match Stands::at(path) {
+            Ok(Stands::Nothing) => {}
+            Ok(Stands::File) => {
+                if fs::symlink_metadata(path).is_ok_and(|meta| meta.len() > plain::FILE_MOST) {
+                    self.found(torn("it is longer than any such file is"));
+                }
             }
+            Ok(Stands::Folder) if !list(path).is_ok_and(|inside| inside.is_empty()) => {
+                self.found(Leaving::Occupied { path: path.to_owned() });
+            }
+            Ok(Stands::Folder | Stands::Link | Stands::Other) => {
+                self.found(torn("something else stands where a plain file should"));
+            }
+            Err(error) => self.unseen(path, &error),
         }
     }
 
@@ -239,7 +257,12 @@ impl Look<'_> {
         if matches!(Stands::at(path), Ok(Stands::File | Stands::Other)) {
             return;
         }
-        let is_team = self.is_folder(path) && is_named_so && self.has_config(&team);
+        let is_folder = self.is_folder(path);
+        if is_folder && !is_named_so && !matches!(Stands::at(&path.join(CONFIG)), Ok(Stands::Nothing)) {
+            let reason = "no team has a folder of this name".to_owned();
+            self.found(Leaving::BadConfig { path: path.join(CONFIG), reason });
+        }
+        let is_team = is_folder && is_named_so && self.has_config(&team);
         if !is_team {
             self.looked.others.push(team);
             return;
@@ -251,6 +274,7 @@ impl Look<'_> {
             (ours.clone(), Place::Ours),
             (ours.join("transcripts"), Place::Logs),
             (ours.join("read"), Place::Logs),
+            (ours.join("output"), Place::Output),
             (self.files.paths.write_logs(&team), Place::Writes),
             (self.files.paths.tasks(&team), Place::Tasks),
         ];
@@ -317,6 +341,7 @@ impl Look<'_> {
         for path in self.listed(folder) {
             let name = name_of(&path);
             match meaning(place, name) {
+                Means::Foreign if place == Place::Ours && lease_in(name).is_some() => self.at_own_file(&path),
                 Means::Foreign => self.at_foreign(&path, place),
                 Means::Temporary if is_older(&path, TEMP_DEAD_AFTER) => self.found(Leaving::Unfinished { path }),
                 Means::Lock if is_stale(&path) => match is_free(&path) {

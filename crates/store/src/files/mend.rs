@@ -33,8 +33,10 @@ impl FileBackend {
     /// where it is, and nothing when nothing stands there. Blocks.
     ///
     /// # Errors
-    /// [`StoreError::Io`] when it cannot be moved.
+    /// [`StoreError::Io`] when it cannot be moved; [`StoreError::NoFolder`] for a folder of the root that is none. A link of
+    /// the team itself is moved as it is.
     pub fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
+        self.files().must_have_folders(None)?;
         self.files().clear_away(team)
     }
 
@@ -97,7 +99,10 @@ impl FileBackend {
             Leaving::Unfinished { path } => keep.take(files, path).map(Mend::Kept),
             Leaving::Torn { path, seen, .. } => files.keep_torn(path, seen, keep),
             Leaving::BadLines { path, lines } => files.take_out(path, lines, keep).map(Mend::Kept),
-            Leaving::HalfArchived { team, .. } => files.archive_team(team).map(Mend::Kept),
+            Leaving::HalfArchived { team, .. } => {
+                files.must_have_folders(Some(team))?;
+                files.archive_team(team).map(Mend::Kept)
+            }
             Leaving::Occupied { .. }
             | Leaving::NoTask { .. }
             | Leaving::Link { .. }

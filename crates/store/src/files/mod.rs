@@ -22,6 +22,7 @@ mod overwritten;
 mod paths;
 mod plain;
 mod rates;
+mod real;
 mod reapply;
 mod rename;
 mod tasks;

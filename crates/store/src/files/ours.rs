@@ -21,6 +21,8 @@ pub(crate) enum Place {
     Ours,
     /// The folders of our logs below that.
     Logs,
+    /// The folder of what members printed, below that too: nothing in it is looked at.
+    Output,
     /// The folder of what our processes wrote, below that too.
     Writes,
     /// `tasks/<dir>`.
@@ -61,7 +63,9 @@ pub(crate) fn meaning(place: Place, name: &str) -> Means {
         Place::Logs if is_log(name) => Means::Lines,
         Place::Ours if name == super::paths::JOURNAL => Means::Lines,
         Place::Team | Place::Inboxes | Place::Ours | Place::Tasks if is_json(place, name) => Means::Json,
-        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks | Place::Logs | Place::Writes => Means::Foreign,
+        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks | Place::Logs | Place::Output | Place::Writes => {
+            Means::Foreign
+        }
     }
 }
 
@@ -89,7 +93,7 @@ fn is_json(place: Place, name: &str) -> bool {
         // Documents are named by the room above.
         Place::Ours => !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-'),
         Place::Tasks => TaskId::parse(stem).is_some_and(|id| id.as_str() == stem),
-        Place::Logs | Place::Writes => false,
+        Place::Logs | Place::Output | Place::Writes => false,
     }
 }
 

@@ -97,6 +97,7 @@ impl FileBackend {
     /// # Errors
     /// [`StoreError`] when a file cannot be read.
     pub fn overwritten(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
+        self.files().must_have_folders(Some(team))?;
         self.files().overwritten(team)
     }
 
@@ -106,6 +107,7 @@ impl FileBackend {
     /// [`StoreError`] when a file cannot be read or written.
     pub fn put_back(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let files = self.files();
+        files.must_have_folders(Some(team))?;
         let was_on_demand = files.puts_back.only_when_asked.swap(false, Ordering::Relaxed);
         let done = files.reapply(team);
         files.puts_back.only_when_asked.store(was_on_demand, Ordering::Relaxed);

@@ -14,6 +14,12 @@ pub(crate) const JOURNAL: &str = "journal.ndjson";
 /// The name of the lease of the process that runs the team; those of members have it in front.
 const LEASE: &str = "lease";
 
+/// The folders in `pitcrew/` of the root: some are the runtime's, which finds them checked.
+const OF_THE_ROOT: [&str; 5] = ["archive", "rates", "shells", "tmp", "worktrees"];
+
+/// The folders in `pitcrew/` of a team.
+const OF_A_TEAM: [&str; 4] = ["output", "read", "transcripts", "writes"];
+
 /// The folders and files under one root.
 #[derive(Clone, Debug)]
 pub(crate) struct Paths {
@@ -129,6 +135,20 @@ impl Paths {
     /// Locked while a team is made or removed.
     pub(crate) fn lifecycle(&self) -> PathBuf {
         self.common().join("lifecycle.lock")
+    }
+
+    /// The folders of the root that are ours or every client's. None of them may be a link.
+    pub(crate) fn folders(&self) -> Vec<PathBuf> {
+        let common = self.common();
+        let ours = OF_THE_ROOT.map(|name| common.join(name));
+        [self.teams(), self.all_tasks(), common].into_iter().chain(ours).collect()
+    }
+
+    /// The folders below a team's folder, outer ones first. None of them may be a link either.
+    pub(crate) fn folders_in(&self, team: &TeamDir) -> Vec<PathBuf> {
+        let ours = self.ours(team);
+        let below = OF_A_TEAM.map(|name| ours.join(name));
+        [self.inboxes(team), ours].into_iter().chain(below).collect()
     }
 
     pub(crate) fn rates(&self) -> PathBuf {

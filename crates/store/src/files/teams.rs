@@ -70,21 +70,13 @@ impl Files {
         Ok(teams)
     }
 
-    /// Says [`StoreError::NoTeam`] for a folder without a config, and [`StoreError::Corrupt`] for a link in the place of one
-    /// of its folders: what is written through it would be read by nobody. A config that a client replaces by removing it
-    /// first is waited for.
+    /// Says [`StoreError::NoTeam`] for a folder without a config. A config that a client replaces by removing it first is
+    /// waited for.
     pub(crate) fn must_exist(&self, team: &TeamDir) -> Result<Stamp, StoreError> {
-        let stamp = match self.must_have_config(team) {
-            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.must_have_config(team)?,
-            done => done?,
-        };
-        for dir in [self.paths.team(team), self.paths.inboxes(team), self.paths.ours(team), self.paths.tasks(team)] {
-            if fs::symlink_metadata(&dir).is_ok_and(|meta| meta.is_symlink()) {
-                let reason = "a link is in the place of a folder of the team, and is not followed".to_owned();
-                return Err(StoreError::Corrupt { path: dir, reason });
-            }
+        match self.must_have_config(team) {
+            Err(StoreError::NoTeam { .. }) if self.config_comes_back(team) => self.must_have_config(team),
+            done => done,
         }
-        Ok(stamp)
     }
 
     /// Waits for the config of a team that had one when it was last read, and still has its folder. Says whether it is there

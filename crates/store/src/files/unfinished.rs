@@ -9,7 +9,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use super::disk::is_absent;
-use super::look::list;
+use super::look::{Stands, list};
 use super::ours::{Means, Place, meaning};
 use super::plain;
 
@@ -34,6 +34,10 @@ pub(crate) fn sweep(folders: &[(PathBuf, Place)]) {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             name.starts_with('.') && meaning(*place, name) == Means::Temporary
         };
+        // A link may have come since the folder was checked.
+        if !folder.ancestors().take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder))) {
+            continue;
+        }
         // A folder that cannot be listed says so wherever it is needed.
         for path in list(folder).unwrap_or_default().into_iter().filter(is_temporary) {
             if let Err(error) = remove_if_dead(&path)

@@ -127,7 +127,7 @@ async fn a_link_in_the_place_of_a_folder_is_not_followed() {
         for store in [&scene.backend, &open(scene.root())] {
             let refused = store.append(&scene.team, &worker(), message("m1")).await;
             assert!(
-                matches!(&refused, Err(StoreError::Corrupt { path, .. }) if *path == scene.path(folder)),
+                matches!(&refused, Err(StoreError::NoFolder { path, is_link: true }) if *path == scene.path(folder)),
                 "{refused:?}"
             );
             assert!(store.tasks(&scene.team).await.is_err());

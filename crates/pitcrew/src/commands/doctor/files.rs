@@ -48,10 +48,13 @@ fn shown(leaving: &Leaving) -> (Finding, &'static str) {
             (Finding::new("half_archived", detail).in_team(team).at(path), "moved to the archive")
         }
         Leaving::Link { path } => {
-            let detail = "a link where a folder should be; what is behind it is neither looked at nor touched";
+            let detail = "a link where a folder should be; what is behind it is neither looked at nor touched. Put a \
+                          folder in its place; only the root may be a link";
             (Finding::new("link", detail).at(path), "")
         }
-        Leaving::NoFolder { path } => (Finding::new("no_folder", "no folder, and should be one").at(path), ""),
+        Leaving::NoFolder { path } => {
+            (Finding::new("no_folder", "no folder, and should be one; move it away, and one is made").at(path), "")
+        }
         Leaving::NoConfig { path } => {
             (Finding::new("no_config", format!("there is no config.json in it, {NOT_A_TEAM}")).at(path), "")
         }

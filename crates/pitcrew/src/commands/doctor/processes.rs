@@ -50,8 +50,10 @@ async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     let left = escaped(team).await?;
     let fault = |left: LeftRunning| {
         let (process, Escaped { member, command, .. }) = (left.in_words(), &left.record);
-        let detail =
-            format!("{process} still runs: a command of {member} ({command}) left it behind, and its run was killed");
+        let detail = format!(
+            "{process} still runs: by a record a command of {member} ({command}) left it behind when its run was killed; \
+             the process does not carry the member's tag"
+        );
         Fault::left_to_a_person(Finding::new("escaped", detail).in_team(team.dir()))
     };
     Ok(left.into_iter().map(fault).collect())

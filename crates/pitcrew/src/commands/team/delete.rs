@@ -62,7 +62,10 @@ impl Delete {
             Err(_) => (teams.at(&TeamDir::of(&self.name))?, false),
         };
         if is_whole {
-            refuse_session(&team).await?;
+            let config = team.config().await?;
+            // Whoever holds the lease is told below, as far as it can be used.
+            let running = Running::of(&team, &config).await.unwrap_or_else(|_| Running::without_lease(&config));
+            refuse(&team, &running)?;
         }
         if stop_all(context, &team).await? && is_whole {
             for member in team.config().await?.teammates() {
@@ -81,7 +84,11 @@ impl Delete {
 
 /// Refuses a team that a session of another client leads.
 async fn refuse_session(team: &Team) -> Result<(), Failure> {
-    if let running @ Running::BySession { .. } = Running::of(team, team.config().await?.as_ref()).await? {
+    refuse(team, &Running::of(team, team.config().await?.as_ref()).await?)
+}
+
+fn refuse(team: &Team, running: &Running) -> Result<(), Failure> {
+    if let Running::BySession { .. } = running {
         let said = format!("team {} is {}", team.name(), running.text());
         return Err(Failure::new(FailureKind::Conflict, said).hint("a session deletes its team when it ends"));
     }
@@ -93,6 +100,8 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     let holder = match team.backend().lease_holder(team.dir(), &LeaseName::Run).await {
         Ok(holder) => holder,
         Err(StoreError::NoTeam { .. }) => return Ok(false),
+        // Nobody holds what is no file, and nothing of ours is to be found behind a link.
+        Err(StoreError::Corrupt { .. } | StoreError::NoFolder { .. }) => None,
         Err(error) => return Err(Failure::internal(error)),
     };
     if let Some(process) = holder.as_ref().map(ProcessIdentity::from).filter(ProcessIdentity::is_alive) {

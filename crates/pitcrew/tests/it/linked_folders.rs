@@ -1,0 +1,216 @@
+//! A link where a folder of ours should be: no command follows it, each says so, and what is behind it stays as it was:
+//! names, contents and times.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::room::{Ran, Room};
+
+const DONE: &str = "agents:\n  default:\n    - text: Done.\n";
+
+/// The folders of ours below the root, and those of the team `crew`.
+const FOLDERS: [&str; 16] = [
+    "pitcrew",
+    "pitcrew/tmp",
+    "pitcrew/rates",
+    "pitcrew/archive",
+    "pitcrew/worktrees",
+    "pitcrew/shells",
+    "teams",
+    "tasks",
+    "teams/crew",
+    "teams/crew/inboxes",
+    "teams/crew/pitcrew",
+    "teams/crew/pitcrew/writes",
+    "teams/crew/pitcrew/output",
+    "teams/crew/pitcrew/transcripts",
+    "teams/crew/pitcrew/read",
+    "tasks/crew",
+];
+
+/// Commands that read or change the team, each of which would go through a link. Before them stands what they end with.
+const COMMANDS: [&[&str]; 9] = [
+    &["team", "show", "crew"],
+    &["send", "--team", "crew", "bob", "hello"],
+    &["task", "create", "one", "to be done", "--team", "crew"],
+    &["task", "list", "--team", "crew"],
+    &["inbox", "bob", "--team", "crew"],
+    &["run", "go", "--resume", "crew", "--model", "SCRIPT"],
+    &["shutdown", "crew", "--force"],
+    &["member", "remove", "bob", "--team", "crew"],
+    &["team", "delete", "crew"],
+];
+
+/// What is in a folder, and when each thing changed last.
+type Tree = BTreeMap<PathBuf, (i64, i64, Option<Vec<u8>>)>;
+
+struct Scene {
+    room: Room,
+    model: String,
+}
+
+impl Scene {
+    /// A team, and outside of the root a folder with what names of ours could be taken for.
+    fn new() -> Self {
+        let room = Room::with_crew();
+        let model = room.script(DONE);
+        let scene = Self { room, model };
+        for (name, text) in [
+            ("calls", "mine"),
+            ("teams/notes", "mine"),
+            ("config.ndjson", "{\"mine\":1}\n"),
+            ("bob.ndjson", "mine"),
+            ("bob.json", "[]"),
+            ("config.json", "{\"name\":\"crew\",\"members\":[]}"),
+            ("1.json", "{}"),
+            ("2023999.12.31/photo", "mine"),
+            ("999999.1.holidays/photo", "mine"),
+            ("999999.1.0123456789abcdef0123456789abcdef/photo", "mine"),
+            ("old-20200101T000000Z-12345678/team/config.json", "{}"),
+        ] {
+            let path = scene.outside().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        scene
+    }
+
+    fn outside(&self) -> PathBuf {
+        self.room.work().join("outside")
+    }
+
+    /// Puts a link to the folder outside in the place of a folder.
+    fn link(&self, folder: &str) {
+        let path = self.room.root().join(folder);
+        if path.exists() {
+            fs::remove_dir_all(&path).unwrap();
+        }
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        symlink(self.outside(), path).unwrap();
+    }
+
+    fn tree(&self) -> Tree {
+        let (mut tree, mut folders) = (Tree::new(), vec![self.outside()]);
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(&folder).unwrap() {
+                let path = entry.unwrap().path();
+                let meta = fs::symlink_metadata(&path).unwrap();
+                let bytes = if meta.is_dir() {
+                    folders.push(path.clone());
+                    None
+                } else {
+                    Some(fs::read(&path).unwrap())
+                };
+                tree.insert(path, (meta.mtime(), meta.mtime_nsec(), bytes));
+            }
+        }
+        let meta = fs::metadata(self.outside()).unwrap();
+        tree.insert(self.outside(), (meta.mtime(), meta.mtime_nsec(), None));
+        tree
+    }
+
+    fn run(&self, words: &[&str]) -> Ran {
+        let words: Vec<&str> =
+            words.iter().map(|word| if *word == "SCRIPT" { self.model.as_str() } else { *word }).collect();
+        self.room.run(&words)
+    }
+}
+
+fn names(ran: &Ran, link: &Path) -> bool {
+    ran.stderr.contains(link.to_str().unwrap()) && ran.stderr.contains("a link stands where a folder should")
+}
+
+#[test]
+fn no_command_goes_through_a_link_in_the_place_of_a_folder() {
+    let mut wrong = Vec::new();
+    for folder in FOLDERS {
+        let scene = Scene::new();
+        scene.link(folder);
+        let link = scene.room.root().join(folder);
+        let before = scene.tree();
+        for words in COMMANDS {
+            let ran = scene.run(words);
+            if ran.code != 70 || !names(&ran, &link) {
+                wrong.push(format!("{folder}: {words:?}: {ran:?}"));
+            }
+            if scene.tree() != before {
+                wrong.push(format!("{folder}: {words:?} changed what is behind the link"));
+            }
+        }
+        let found = scene.run(&["doctor"]);
+        let is_named = found.stdout.contains(&format!("link {}", link.display()));
+        if found.code != 1 || !is_named {
+            wrong.push(format!("{folder}: doctor: {found:?}"));
+        }
+        scene.run(&["doctor", "--repair"]);
+        if scene.tree() != before || !link.is_symlink() {
+            wrong.push(format!("{folder}: a repair changed what is behind the link, or the link"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_team_is_made_listed_and_run_through_no_link_of_the_root() {
+    let mut wrong = Vec::new();
+    for folder in FOLDERS.iter().filter(|folder| !folder.contains("/crew")) {
+        let scene = Scene::new();
+        scene.link(folder);
+        let link = scene.room.root().join(folder);
+        let before = scene.tree();
+        for words in [
+            ["team", "list"].as_slice(),
+            &["team", "create", "other"],
+            &["run", "go", "--team", "other", "--model", "SCRIPT"],
+            &["team", "delete", "crew", "--force"],
+        ] {
+            let ran = scene.run(words);
+            if ran.code != 70 || !names(&ran, &link) || scene.tree() != before {
+                wrong.push(format!("{folder}: {words:?}: {ran:?}"));
+            }
+        }
+        let is_whole = *folder == "tasks" || scene.room.root().join("tasks/crew").is_dir();
+        if !is_whole {
+            wrong.push(format!("{folder}: the tasks of the team are gone"));
+        }
+    }
+    assert!(wrong.is_empty(), "{} faults:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn a_forced_delete_moves_the_links_of_a_team_and_follows_none() {
+    for folder in FOLDERS.iter().filter(|folder| folder.contains("/crew")) {
+        let scene = Scene::new();
+        scene.link(folder);
+        let before = scene.tree();
+        let ran = scene.run(&["team", "delete", "crew", "--force"]);
+        assert_eq!(ran.code, 0, "{folder}: {ran:?}");
+        assert!(scene.tree() == before, "{folder}: what is behind the link changed");
+        for gone in ["teams/crew", "tasks/crew"] {
+            assert!(fs::symlink_metadata(scene.room.root().join(gone)).is_err(), "{folder}: {gone} is there");
+        }
+    }
+}
+
+#[test]
+fn the_root_may_be_a_link_and_below_one() {
+    let scene = Scene::new();
+    let real = scene.room.work().join("real");
+    fs::rename(scene.room.root(), &real).unwrap();
+    symlink(&real, scene.room.root()).unwrap();
+    let through = scene.room.root();
+    let below = scene.room.work().join("work");
+    symlink(scene.room.work(), &below).unwrap();
+    for root in [through, below.join("real")] {
+        let root = root.to_str().unwrap();
+        for words in [["send", "--team", "crew", "bob", "hello"].as_slice(), &["team", "list"], &["doctor"]] {
+            let ran = scene.run(&[&["--root", root], words].concat());
+            assert_eq!(ran.code, 0, "{words:?}: {ran:?}");
+        }
+        let team = if root.ends_with("real") { "other" } else { "another" };
+        let ran = scene.run(&["--root", root, "run", "go", "--team", team, "--model", "SCRIPT"]);
+        assert_eq!(ran.code, 0, "{ran:?}");
+    }
+}
