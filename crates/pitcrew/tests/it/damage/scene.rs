@@ -184,7 +184,9 @@ impl Scene {
             let meta = fs::symlink_metadata(self.at("").join(path)).unwrap();
             (meta.mtime(), meta.mtime_nsec(), meta.ino())
         };
-        self.tree().into_keys().map(|path| (path.clone(), stamp(&path))).collect()
+        // In the folder for temporary files a look tries what the sandbox holds.
+        let paths = self.tree().into_keys().filter(|path| path.as_path() != Path::new("tmp"));
+        paths.map(|path| (path.clone(), stamp(&path))).collect()
     }
 
     /// All that is in the scene, not followed.
