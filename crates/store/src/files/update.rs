@@ -9,7 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use super::disk::{Disk, Snapshot, Stamp};
+use super::disk::{Disk, Snapshot, Stamp, is_absent, make_dir};
 use super::lock::Lock;
 use super::turn::{PATIENCE, Turn};
 use crate::StoreError;
@@ -19,6 +19,9 @@ const LOCKED_FROM: usize = 2;
 
 /// How often an update is tried before we give up; writers that hold no lock can spoil even a locked one.
 const TRIES: usize = 20;
+
+/// How often an update begins anew when its folder is gone.
+const FOLDER_TRIES: usize = 10;
 
 /// How often a torn file is read again under the lock, and the pause before that: some writers hold no lock, and take
 /// far less than all of it from truncating a file to filling it: 0.25 s was seen on a machine under load.
@@ -76,6 +79,28 @@ pub(crate) fn update<T>(
     path: &Path,
     lock_of: &Path,
     mut plan: impl FnMut(Option<&Snapshot>) -> Result<Plan<T>, Fault>,
+) -> Result<Updated<T>, StoreError> {
+    for _ in 1..FOLDER_TRIES {
+        match update_there(disk, path, lock_of, &mut plan) {
+            Err(StoreError::Io { source, .. }) if is_absent(&source) && remakes_folder(path) => {}
+            updated => return updated,
+        }
+    }
+    update_there(disk, path, lock_of, &mut plan)
+}
+
+/// Makes the folder of a file again that was removed from a team under our eyes; not that of a team that is gone.
+fn remakes_folder(path: &Path) -> bool {
+    let Some(folder) = path.parent() else { return false };
+    let is_of_a_team = folder.parent().is_some_and(|team| team.join("config.json").is_file());
+    is_of_a_team && make_dir(folder).is_ok()
+}
+
+fn update_there<T>(
+    disk: &Disk,
+    path: &Path,
+    lock_of: &Path,
+    plan: &mut impl FnMut(Option<&Snapshot>) -> Result<Plan<T>, Fault>,
 ) -> Result<Updated<T>, StoreError> {
     let turn = Turn::take(path, PATIENCE);
     let mut torn = 0;

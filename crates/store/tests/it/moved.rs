@@ -192,3 +192,28 @@ async fn a_lease_whose_file_is_removed_stays_with_its_holder() {
         told(&mut watch, &Change::Lease(LeaseName::Run)).await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_fails_while_the_inboxes_are_removed_again_and_again() {
+    let scene = Scene::new().await;
+    let inboxes = scene.path("teams/probe/inboxes");
+    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let removing = std::thread::spawn({
+        let stop = stop.clone();
+        move || {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                // It may be written into meanwhile.
+                let _either = fs::remove_dir_all(&inboxes);
+                std::thread::park_timeout(std::time::Duration::from_micros(300));
+            }
+        }
+    });
+    for round in 0..300 {
+        let id = format!("m{round}");
+        let _sent = scene.backend.append(&scene.team, &worker(), message(&id)).await.unwrap();
+        scene.backend.acknowledge(&scene.team, &worker(), &[pitcrew_protocol::MessageId(id)]).await.unwrap();
+        scene.backend.inbox(&scene.team, &worker()).await.unwrap();
+    }
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    removing.join().unwrap();
+}
