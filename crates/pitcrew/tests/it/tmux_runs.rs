@@ -353,3 +353,31 @@ fn it_is_told_who_runs_where() {
     terminal.until("bob is gone", || shows("bob", "pitcrew", Some(bob), "gone"));
     assert!(terminal.room.ok(&["team", "list"]).stdout.contains("  2        "), "nobody runs");
 }
+
+#[test]
+fn a_command_of_a_teammate_in_a_pane_is_turned_away_by_the_lead_whatever_it_sheds() {
+    let Some(terminal) = Terminal::new() else { return };
+    let (pitcrew, root) = (env!("CARGO_BIN_EXE_pitcrew"), terminal.room.root());
+    // From its pane it descends from no process of the lead.
+    let asks = format!("{pitcrew} --root {} member mode bob acceptEdits", root.display());
+    let script = format!(
+        r#"
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Try, prompt: Try it.}}}}]
+    - wait_for: {{contains: my part is done, from: message}}
+    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: bob}}}}]
+    - wait_for: {{contains: teammate_terminated, from: message}}
+    - text: All is done.
+  bob:
+    - tools: [{{name: Bash, input: {{command: "env -i {asks} > bare 2>&1; setsid -f env -i sh -c '{asks} > moved 2>&1; echo done >> moved'; for i in $(seq 600); do grep -q done moved && break; sleep 0.05; done"}}}}]
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: my part is done, summary: done}}}}]{GOODBYE}
+"#
+    );
+    let ran = ended(terminal.start_in("tmux", &script, &[]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    for file in ["bare", "moved"] {
+        let said = fs::read_to_string(terminal.room.work().join(file)).unwrap();
+        assert!(said.contains("was started by a tool of an agent"), "{file}: {said}");
+    }
+}

@@ -1,6 +1,7 @@
 //! What is kept mounted read-only by bubblewrap, in a mount namespace of the command's own.
 
 use std::fs::{self, DirEntry};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command as Probe, Stdio};
 
@@ -37,6 +38,13 @@ impl Bubblewrap {
         command.args(DROPPED.iter().flat_map(|name| ["--cap-drop", name])).args(["--", "true"]);
         let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success()).then_some(Self { program })
+    }
+
+    /// Whether it is another user's program that runs with that user's rights, as where namespaces are the administrator's.
+    pub(super) fn gains_rights(&self) -> bool {
+        const SET_USER: u32 = 0o4000;
+        let mode = fs::metadata(&self.program).map_or(0, |meta| meta.mode());
+        mode & SET_USER != 0 && !rustix::process::geteuid().is_root()
     }
 
     /// The beginning of a command line in namespaces of its own: processes, queues, terminals, and the network unless it

@@ -181,9 +181,13 @@ impl Kept {
         match (means, self.offered().landlock) {
             (Means::Landlock, Some(landlock)) => {
                 self.lend(&mut command, &places);
-                apart(|| landlock.give_up(&places), || Job::spawn(&mut command))?
+                apart(|| landlock.give_up(&places).map(|()| mark()), || Job::spawn(&mut command))?
             }
-            (Means::Landlock | Means::Bubblewrap | Means::Nothing, _) => Job::spawn(&mut command),
+            // A program with rights of its own would not gain them behind the filter.
+            (Means::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => Job::spawn(&mut command),
+            (Means::Landlock | Means::Bubblewrap | Means::Nothing, _) => {
+                apart(|| Ok(mark()), || Job::spawn(&mut command))?
+            }
         }
     }
 
@@ -399,6 +403,14 @@ fn give_up(landlock: Landlock, filters: &Filters, readable: &Readable, writable:
     capabilities::give_up()?;
     landlock.only_read(readable, writable)?;
     filters.apply()
+}
+
+/// Marks this thread, and so the command that it starts, as an agent's. Where the kernel knows no filters a command is still
+/// known by its job and its parents.
+fn mark() {
+    if let Err(error) = Filters::mark().apply() {
+        tracing::debug!(%error, "a command is not marked");
+    }
 }
 
 fn try_out(landlock: Landlock, filters: &Filters, folder: &PrivateFolder, outside: &Path) -> io::Result<()> {
