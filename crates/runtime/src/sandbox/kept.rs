@@ -181,13 +181,11 @@ impl Kept {
         match (means, self.offered().landlock) {
             (Means::Landlock, Some(landlock)) => {
                 self.lend(&mut command, &places);
-                apart(|| landlock.give_up(&places).map(|()| mark()), || Job::spawn(&mut command))?
+                apart(|| landlock.give_up(&places).and_then(|()| mark()), || Job::spawn(&mut command))?
             }
             // A program with rights of its own would not gain them behind the filter.
             (Means::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => Job::spawn(&mut command),
-            (Means::Landlock | Means::Bubblewrap | Means::Nothing, _) => {
-                apart(|| Ok(mark()), || Job::spawn(&mut command))?
-            }
+            (Means::Landlock | Means::Bubblewrap | Means::Nothing, _) => apart(mark, || Job::spawn(&mut command))?,
         }
     }
 
@@ -407,10 +405,12 @@ fn give_up(landlock: Landlock, filters: &Filters, readable: &Readable, writable:
 
 /// Marks this thread, and so the command that it starts, as an agent's. Where the kernel knows no filters a command is still
 /// known by its job and its parents.
-fn mark() {
+#[expect(clippy::unnecessary_wraps, reason = "it is one of the ways to give rights up, and never fails")]
+fn mark() -> io::Result<()> {
     if let Err(error) = Filters::mark().apply() {
         tracing::debug!(%error, "a command is not marked");
     }
+    Ok(())
 }
 
 fn try_out(landlock: Landlock, filters: &Filters, folder: &PrivateFolder, outside: &Path) -> io::Result<()> {

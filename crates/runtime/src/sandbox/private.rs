@@ -235,7 +235,7 @@ mod tests {
             let path = temporary.join(name);
             fs::create_dir_all(path.join("in")).unwrap();
             symlink(&outside, path.join("in/link")).unwrap();
-            fs::set_permissions(path.join("in"), Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(path.join("in"), Permissions::from_mode(0o000)).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             path
         };
