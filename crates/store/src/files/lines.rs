@@ -40,17 +40,52 @@ pub(crate) fn append<S: AsRef<str>>(
     if lines.is_empty() {
         return Ok(0..0);
     }
+    append_to(&mut open_locked(disk, path)?, disk, path, lines, force)
+}
+
+/// Appends the lines that `make` answers, which is given those that others have added since the file was `since` long;
+/// `None` when that cannot be told, since the file is shorter now. Gives the length of the file with them.
+pub(crate) fn append_since(
+    disk: &Disk,
+    path: &Path,
+    since: u64,
+    make: impl FnOnce(Option<Vec<String>>) -> Vec<String>,
+) -> Result<u64, StoreError> {
+    let mut file = open_locked(disk, path)?;
+    let end = whole_end(&file).map_err(failed("read", path))?;
+    let added = match end.checked_sub(since).and_then(|length| usize::try_from(length).ok()) {
+        Some(length) => {
+            let mut bytes = vec![0; length];
+            file.read_exact_at(&mut bytes, since).map_err(failed("read", path))?;
+            Some(String::from_utf8_lossy(&bytes).lines().map(str::to_owned).collect())
+        }
+        None => None,
+    };
+    Ok(append_to(&mut file, disk, path, &make(added), Force::Later)?.end)
+}
+
+/// How long a file is; 0 when it is not there.
+pub(crate) fn length(path: &Path) -> u64 {
+    fs::symlink_metadata(path).map_or(0, |meta| meta.len())
+}
+
+fn append_to<S: AsRef<str>>(
+    file: &mut File,
+    disk: &Disk,
+    path: &Path,
+    lines: &[S],
+    force: Force,
+) -> Result<Range<u64>, StoreError> {
     let mut text = String::new();
     for line in lines {
         text.push_str(line.as_ref());
         text.push('\n');
     }
-    let mut file = open_locked(disk, path)?;
     let length = file.metadata().map_err(failed("read", path))?.len();
     // Nobody would read it, and the end of its last line may be far.
     plain::check_length(path, length, plain::LOG_MOST)?;
     let is_new = length == 0;
-    let end = whole_end(&file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
+    let end = whole_end(file).and_then(|end| file.set_len(end).map(|()| end)).map_err(failed("write", path))?;
     disk.crash_point("line to append");
     if let Err(error) = file.write_all(text.as_bytes()) {
         let cut = file.set_len(end);
@@ -59,7 +94,7 @@ pub(crate) fn append<S: AsRef<str>>(
     }
     disk.crash_point("line appended");
     if force == Force::Now {
-        disk.force(&file).map_err(failed("force to disk", path))?;
+        disk.force(file).map_err(failed("force to disk", path))?;
         if is_new {
             disk.force_dir(path.parent().unwrap_or(path))?;
         }

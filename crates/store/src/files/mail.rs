@@ -12,16 +12,13 @@ use super::backend::Files;
 use super::disk::{failed, is_absent, make_dir};
 use super::group::Limited;
 use super::lines::{self, Force};
-use super::overwritten::sent;
-use super::update::{self, Fault, Plan, Updated};
+use super::overwritten::{MailUpdate, sent};
+use super::update::{self, Fault, Plan};
 use super::written_log::InboxLine;
-use crate::{Appended, Overwritten, StoreError, StoredMessage, UnreadLimit, dialect};
+use crate::{Appended, StoreError, StoredMessage, UnreadLimit, dialect};
 
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
-
-/// What became of each message, and what was put back beside them.
-type Spliced = (Vec<Appended>, Option<Overwritten>);
 
 impl Files {
     pub(crate) fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
@@ -55,42 +52,29 @@ impl Files {
             }
             other => other?,
         };
-        let (done, lost) = appended.value;
-        if let Some(stamp) = appended.written {
-            let new = messages.iter().zip(&done).filter(|(_, done)| **done == Appended::New).map(|((m, _), _)| m);
-            self.note_mail(team, inbox, stamp, new.filter_map(sent))?;
-            self.tell_overwritten(team, lost);
+        if appended.is_written {
             self.verify_mail(team, inbox)?;
         }
-        Ok(done)
+        Ok(appended.value)
     }
 
-    /// Puts messages behind those that are there, and before them what another program took out.
+    /// Puts messages behind those that are there.
     fn splice(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
         messages: &[Limited],
         archived: &str,
-    ) -> Result<Updated<Spliced>, StoreError> {
-        let path = &self.paths.inbox(team, inbox);
-        update::update(&self.disk, path, path, |before| {
-            let lost = self.lost_mail(team, inbox, before)?;
-            let text = match before {
-                None => Cow::Borrowed("[]"),
-                Some(snapshot) if self.logs.is_checked(path, &snapshot.stamp) => {
-                    std::str::from_utf8(&snapshot.bytes).map(Cow::Borrowed).map_err(|e| Fault::Torn(e.to_string()))?
-                }
-                Some(snapshot) => Cow::Borrowed(array::check(&snapshot.bytes).map_err(Fault::Torn)?),
-            };
-            let text = if lost.is_empty() { text } else { Cow::Owned(lost.put_into(&text).map_err(Fault::Torn)?) };
+    ) -> Result<MailUpdate<Vec<Appended>>, StoreError> {
+        let plan = |text: Option<&str>| {
+            let text = text.unwrap_or("[]");
             let mut there = HashSet::new();
-            let mut unread = Unread::of(&text);
+            let mut unread = Unread::of(text);
             let mut done = Vec::with_capacity(messages.len());
             let mut new: Vec<&Message> = Vec::new();
             for (message, limit) in messages {
                 let id = dialect::id_of(message)?;
-                if holds(&text, message) || names(archived, &id) || there.contains(&id) {
+                if holds(text, message) || names(archived, &id) || there.contains(&id) {
                     done.push(Appended::AlreadyThere);
                 } else if let Some(full) = unread.add(&message.from, *limit) {
                     done.push(full);
@@ -100,47 +84,46 @@ impl Files {
                     new.push(message);
                 }
             }
-            if new.is_empty() && lost.is_empty() {
-                return Ok(Plan::Keep((done, None)));
+            if new.is_empty() {
+                return Ok(Plan::Keep(done));
             }
-            let bytes = array::appended(&text, &new).map_err(Fault::Torn)?.into_bytes();
-            Ok(Plan::Write(bytes, (done, lost.told(inbox))))
+            Ok(Plan::Write(array::appended(text, &new).map_err(Fault::Torn)?.into_bytes(), done))
+        };
+        self.update_mail(team, inbox, plan, |done| {
+            let new = messages.iter().zip(done).filter(|(_, done)| **done == Appended::New);
+            new.filter_map(|((message, _), _)| sent(message)).collect()
         })
     }
 
     /// Marks messages as read; in a session's team they are moved out instead, as its clients do.
     pub(crate) fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
         let is_session = self.readers(team)?.is_session;
-        let path = self.paths.inbox(team, inbox);
         let archive = self.paths.read_mail(team, inbox);
-        self.verify_mail(team, inbox)?;
-        let updated = update::update(&self.disk, &path, &path, |before| {
-            let Some(snapshot) = before else { return Ok(Plan::Keep(())) };
-            let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
+        let plan = |text: Option<&str>| {
+            let Some(text) = text else { return Ok(Plan::Keep(false)) };
+            let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
             let is_due = |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
             let places: Vec<usize> =
                 stored(&entries).into_iter().filter(|(_, stored)| is_due(stored)).map(|(at, _)| at).collect();
             if places.is_empty() {
-                return Ok(Plan::Keep(()));
+                return Ok(Plan::Keep(false));
             }
             if is_session {
-                return Ok(Plan::Write(self.moved_out(&entries, &places, &archive)?, ()));
+                return Ok(Plan::Write(self.moved_out(&entries, &places, &archive)?, true));
             }
-            Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), ()))
-        })?;
-        if let Some(stamp) = updated.written {
-            self.note_mail(team, inbox, stamp, [InboxLine::Read(ids.to_vec())])?;
-        }
+            Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), true))
+        };
+        let lines = |is_done: &bool| is_done.then(|| InboxLine::Read(ids.to_vec())).into_iter().collect();
+        self.update_mail(team, inbox, plan, lines)?;
         Ok(())
     }
 
     pub(crate) fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
         self.must_exist(team)?;
-        let path = self.paths.inbox(team, inbox);
         let archive = self.paths.read_mail(team, inbox);
-        let updated = update::update(&self.disk, &path, &path, |before| {
-            let Some(snapshot) = before else { return Ok(Plan::Keep(0)) };
-            let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
+        let plan = |text: Option<&str>| {
+            let Some(text) = text else { return Ok(Plan::Keep(0)) };
+            let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
             let read: Vec<usize> =
                 entries.messages().into_iter().filter(|(_, m)| m.is_read()).map(|(at, _)| at).collect();
             let surplus = read.get(..read.len().saturating_sub(keep)).unwrap_or_default();
@@ -148,11 +131,8 @@ impl Files {
                 return Ok(Plan::Keep(0));
             }
             Ok(Plan::Write(self.moved_out(&entries, surplus, &archive)?, surplus.len()))
-        })?;
-        if let Some(stamp) = updated.written {
-            self.note_mail(team, inbox, stamp, [])?;
-        }
-        Ok(updated.value)
+        };
+        Ok(self.update_mail(team, inbox, plan, |_| Vec::new())?.value)
     }
 
     /// Writes the entries at `places`, sorted, into the archive, unless they are in it already since the inbox could not be

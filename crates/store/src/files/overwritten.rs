@@ -62,8 +62,16 @@ pub(crate) fn sent(message: &Message) -> Option<InboxLine> {
     Some(InboxLine::Sent { id: message.id()?, message: to_raw_value(message).ok()? })
 }
 
+/// What became of an inbox.
+pub(crate) struct MailUpdate<T> {
+    pub(crate) value: T,
+    pub(crate) is_written: bool,
+    /// What other programs had taken out of it.
+    pub(crate) put_back: Option<Overwritten>,
+}
+
 /// What is wrong with a task file or the config.
-enum Damage {
+pub(super) enum Damage {
     None,
     /// Fields were undone; this is the file with them put back.
     Undone(Value, Outcome),
@@ -135,7 +143,9 @@ impl Files {
         let mut found = Vec::new();
         for inbox in &self.readers(team)?.ours {
             let path = self.paths.inbox(team, inbox);
-            let lost = self.lost_mail(team, inbox, Snapshot::read(&path)?.as_ref()).map_err(|fault| fault.at(&path))?;
+            let before = Snapshot::read(&path)?;
+            let logged = lines::length(&self.paths.inbox_writes(team, inbox));
+            let lost = self.lost_mail(team, inbox, logged, before.as_ref()).map_err(|fault| fault.at(&path))?;
             found.extend(lost.told(inbox));
         }
         let (config, log) = (self.paths.config(team), self.paths.config_writes(team));
@@ -163,19 +173,28 @@ impl Files {
     }
 
     /// Compares a task file or the config, as it was read, with the log of our writes.
-    fn damage(&self, path: &Path, log: &Path, is_config: bool, snapshot: &Snapshot) -> Result<Damage, Fault> {
+    pub(super) fn damage(
+        &self,
+        path: &Path,
+        log: &Path,
+        is_config: bool,
+        snapshot: &Snapshot,
+    ) -> Result<Damage, Fault> {
         let name = name_of(path);
         let mut now: Value = parse(&snapshot.bytes)?;
-        let outcome = self.logs.with_writes(&self.disk, log, |writes| {
+        let (outcome, logged) = self.logs.with_writes(&self.disk, log, |writes| {
             let writes: Vec<&FieldWrite> = writes.iter().filter(|write| write.file == name).collect();
             if !is_config && reapply::is_back_again(&writes, &now) {
-                return None;
+                return (None, 0);
             }
-            Some(reapply::put_back(&writes, &snapshot.stamp, is_config, &mut now))
+            (Some(reapply::put_back(&writes, &snapshot.stamp, is_config, &mut now)), writes.len() as u64)
         })?;
         Ok(match outcome {
             None => Damage::BackAgain,
-            Some(outcome) if outcome.put_back.is_empty() => Damage::None,
+            Some(outcome) if outcome.put_back.is_empty() => {
+                self.logs.set_checked(path, snapshot.stamp, logged);
+                Damage::None
+            }
             Some(outcome) => Damage::Undone(now, outcome),
         })
     }
@@ -193,22 +212,75 @@ impl Files {
         }
     }
 
-    /// Adds what was done to an inbox to its log, and remembers that the inbox, in this state, holds all we wrote.
-    pub(crate) fn note_mail(
+    /// Changes an inbox. What other programs took out of it is put back first; `plan` is given the text with that, and
+    /// `lines` says what was done, for the log.
+    pub(crate) fn update_mail<T>(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
+        mut plan: impl FnMut(Option<&str>) -> Result<Plan<T>, Fault>,
+        lines: impl FnOnce(&T) -> Vec<InboxLine>,
+    ) -> Result<MailUpdate<T>, StoreError> {
+        let (path, log) = (self.paths.inbox(team, inbox), self.paths.inbox_writes(team, inbox));
+        let mut since = 0;
+        let updated = update::update(&self.disk, &path, &path, |before| {
+            since = lines::length(&log);
+            let lost = self.lost_mail(team, inbox, since, before)?;
+            let text = before.map(|snapshot| self.checked_text(&path, snapshot)).transpose()?;
+            let mended = (!lost.is_empty()).then(|| lost.put_into(text.unwrap_or("[]"))).transpose();
+            let mended = mended.map_err(Fault::Torn)?;
+            let told = lost.told(inbox);
+            Ok(match (plan(mended.as_deref().or(text))?, mended) {
+                (Plan::Write(bytes, value), _) => Plan::Write(bytes, (value, told)),
+                (Plan::Keep(value), Some(mended)) => Plan::Write(mended.into_bytes(), (value, told)),
+                (Plan::Keep(value), None) => Plan::Keep((value, None)),
+                (Plan::Remove(value), _) => Plan::Remove((value, None)),
+            })
+        })?;
+        let (value, put_back) = updated.value;
+        if let Some(stamp) = updated.written {
+            self.note_mail(team, inbox, since, stamp, lines(&value))?;
+            self.tell_overwritten(team, put_back.clone());
+        }
+        Ok(MailUpdate { value, is_written: updated.written.is_some(), put_back })
+    }
+
+    /// The text of an inbox, which is checked unless this state of it was.
+    fn checked_text<'a>(&self, path: &Path, snapshot: &'a Snapshot) -> Result<&'a str, Fault> {
+        if self.logs.was_checked(path, &snapshot.stamp) {
+            return std::str::from_utf8(&snapshot.bytes).map_err(|e| Fault::Torn(e.to_string()));
+        }
+        array::check(&snapshot.bytes).map_err(Fault::Torn)
+    }
+
+    /// Adds what was done to an inbox to its log, which was `since` bytes long when the inbox was compared with it.
+    ///
+    /// If another process has noted something since, its message may have been overwritten before we read the inbox:
+    /// then nothing is said of the inbox's state, and whoever looks next compares it with the log.
+    fn note_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        since: u64,
         stamp: Stamp,
-        lines: impl IntoIterator<Item = InboxLine>,
+        lines: Vec<InboxLine>,
     ) -> Result<(), StoreError> {
-        self.logs.set_checked(&self.paths.inbox(team, inbox), stamp);
+        let path = self.paths.inbox(team, inbox);
         if !self.readers(team)?.misses_mail(inbox) {
+            self.logs.set_checked(&path, stamp, since);
             return Ok(());
         }
-        let mut lines: Vec<InboxLine> = lines.into_iter().collect();
-        lines.push(InboxLine::Stamp(stamp));
+        let mut lines = Some(lines);
+        let mut is_alone = false;
         let log = self.paths.inbox_writes(team, inbox);
-        written_log::add(&self.disk, &log, &lines);
+        let length = written_log::note(&self.disk, &log, since, |others: Option<&[InboxLine]>| {
+            is_alone = others.is_some_and(|others| others.iter().all(|line| matches!(line, InboxLine::Stamp(_))));
+            let state = is_alone.then_some(InboxLine::Stamp(stamp));
+            lines.take().into_iter().flatten().chain(state).collect()
+        });
+        if let Some(length) = length.filter(|_| is_alone) {
+            self.logs.set_checked(&path, stamp, length);
+        }
         if let Err(error) = lines::shorten(&self.disk, &log, INBOX_LOG_MOST, unread_only) {
             tracing::warn!(path = %log.display(), %error, "the log cannot be shortened");
         }
@@ -226,57 +298,46 @@ impl Files {
             Err(error) if is_absent(&error) => None,
             Err(error) => return Err(failed("look at", &path)(error)),
         };
+        let logged = lines::length(&self.paths.inbox_writes(team, inbox));
         // A reader waits for no lock: whoever holds it writes next, and the file is looked at again then.
-        if self.is_as_left(team, inbox, &path, now.as_ref())? || lock::is_taken(&path) {
+        if self.is_as_left(team, inbox, logged, now.as_ref())? || lock::is_taken(&path) {
             return Ok(None);
         }
-        let updated = update::update(&self.disk, &path, &path, |before| {
-            let lost = self.lost_mail(team, inbox, before)?;
-            if lost.is_empty() {
-                return Ok(Plan::Keep(None));
-            }
-            let text = before.map_or(Ok("[]"), |snapshot| array::check(&snapshot.bytes)).map_err(Fault::Torn)?;
-            Ok(Plan::Write(lost.put_into(text).map_err(Fault::Torn)?.into_bytes(), lost.told(inbox)))
-        })?;
-        if let Some(stamp) = updated.written {
-            self.note_mail(team, inbox, stamp, [])?;
-            self.tell_overwritten(team, updated.value.clone());
-        }
-        Ok(updated.value)
+        Ok(self.update_mail(team, inbox, |_| Ok(Plan::Keep(())), |()| Vec::new())?.put_back)
     }
 
-    /// Whether an inbox is as our last write left it, or was compared with its log in this state.
+    /// Whether an inbox is as our last write left it, or was compared with so much of its log in this state.
     fn is_as_left(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
-        path: &Path,
+        logged: u64,
         now: Option<&Stamp>,
     ) -> Result<bool, StoreError> {
-        let log = self.paths.inbox_writes(team, inbox);
+        let (path, log) = (self.paths.inbox(team, inbox), self.paths.inbox_writes(team, inbox));
         let Some(now) = now else {
             return Ok(fs::symlink_metadata(&log).is_err());
         };
-        if self.logs.is_checked(path, now) {
+        if self.logs.is_checked(&path, now, logged) {
             return Ok(true);
         }
         let is_last = written_log::last_stamp(&log)?.as_ref() == Some(now);
         if is_last {
-            self.logs.set_checked(path, *now);
+            self.logs.set_checked(&path, *now, logged);
         }
         Ok(is_last)
     }
 
-    /// What an inbox, as it was read, lacks of what its log holds.
-    pub(crate) fn lost_mail(
+    /// What an inbox, as it was read, lacks of what its log holds, which was so long after the reading.
+    fn lost_mail(
         &self,
         team: &TeamDir,
         inbox: &InboxFile,
+        logged: u64,
         before: Option<&Snapshot>,
     ) -> Result<LostMail, Fault> {
-        let path = self.paths.inbox(team, inbox);
         let stamp = before.map(|snapshot| snapshot.stamp);
-        if !self.readers(team)?.misses_mail(inbox) || self.is_as_left(team, inbox, &path, stamp.as_ref())? {
+        if !self.readers(team)?.misses_mail(inbox) || self.is_as_left(team, inbox, logged, stamp.as_ref())? {
             return Ok(LostMail::default());
         }
         let lines = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
@@ -287,7 +348,7 @@ impl Files {
             lost.messages.retain(|(_, message)| message.id().is_some_and(|id| !names(&archived, &id)));
         }
         if let Some(stamp) = stamp.filter(|_| lost.is_empty()) {
-            self.logs.set_checked(&path, stamp);
+            self.logs.set_checked(&self.paths.inbox(team, inbox), stamp, logged);
         }
         Ok(lost)
     }
@@ -304,15 +365,14 @@ impl Files {
         if lock_of == path && lock::is_taken(path) {
             return Ok(None);
         }
+        let mut since = 0;
         let updated = update::update(&self.disk, path, lock_of, |before| {
             let Some(snapshot) = before else { return Ok(Plan::Keep(None)) };
+            since = lines::length(log);
             let damage = self.damage(path, log, lock_of == path, snapshot)?;
             let told = damage.told(told_as.clone());
             match damage {
-                Damage::None => {
-                    self.logs.set_checked(path, snapshot.stamp);
-                    Ok(Plan::Keep(None))
-                }
+                Damage::None => Ok(Plan::Keep(None)),
                 Damage::BackAgain => Ok(Plan::Remove(told)),
                 Damage::Undone(mended, _) => {
                     let mended: T = serde_json::from_value(mended).map_err(|e| Fault::Torn(e.to_string()))?;
@@ -321,14 +381,8 @@ impl Files {
             }
         })?;
         if let Some(stamp) = updated.written {
-            self.logs.set_checked(path, stamp);
-            let write = FieldWrite {
-                file: name_of(path).to_owned(),
-                stamp: Some(stamp),
-                fields: Vec::new(),
-                is_removed: false,
-            };
-            written_log::add_fields(&self.disk, log, &[write]);
+            let write = FieldWrite { stamp: Some(stamp), ..FieldWrite::doubt(name_of(path)) };
+            written_log::note_fields(&self.disk, log, since, &[write]);
         }
         self.tell_overwritten(team, updated.value.clone());
         Ok(updated.value)
@@ -336,7 +390,7 @@ impl Files {
 }
 
 impl Damage {
-    fn told(&self, file: String) -> Option<Overwritten> {
+    pub(super) fn told(&self, file: String) -> Option<Overwritten> {
         match self {
             Self::None => None,
             Self::Undone(_, Outcome { put_back, kept }) => {
@@ -401,4 +455,73 @@ fn unread_only(lines: Vec<String>) -> Vec<String> {
         InboxLine::Stamp(_) => (Some(at) == last_stamp).then_some(text),
     });
     written_log::newest(kept.collect(), INBOX_LOG_KEPT)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::mpsc;
+    use std::thread;
+
+    use pitcrew_protocol::AgentName;
+
+    use super::*;
+    use crate::{Backend as _, FileOptions};
+
+    struct Inbox {
+        team: TeamDir,
+        name: InboxFile,
+        path: PathBuf,
+    }
+
+    impl Inbox {
+        /// Sends, with what `between` does after the message stands in the inbox and before it is noted.
+        fn send(&self, files: &Files, id: &str, between: impl FnOnce()) {
+            let message = Message::new("ann", "hello".into(), "2026-11-20T11:48:29.735Z".into());
+            let message = message.with_id(&MessageId(id.into()));
+            let plan = |text: Option<&str>| {
+                let text = array::appended(text.unwrap_or("[]"), &[&message]).map_err(Fault::Torn)?;
+                Ok(Plan::Write(text.into_bytes(), ()))
+            };
+            let lines = |_: &()| {
+                between();
+                sent(&message).into_iter().collect()
+            };
+            files.update_mail(&self.team, &self.name, plan, lines).unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_message_is_missed_that_was_overwritten_before_it_was_noted() {
+        let root = tempfile::tempdir().unwrap();
+        let open = || FileBackend::open(root.path(), FileOptions::default());
+        let (ann, bob, reader) = (open(), open(), open());
+        let config = r#"{"name": "probe", "members": [{"name": "team-lead", "tmuxPaneId": "", "pitcrew": {}}]}"#;
+        ann.create_team(&serde_json::from_str(config).unwrap()).await.unwrap();
+        let (team, name) = (TeamDir::of("probe"), AgentName::foreign("team-lead").inbox_file());
+        let path = ann.files().paths.inbox(&team, &name);
+        let inbox = Inbox { team, name, path };
+        inbox.send(ann.files(), "first", || ());
+        let older = fs::read(&inbox.path).unwrap();
+        let (is_sent, wait_sent) = mpsc::channel();
+        let (go_on, wait_to_go_on) = mpsc::channel();
+        thread::scope(|scope| {
+            let (inbox, ann) = (&inbox, ann.files());
+            let ann = scope.spawn(move || {
+                inbox.send(ann, "ann's", || {
+                    is_sent.send(()).unwrap();
+                    wait_to_go_on.recv().unwrap();
+                });
+            });
+            wait_sent.recv().unwrap();
+            fs::write(&inbox.path, older).unwrap();
+            inbox.send(bob.files(), "bob's", || {
+                go_on.send(()).unwrap();
+                ann.join().unwrap();
+            });
+        });
+        let there = reader.inbox(&inbox.team, &inbox.name).await.unwrap();
+        let ids: Vec<&str> = there.iter().map(|stored| stored.id.0.as_str()).collect();
+        assert_eq!(ids, ["first", "ann's", "bob's"]);
+    }
 }

@@ -37,6 +37,13 @@ pub(crate) struct FieldWrite {
     pub(crate) is_removed: bool,
 }
 
+impl FieldWrite {
+    /// A line that says of a file's state only that nobody has compared it with the log.
+    pub(crate) fn doubt(file: &str) -> Self {
+        Self { file: file.to_owned(), stamp: None, fields: Vec::new(), is_removed: false }
+    }
+}
+
 /// A field before and after a write. A field that is not there and one that is `null` are the same.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct FieldChange {

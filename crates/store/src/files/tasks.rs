@@ -14,6 +14,7 @@ use pitcrew_protocol::{Task, TaskId, TeamDir};
 use super::backend::Files;
 use super::disk::{Snapshot, Stamp, Temp, failed, is_absent, make_dir, remove_file};
 use super::folders::Changed;
+use super::lines;
 use super::lock::Lock;
 use super::look::name_of;
 use super::plain;
@@ -42,8 +43,8 @@ struct Table {
     files: HashMap<String, Entry>,
     high_water: u64,
     current: Option<Reading>,
-    /// The tasks as they were when they were last compared with the log of our writes.
-    verified: Option<Arc<[Task]>>,
+    /// The tasks as they were when they were last compared with the log of our writes, and its length before that.
+    verified: Option<(Arc<[Task]>, u64)>,
 }
 
 /// One task file.
@@ -113,16 +114,14 @@ impl Files {
 
     pub(crate) fn edit_tasks(&self, team: &TeamDir, mut edit: TaskEdit) -> Result<(), StoreError> {
         self.must_exist(team)?;
-        let list = self.paths.task_list(team);
+        let (list, log) = (self.paths.task_list(team), self.paths.task_writes(team));
         make_dir(&self.paths.tasks(team))?;
         for tries in 0..TRIES {
             self.verify_tasks(team)?;
             let lock = if tries >= LOCKED_FROM { Some(self.disk.lock(&list)?) } else { None };
             let reading = self.read_tasks(team, lock.as_ref())?;
             // What was written since may be an older reading, with a task free again that somebody has claimed.
-            if !self.is_verified(team, &reading) {
-                continue;
-            }
+            let Some(logged) = self.verified(team, &reading) else { continue };
             let before = reading.table();
             let mut edited = before.clone();
             edit(&mut edited)?;
@@ -133,19 +132,17 @@ impl Files {
                 None => self.disk.lock(&list)?,
             };
             self.disk.crash_point("list locked");
-            if !self.read_tasks(team, Some(&lock))?.is(&reading) || !lock.is_held() {
+            // A line that came meanwhile may tell of a write that the reading lacks.
+            let is_as_read = self.read_tasks(team, Some(&lock))?.is(&reading) && lines::length(&log) == logged;
+            if !is_as_read || !lock.is_held() {
                 continue;
             }
             let written = self.put(changes)?;
+            // Before the lock is given back: whoever claims next must know of a claim that somebody has just undone.
+            written_log::note_fields(&self.disk, &log, logged, &written);
             drop(lock);
             self.disk.crash_point("list unlocked");
             self.disk.force_dir(&self.paths.tasks(team))?;
-            for write in &written {
-                if let Some(stamp) = write.stamp {
-                    self.logs.set_checked(&self.paths.tasks(team).join(&write.file), stamp);
-                }
-            }
-            written_log::add_fields(&self.disk, &self.paths.task_writes(team), &written);
             self.verify_tasks(team)?;
             return Ok(());
         }
@@ -247,7 +244,7 @@ impl Files {
         let table = self.tables.of(team);
         let suspects = {
             let mut table = table.lock().unwrap_or_else(PoisonError::into_inner);
-            table.verified = Some(Arc::clone(&reading.listed));
+            table.verified = Some((Arc::clone(&reading.listed), lines::length(&log)));
             self.logs.with_writes(&self.disk, &log, |writes| {
                 let mut of_file: HashMap<&str, Vec<&FieldWrite>> = HashMap::new();
                 for write in writes {
@@ -261,7 +258,7 @@ impl Files {
                         return false;
                     }
                     let is_as_left = writes.last().is_some_and(|last| last.stamp == Some(*stamp))
-                        || self.logs.is_checked(&folder.join(file), stamp);
+                        || self.logs.is_checked(&folder.join(file), stamp, writes.len() as u64);
                     let task = find(&reading.listed, stem);
                     !is_as_left || !task.is_none_or(|task| reapply::has_last_mark(writes.iter().copied(), task))
                 });
@@ -277,12 +274,18 @@ impl Files {
     }
 
     fn is_verified(&self, team: &TeamDir, reading: &Reading) -> bool {
+        self.verified(team, reading) == Some(lines::length(&self.paths.task_writes(team)))
+    }
+
+    /// How long the log was when the reading was compared with it; `None` when it was not.
+    fn verified(&self, team: &TeamDir, reading: &Reading) -> Option<u64> {
         if !self.puts_back.at_once() {
-            return true;
+            return Some(lines::length(&self.paths.task_writes(team)));
         }
         let table = self.tables.of(team);
         let table = table.lock().unwrap_or_else(PoisonError::into_inner);
-        table.verified.as_ref().is_some_and(|listed| Arc::ptr_eq(listed, &reading.listed))
+        let verified = table.verified.as_ref().filter(|(listed, _)| Arc::ptr_eq(listed, &reading.listed));
+        verified.map(|(_, logged)| *logged)
     }
 
     /// The tasks as they are now; read again only as far as they changed.

@@ -1,6 +1,7 @@
 //! A team's config as a file, and our own documents beside it.
 
 use std::fs;
+use std::path::Path;
 use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,6 +11,8 @@ use serde_json::Value;
 
 use super::backend::Files;
 use super::disk::{Snapshot, Stamp, failed, is_absent};
+use super::lines;
+use super::overwritten::Damage;
 use super::reapply::{self, FieldWrite};
 use super::update::{self, Fault, Plan};
 use super::written_log;
@@ -181,38 +184,63 @@ impl Files {
     }
 
     fn try_edit(&self, team: &TeamDir, edit: &TeamEdit) -> Result<TeamConfig, StoreError> {
-        let path = self.paths.config(team);
+        let (path, log) = (self.paths.config(team), self.paths.config_writes(team));
         self.verify_config(team)?;
+        let mut since = 0;
         let updated = update::update(&self.disk, &path, &path, |before| {
-            let there = read_config(team, before)?;
+            since = lines::length(&log);
+            let read = read_config(team, before)?;
+            let (there, told) = self.with_ours(&path, &log, before, &read)?;
             let mut config = there.clone();
             edit(&mut config)?;
-            if config == there {
-                return Ok(Plan::Keep((config, Vec::new())));
+            if config == read {
+                return Ok(Plan::Keep((config, Vec::new(), None)));
             }
             let fields = reapply::changes(&value_of(&there)?, &value_of(&config)?);
-            Ok(Plan::Write(pretty(&config)?, (config, fields)))
+            Ok(Plan::Write(pretty(&config)?, (config, fields, told)))
         })?;
-        let (config, fields) = updated.value;
+        let (config, fields, told) = updated.value;
         if let Some(stamp) = updated.written {
             self.remember(team, None, config.clone());
-            self.logs.set_checked(&path, stamp);
-            let write = FieldWrite { file: CONFIG.to_owned(), stamp: Some(stamp), fields, is_removed: false };
-            written_log::add_fields(&self.disk, &self.paths.config_writes(team), &[write]);
+            let write = FieldWrite { stamp: Some(stamp), fields, ..FieldWrite::doubt(CONFIG) };
+            written_log::note_fields(&self.disk, &log, since, &[write]);
+            self.tell_overwritten(team, told);
             self.verify_config(team)?;
         }
         Ok(config)
+    }
+
+    /// The config as it was read, with what other programs have undone put back, and what that was.
+    fn with_ours(
+        &self,
+        path: &Path,
+        log: &Path,
+        before: Option<&Snapshot>,
+        read: &TeamConfig,
+    ) -> Result<(TeamConfig, Option<Overwritten>), Fault> {
+        let Some(snapshot) = before.filter(|_| self.puts_back.at_once()) else { return Ok((read.clone(), None)) };
+        let damage = self.damage(path, log, true, snapshot)?;
+        let told = damage.told(CONFIG.to_owned());
+        match damage {
+            Damage::None | Damage::BackAgain => Ok((read.clone(), None)),
+            Damage::Undone(mended, _) => {
+                Ok((serde_json::from_value(mended).map_err(|e| Fault::Torn(e.to_string()))?, told))
+            }
+        }
     }
 
     /// Puts back what a writer without a lock has undone in the config.
     pub(crate) fn verify_config(&self, team: &TeamDir) -> Result<Option<Overwritten>, StoreError> {
         let (path, log) = (self.paths.config(team), self.paths.config_writes(team));
         let stamp = self.must_exist(team)?;
-        let is_last = |writes: &[FieldWrite]| writes.last().is_none_or(|write| write.stamp == Some(stamp));
         if !self.puts_back.at_once() {
             return Ok(None);
         }
-        if self.logs.is_checked(&path, &stamp) || self.logs.with_writes(&self.disk, &log, is_last)? {
+        let holds_all = |writes: &[FieldWrite]| {
+            writes.last().is_none_or(|last| last.stamp == Some(stamp))
+                || self.logs.is_checked(&path, &stamp, writes.len() as u64)
+        };
+        if self.logs.with_writes(&self.disk, &log, holds_all)? {
             return Ok(None);
         }
         self.mend_fields::<TeamConfig>(team, &path, (&path, &log), CONFIG.to_owned())

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::disk::{Disk, Snapshot, Stamp, is_absent, make_dir};
 use super::lock::Lock;
@@ -20,8 +20,8 @@ const LOCKED_FROM: usize = 2;
 /// How often an update is tried before we give up; writers that hold no lock can spoil even a locked one.
 const TRIES: usize = 20;
 
-/// How often an update begins anew when its folder is gone.
-const FOLDER_TRIES: usize = 10;
+/// How long an update that finds its folder gone begins anew. Whoever removes it goes on with something else by then.
+const FOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// How often a torn file is read again under the lock, and the pause before that: some writers hold no lock, and take
 /// far less than all of it from truncating a file to filling it: 0.25 s was seen on a machine under load.
@@ -80,13 +80,14 @@ pub(crate) fn update<T>(
     lock_of: &Path,
     mut plan: impl FnMut(Option<&Snapshot>) -> Result<Plan<T>, Fault>,
 ) -> Result<Updated<T>, StoreError> {
-    for _ in 1..FOLDER_TRIES {
+    let started = Instant::now();
+    loop {
         match update_there(disk, path, lock_of, &mut plan) {
-            Err(StoreError::Io { source, .. }) if is_absent(&source) && remakes_folder(path) => {}
+            Err(StoreError::Io { source, .. })
+                if is_absent(&source) && started.elapsed() < FOLDER_PATIENCE && remakes_folder(path) => {}
             updated => return updated,
         }
     }
-    update_there(disk, path, lock_of, &mut plan)
 }
 
 /// Makes the folder of a file again that was removed from a team under our eyes; not that of a team that is gone.

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::disk::{Disk, Stamp, is_absent, make_dir};
-use super::lines::{self, Force};
+use super::lines;
 use super::reapply::FieldWrite;
 use crate::StoreError;
 
@@ -47,15 +47,16 @@ pub(crate) enum InboxLine {
     },
     /// Messages were marked as read.
     Read(Vec<MessageId>),
-    /// The inbox's state after the writes before this line.
+    /// The inbox's state after the writes before this line, all of which its writer knew.
     Stamp(Stamp),
 }
 
 /// What one store knows of the logs and of the files they are about.
 #[derive(Debug, Default)]
 pub(crate) struct WrittenLogs {
-    /// The last state of each file that was compared with its log, and lacked nothing.
-    checked: Mutex<HashMap<PathBuf, Stamp>>,
+    /// The last state of each file that was compared with its log and lacked nothing, and how much of the log there was:
+    /// bytes of an inbox's, writes to the file in one of fields. A line may come later than the write it is about.
+    checked: Mutex<HashMap<PathBuf, (Stamp, u64)>>,
     /// The field logs as far as they were read.
     loaded: Mutex<HashMap<PathBuf, Loaded>>,
 }
@@ -69,14 +70,19 @@ struct Loaded {
 }
 
 impl WrittenLogs {
-    /// Whether the file, in this state, was compared with its log already, and lacked nothing.
-    pub(crate) fn is_checked(&self, path: &Path, stamp: &Stamp) -> bool {
-        self.checked().get(path) == Some(stamp)
+    /// Whether the file, in this state, was compared with so much of its log already, and lacked nothing.
+    pub(crate) fn is_checked(&self, path: &Path, stamp: &Stamp, logged: u64) -> bool {
+        self.checked().get(path) == Some(&(*stamp, logged))
     }
 
-    /// Remembers that the file, in this state, holds all of our writes.
-    pub(crate) fn set_checked(&self, path: &Path, stamp: Stamp) {
-        self.checked().insert(path.to_owned(), stamp);
+    /// Whether the file, in this state, was compared with its log at some time.
+    pub(crate) fn was_checked(&self, path: &Path, stamp: &Stamp) -> bool {
+        self.checked().get(path).is_some_and(|(checked, _)| checked == stamp)
+    }
+
+    /// Remembers that the file, in this state, holds all that so much of its log tells.
+    pub(crate) fn set_checked(&self, path: &Path, stamp: Stamp, logged: u64) {
+        self.checked().insert(path.to_owned(), (stamp, logged));
     }
 
     /// Forgets all files below a folder.
@@ -113,7 +119,7 @@ impl WrittenLogs {
         Ok(look(&log.writes))
     }
 
-    fn checked(&self) -> MutexGuard<'_, HashMap<PathBuf, Stamp>> {
+    fn checked(&self) -> MutexGuard<'_, HashMap<PathBuf, (Stamp, u64)>> {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,23 +128,45 @@ impl WrittenLogs {
     }
 }
 
-/// Adds lines to a log. The write they are about is done, so a log that cannot be written is a warning and no error.
-pub(crate) fn add<L: Serialize>(disk: &Disk, path: &Path, lines: &[L]) {
-    let texts: Vec<String> = lines.iter().filter_map(|line| serde_json::to_string(line).ok()).collect();
-    let added = match lines::append(disk, path, &texts, Force::Later) {
+/// Notes a write in a log that was `since` bytes long when the file was compared with it, before the write. `lines` is
+/// given what others have noted after that, `None` when that cannot be told. Gives the length of the log.
+///
+/// The write is done, so a log that cannot be written is a warning and no error.
+pub(crate) fn note<L: Serialize + DeserializeOwned>(
+    disk: &Disk,
+    path: &Path,
+    since: u64,
+    mut lines: impl FnMut(Option<&[L]>) -> Vec<L>,
+) -> Option<u64> {
+    let mut make = |added: Option<Vec<String>>| {
+        let others: Option<Vec<L>> = added.map(|added| parsed(&added));
+        lines(others.as_deref()).iter().filter_map(|line| serde_json::to_string(line).ok()).collect()
+    };
+    let noted = match lines::append_since(disk, path, since, &mut make) {
         Err(StoreError::Io { source, .. }) if is_absent(&source) => {
-            make_dir(path.parent().unwrap_or(path)).and_then(|()| lines::append(disk, path, &texts, Force::Later))
+            make_dir(path.parent().unwrap_or(path)).and_then(|()| lines::append_since(disk, path, since, make))
         }
         other => other,
     };
-    if let Err(error) = added {
-        warn(path, &error);
+    match noted {
+        Ok(length) => Some(length),
+        Err(error) => {
+            warn(path, &error);
+            None
+        }
     }
 }
 
-/// Adds what was written to a field log, and drops its older half when it has become too long.
-pub(crate) fn add_fields(disk: &Disk, path: &Path, writes: &[FieldWrite]) {
-    add(disk, path, writes);
+/// Notes writes of fields, and drops the older half of a log that has become too long.
+///
+/// A write whose file others have written too, unseen by its writer, says nothing of the file's state: a line without a
+/// stamp follows it, so that the file is compared with the log.
+pub(crate) fn note_fields(disk: &Disk, path: &Path, since: u64, writes: &[FieldWrite]) {
+    note(disk, path, since, |others: Option<&[FieldWrite]>| {
+        let is_alone = |file: &str| others.is_some_and(|others| others.iter().all(|other| other.file != file));
+        let doubts = writes.iter().filter(|write| !is_alone(&write.file)).map(|write| FieldWrite::doubt(&write.file));
+        writes.iter().cloned().chain(doubts).collect()
+    });
     if let Err(error) = lines::shorten(disk, path, FIELD_LOG_MOST, changes_only) {
         warn(path, &error);
     }
@@ -226,7 +254,7 @@ mod tests {
         let mut was_shortened = false;
         while !was_shortened {
             nth += 1;
-            add_fields(&disk, &path, &[write(nth)]);
+            note_fields(&disk, &path, 0, &[write(nth)]);
             let (count, newest) = last(&logs);
             assert_eq!(newest, Some(format!("{nth}.json")));
             was_shortened = count < most;

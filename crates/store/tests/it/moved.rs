@@ -204,7 +204,7 @@ async fn nothing_fails_while_the_inboxes_are_removed_again_and_again() {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 // It may be written into meanwhile.
                 let _either = fs::remove_dir_all(&inboxes);
-                std::thread::park_timeout(std::time::Duration::from_micros(300));
+                std::thread::park_timeout(std::time::Duration::from_millis(2));
             }
         }
     });
