@@ -22,10 +22,23 @@ pub struct Price {
     pub cache_read: f64,
 }
 
+/// Where a price comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PriceSource {
+    /// The list built in, of [`LISTED_IN`].
+    List,
+    /// The settings.
+    Settings,
+}
+
+/// The month of the list prices that are built in.
+pub const LISTED_IN: &str = "2026-11";
+
 /// Prices by model name; the longest name that begins a model's name is its price.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PriceTable {
-    prices: BTreeMap<String, Price>,
+    prices: BTreeMap<String, (Price, PriceSource)>,
 }
 
 /// A price table cannot be used.
@@ -42,7 +55,7 @@ pub enum PriceError {
     },
 }
 
-/// List prices of November 2026 for prompts of usual length: name, input, output, cache write (5 minutes), cache read.
+/// List prices of [`LISTED_IN`] for prompts of usual length: name, input, output, cache write (5 minutes), cache read.
 const LIST: [(&str, f64, f64, f64, f64); 32] = [
     ("claude-fable-5", 10.0, 50.0, 12.5, 1.0),
     ("claude-fable-5-1", 10.0, 50.0, 12.5, 0.25),
@@ -82,7 +95,7 @@ impl PriceTable {
     /// Returns the list prices built in.
     pub fn list() -> Self {
         let price = |&(name, input, output, cache_write, cache_read): &(&str, f64, f64, f64, f64)| {
-            (name.to_owned(), Price { input, output, cache_write, cache_read })
+            (name.to_owned(), (Price { input, output, cache_write, cache_read }, PriceSource::List))
         };
         Self { prices: LIST.iter().map(price).collect() }
     }
@@ -100,15 +113,20 @@ impl PriceTable {
         if let Some((model, _)) = prices.iter().find(|(_, price)| !valid(price)) {
             return Err(PriceError::Number { model: model.clone() });
         }
-        self.prices.extend(prices);
+        self.prices.extend(prices.into_iter().map(|(name, price)| (name, (price, PriceSource::Settings))));
         Ok(())
+    }
+
+    /// Returns every model name in the table, with its price and where that comes from.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, Price, PriceSource)> {
+        self.prices.iter().map(|(name, (price, source))| (name.as_str(), *price, *source))
     }
 
     /// Returns the price of a model, named with or without its vendor (`anthropic/claude-x`, `claude-x`).
     ///
     /// A name that is followed by anything but a dash or a colon is another model: `gpt-5.1` is no `gpt-5`.
     pub fn price(&self, model: &str) -> Option<Price> {
-        longest_named(self.prices.iter().map(|(name, price)| (name.as_str(), *price)), model)
+        longest_named(self.prices.iter().map(|(name, (price, _))| (name.as_str(), *price)), model)
     }
 
     /// Returns what a call cost in dollars; none when the model's price is unknown.

@@ -20,12 +20,22 @@ pub enum ModelSpec {
 }
 
 /// The short names of the reference client's settings and agents, and what they stand for today.
-const ALIASES: [(&str, &str); 3] =
+pub const ALIASES: [(&str, &str); 3] =
     [("opus", "claude-opus-5-5"), ("sonnet", "claude-sonnet-5-5"), ("haiku", "claude-haiku-5-5")];
 
 /// What a key without a model name gets.
 const DEFAULT_ANTHROPIC: &str = "claude-opus-5-5";
 const DEFAULT_OPENAI: &str = "gpt-6.1-sol";
+
+impl ModelSpec {
+    /// Whether calls of it cost nothing: it answers from a file, or runs on a machine of the user's.
+    pub fn is_free(&self) -> bool {
+        match self {
+            Self::Script(_) | Self::Ollama(_) => true,
+            Self::Anthropic(_) | Self::OpenAi(_) => false,
+        }
+    }
+}
 
 impl FromStr for ModelSpec {
     type Err = ModelError;

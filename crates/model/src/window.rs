@@ -45,8 +45,8 @@ const LIST: [(&str, u64); 20] = [
     ("gpt-4o", 128_000),
 ];
 
-/// Returns the window of a model by its name, without or with its vendor.
-pub(crate) fn listed(model: &str) -> Option<u64> {
+/// Returns the window of a model by its name, without or with its vendor, as far as it is known without asking a server.
+pub fn known_window(model: &str) -> Option<u64> {
     longest_named(LIST.iter().map(|(name, tokens)| (*name, *tokens)), model)
 }
 
@@ -88,10 +88,15 @@ impl ContextWindows {
         }
     }
 
+    /// Returns the window that the settings name for a model.
+    pub fn named(&self, model: &str) -> Option<u64> {
+        let named = longest_named(self.named.iter().map(|(name, tokens)| (name.as_str(), *tokens)), model);
+        named.or(self.all)
+    }
+
     /// Returns the window of a model: as the settings say, else as it is known, else [`UNKNOWN_WINDOW`].
     pub fn of(&self, model: &dyn Model) -> u64 {
-        let named = longest_named(self.named.iter().map(|(name, tokens)| (name.as_str(), *tokens)), model.id());
-        named.or(self.all).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
+        self.named(model.id()).or_else(|| model.context_window()).unwrap_or(UNKNOWN_WINDOW)
     }
 }
 
@@ -110,7 +115,7 @@ mod tests {
         }
 
         fn context_window(&self) -> Option<u64> {
-            listed(self.0)
+            known_window(self.0)
         }
 
         fn respond(&self, _request: Request) -> ResponseStream {

@@ -9,8 +9,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
-    agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, pane, pane_exec, pane_probe, run,
-    sandbox_exec, send, shutdown, task, team, trust,
+    agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane, pane_exec,
+    pane_probe, run, sandbox_exec, send, shutdown, task, team, trust,
 };
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
@@ -73,6 +73,7 @@ enum Command {
     Inbox(inbox::Inbox),
     Message(message::Message),
     Shutdown(shutdown::Shutdown),
+    Models(models::Models),
     #[command(subcommand)]
     Trust(trust::Trust),
     Doctor(doctor::Doctor),
@@ -100,6 +101,7 @@ impl Command {
             Self::Inbox(command) => command.run(context),
             Self::Message(command) => command.run(context),
             Self::Shutdown(command) => command.run(context),
+            Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),
             Self::Doctor(command) => command.run(context),
             Self::Pane(command) => command.run(context),

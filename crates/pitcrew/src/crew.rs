@@ -106,6 +106,8 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
         None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
         named => Some(model_name(named, settings, &endpoints).await?),
     };
+    let recorded = member.and_then(|member| member.model.as_deref());
+    cost_is_known(plan.limits, &prices(settings)?, model.as_deref().or(recorded).into_iter())?;
     let teams = context.teams_with(settings)?;
     let options = SoloOptions {
         teams: teams.clone(),
@@ -152,6 +154,8 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         (named, _) => named,
     };
     let model = model_name(named.as_deref(), settings, &endpoints).await?;
+    let models = [Some(model.as_str()), plan.teammate_model.as_deref()];
+    cost_is_known(plan.limits, &prices(settings)?, models.into_iter().flatten())?;
     let options = RunOptions {
         teams,
         begin: plan.begin,
@@ -166,6 +170,21 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         hosting,
     };
     Runtime::start(options).await.map_err(not_started)
+}
+
+/// Sees that a limit on the cost can be kept.
+///
+/// # Errors
+/// When a model has no known price, and the turns are not limited either.
+fn cost_is_known<'a>(
+    limits: RunLimits,
+    prices: &PriceTable,
+    mut models: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let Some(model) = models.find(|model| limits.needs_price_of(model, prices)) else { return Ok(()) };
+    Err(Failure::usage(format!("what {model} costs is not known, so --max-cost-usd could not be kept"))
+        .hint("set its price: pitcrew.prices in the settings, as `{\"NAME\": {\"input\": 1.0, \"output\": 5.0}}`")
+        .hint("or limit the turns as well, with --max-turns; `pitcrew models` lists what is known"))
 }
 
 /// The folder a run works in: where the user stands, and for a team that goes on where it worked before.
@@ -255,7 +274,7 @@ fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Va
 }
 
 /// Where models are reached: the environment, with the settings' `env` on top.
-fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
+pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     let env = settings.env();
     Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned())
 }
@@ -308,12 +327,12 @@ fn opener(endpoints: Endpoints, patience: Duration) -> OpenModel {
 }
 
 /// Chooses who encrypts connections; done once, by the first model that needs one.
-fn install_crypto() {
+pub(crate) fn install_crypto() {
     // The only error is that it was done before.
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-fn prices(settings: &Settings) -> Result<PriceTable, Failure> {
+pub(crate) fn prices(settings: &Settings) -> Result<PriceTable, Failure> {
     let mut prices = PriceTable::list();
     if let Some(ours) = settings.pitcrew("prices") {
         prices.override_with(ours).map_err(Failure::unusable)?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pitcrew_model::{Model, ModelError, PriceTable, Usage};
+use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage};
 use pitcrew_protocol::{AgentName, ApiError, Member};
 use pitcrew_team::{SpawnRecord, Teams};
 use serde_json::Value;
@@ -210,6 +210,15 @@ pub struct RunLimits {
 }
 
 impl RunLimits {
+    /// Whether the limit on the cost could not be kept with this model: nobody knows what it costs, and nothing else ends the
+    /// run. A model that is named wrongly is not known to cost anything.
+    #[must_use]
+    pub fn needs_price_of(&self, model: &str, prices: &PriceTable) -> bool {
+        let is_bounded = self.max_cost_usd.is_none() || self.max_turns.is_some();
+        let has_cost = || model.parse::<ModelSpec>().is_ok_and(|spec| !spec.is_free());
+        !is_bounded && has_cost() && prices.price(model).is_none()
+    }
+
     /// The model calls that a member may make: what it was spawned with, if that is less.
     #[must_use]
     pub fn turns_of(&self, member: &Member) -> Option<u32> {

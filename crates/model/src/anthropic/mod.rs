@@ -68,7 +68,7 @@ impl Model for Anthropic {
     }
 
     fn context_window(&self) -> Option<u64> {
-        window::listed(&self.name)
+        window::known_window(&self.name)
     }
 
     fn respond(&self, request: Request) -> ResponseStream {

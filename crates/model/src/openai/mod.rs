@@ -71,7 +71,7 @@ impl Model for ChatCompletions {
     }
 
     fn context_window(&self) -> Option<u64> {
-        if self.vendor == OLLAMA { Some(OLLAMA_WINDOW) } else { window::listed(&self.name) }
+        if self.vendor == OLLAMA { Some(OLLAMA_WINDOW) } else { window::known_window(&self.name) }
     }
 
     fn respond(&self, request: Request) -> ResponseStream {

@@ -35,7 +35,7 @@ pub(crate) struct Join {
     /// Model calls after which it ends
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
-    /// Cost after which it ends; models without a price cost nothing
+    /// Cost after which it ends; refused where nobody knows what its model costs, unless the turns are limited too
     #[arg(long, value_name = "USD", value_parser = super::run::dollars)]
     max_cost_usd: Option<f64>,
     /// More instructions for it

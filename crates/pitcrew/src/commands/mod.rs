@@ -10,6 +10,7 @@ pub(crate) mod join;
 pub(crate) mod man;
 pub(crate) mod member;
 pub(crate) mod message;
+pub(crate) mod models;
 pub(crate) mod pane;
 pub(crate) mod pane_exec;
 pub(crate) mod pane_probe;

@@ -120,7 +120,7 @@ pub(crate) struct LimitArgs {
     /// Model calls of any one agent
     #[arg(long, value_name = "N")]
     max_turns: Option<u32>,
-    /// Cost of the whole team; models without a price cost nothing
+    /// Cost of the whole team; refused where nobody knows what a model costs, unless the turns are limited too
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost_usd: Option<f64>,
     /// Teammates at one time; the lead is told when it wants more

@@ -30,6 +30,7 @@ mod overwritten;
 mod own_files;
 mod panes;
 mod patience;
+mod prices;
 mod processes;
 mod recordings;
 mod room;

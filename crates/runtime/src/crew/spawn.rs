@@ -173,6 +173,7 @@ impl TeamLoop {
         let berth = self.berth(input, &definition)?;
         // What model another program knows is for that program to say.
         if berth.program == Program::Pitcrew {
+            self.has_price(&model)?;
             self.quarters.model(&model).map_err(|error| unusable(&model, &error))?;
         }
         Ok(SpawnMember {
@@ -282,6 +283,16 @@ impl TeamLoop {
         named.unwrap_or(&self.quarters.teammate_model).clone()
     }
 
+    /// Refuses a model whose cost nobody knows in a run that ends at a cost.
+    fn has_price(&self, model: &str) -> Result<(), ToolOutcome> {
+        if !self.limits.needs_price_of(model, &self.quarters.prices) {
+            return Ok(());
+        }
+        Err(ToolOutcome::refused(format_args!(
+            "What {model} costs is not known, and this run ends at a cost. Leave the model out, or name one with a price"
+        )))
+    }
+
     async fn isolate(&mut self, member: &mut Member) -> Result<(), ToolOutcome> {
         let team = self.quarters.team.clone();
         let made = self.worktrees().create(team.dir().as_str(), member.name.inbox_file().as_str()).await;
@@ -364,6 +375,7 @@ impl TeamLoop {
         let definition = self.definition(&input)?;
         let mode = self.mode_of(&input, &definition)?;
         let model_name = self.model_of(&input, &definition);
+        self.has_price(&model_name)?;
         let model = self.quarters.model(&model_name).map_err(|error| unusable(&model_name, &error))?;
         let name = self.errand_name(&definition.name);
         let agent_type = Some(definition.name.clone());

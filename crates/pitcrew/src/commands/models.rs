@@ -1,0 +1,164 @@
+//! `pitcrew models`: the models that can be named, with what is known of each.
+
+use std::collections::BTreeSet;
+
+use pitcrew_model::{ALIASES, Endpoints, LISTED_IN, ModelSpec, Price, PriceSource, PriceTable, known_window};
+use pitcrew_runtime::settings::Settings;
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::crew;
+use crate::failure::Failure;
+use crate::output;
+
+/// List models with their prices and context windows, and the source of each figure
+///
+/// Prices are US dollars per million tokens. They and the windows can be set under pitcrew.prices and pitcrew.contextWindow in the
+/// settings. A vendor's newer models can be named as well; without a price, their cost is not known. The models of a local
+/// Ollama are listed when it answers.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew models
+  pitcrew models --json")]
+pub(crate) struct Models {}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    /// The model of a run that names none; none where no key and no local model is found.
+    default: Option<String>,
+    models: Vec<Entry>,
+}
+
+#[derive(Debug, Serialize)]
+struct Entry {
+    /// As `--model` takes it.
+    name: String,
+    /// Shorter names of it.
+    aliases: Vec<&'static str>,
+    /// Whether there is a key for its vendor, or it runs here.
+    usable: bool,
+    /// In US dollars per million tokens; none when it costs nothing.
+    price: Option<Price>,
+    price_source: String,
+    /// In tokens.
+    context_window: Option<u64>,
+    window_source: &'static str,
+}
+
+impl Models {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let Self {} = self;
+        let loaded = context.load(&context.cwd, None)?;
+        let endpoints = crew::endpoints(context, &loaded.settings);
+        let prices = crew::prices(&loaded.settings)?;
+        let local = context.briefly(async {
+            crew::install_crypto();
+            // A machine without Ollama is the usual case.
+            Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
+        })?;
+        let default = pitcrew_model::default_spec(loaded.settings.model(), &endpoints, Some(&local));
+        let answer = Answer {
+            default: default.ok().map(|spec| spec.to_string()),
+            models: entries(&loaded.settings, &endpoints, &prices, &local),
+        };
+        context.output.answer(&answer, Answer::text)
+    }
+}
+
+fn entries(settings: &Settings, endpoints: &Endpoints, prices: &PriceTable, local: &[String]) -> Vec<Entry> {
+    let windows = settings.context_windows();
+    let window = |name: &str| match windows.named(name) {
+        Some(tokens) => (Some(tokens), "settings"),
+        None => (known_window(name), "list"),
+    };
+    let mut named = BTreeSet::new();
+    let mut entries: Vec<Entry> = Vec::new();
+    for (name, price, source) in prices.iter() {
+        let spec = spec_of(name);
+        let name = spec.as_ref().map_or_else(|| name.to_owned(), ToString::to_string);
+        let (context_window, window_source) = window(&name);
+        named.insert(name.clone());
+        entries.push(Entry {
+            aliases: aliases(&name),
+            usable: spec.as_ref().is_some_and(|spec| has_key(spec, endpoints)),
+            price: Some(price),
+            price_source: match source {
+                PriceSource::List => format!("list of {LISTED_IN}"),
+                PriceSource::Settings => "settings".to_owned(),
+            },
+            context_window,
+            window_source,
+            name,
+        });
+    }
+    let local = local.iter().map(|name| ModelSpec::Ollama(name.clone()).to_string());
+    for name in local.filter(|name| !named.contains(name)) {
+        let (context_window, window_source) = window(&name);
+        let price_source = "runs here".to_owned();
+        entries.push(Entry {
+            aliases: Vec::new(),
+            usable: true,
+            price: None,
+            price_source,
+            context_window,
+            window_source,
+            name,
+        });
+    }
+    entries
+}
+
+/// The model that a name of the table means, where its vendor is known.
+fn spec_of(name: &str) -> Option<ModelSpec> {
+    let spec = name.parse().ok();
+    spec.or_else(|| name.starts_with("gpt-").then(|| ModelSpec::OpenAi(name.to_owned())))
+}
+
+fn aliases(name: &str) -> Vec<&'static str> {
+    let full = name.rsplit('/').next().unwrap_or(name);
+    ALIASES.iter().filter(|(_, of)| *of == full).map(|(alias, _)| *alias).collect()
+}
+
+fn has_key(spec: &ModelSpec, endpoints: &Endpoints) -> bool {
+    match spec {
+        ModelSpec::Anthropic(_) => endpoints.anthropic_api_key.is_some() || endpoints.anthropic_auth_token.is_some(),
+        ModelSpec::OpenAi(_) => endpoints.openai_api_key.is_some() || endpoints.openai_base_url.is_some(),
+        ModelSpec::Ollama(_) | ModelSpec::Script(_) => true,
+    }
+}
+
+impl Answer {
+    fn text(&self) -> String {
+        let dollars = |price: f64| format!("{price:.2}");
+        let rows: Vec<[String; 9]> = self
+            .models
+            .iter()
+            .map(|entry| {
+                let [input, output, written, read] = match entry.price {
+                    Some(price) => [price.input, price.output, price.cache_write, price.cache_read].map(dollars),
+                    None => ["-", "-", "-", "-"].map(str::to_owned),
+                };
+                let window = entry.context_window.map_or_else(|| "-".to_owned(), |tokens| tokens.to_string());
+                [
+                    entry.name.clone(),
+                    entry.aliases.join(" "),
+                    if entry.usable { "yes" } else { "no key" }.to_owned(),
+                    input,
+                    output,
+                    written,
+                    read,
+                    window,
+                    entry.price_source.clone(),
+                ]
+            })
+            .collect();
+        let heading = ["MODEL", "ALIAS", "USABLE", "INPUT", "OUTPUT", "CACHE WRITE", "CACHE READ", "WINDOW", "SOURCE"];
+        let default = match &self.default {
+            Some(default) => format!("a run that names no model uses {default}"),
+            None => {
+                "a run must name a model: there is no key in the environment, and no local Ollama answers".to_owned()
+            }
+        };
+        format!("{}\n\nUS dollars per million tokens; {default}", output::table(heading, &rows))
+    }
+}
