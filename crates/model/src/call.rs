@@ -85,6 +85,11 @@ pub enum StreamEvent {
         /// How long, about.
         delay: Duration,
     },
+    /// Nothing of the answer came for so long; the call goes on.
+    Silent {
+        /// How long.
+        silent_for: Duration,
+    },
     /// The whole answer; the last event.
     Finished(Response),
 }

@@ -1,6 +1,7 @@
 //! Where models are reached, and with which keys. Told by the composition root; nothing here reads the environment.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A key: never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct Endpoints {
     pub openai_api_key: Option<Secret>,
     /// Of an Ollama server, such as `http://127.0.0.1:11434`.
     pub ollama_base_url: Option<String>,
+    /// How long a server may send nothing before its call fails; five minutes when absent.
+    pub silence: Option<Duration>,
 }
 
 impl Endpoints {
@@ -55,6 +58,7 @@ impl Endpoints {
             openai_base_url: text("OPENAI_BASE_URL"),
             openai_api_key: secret("OPENAI_API_KEY"),
             ollama_base_url: text("OLLAMA_HOST").map(|host| ollama_url(&host)),
+            silence: None,
         }
     }
 }

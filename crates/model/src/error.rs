@@ -47,14 +47,24 @@ pub enum ModelError {
         #[source]
         source: reqwest::Error,
     },
-    /// The server was not reached, or the connection broke or stayed silent.
-    #[error("{vendor} cannot be reached")]
+    /// The server was not reached, or the connection broke.
+    #[error("{vendor} cannot be reached{}", at_server(server.as_deref()))]
     Transport {
         /// The vendor.
         vendor: &'static str,
+        /// Its scheme, host and port.
+        server: Option<String>,
         /// Why.
         #[source]
         source: reqwest::Error,
+    },
+    /// The server sent nothing at all for too long.
+    #[error("{vendor} sent nothing for {:.1} s", silent_for.as_secs_f32())]
+    Silent {
+        /// The vendor.
+        vendor: &'static str,
+        /// How long.
+        silent_for: Duration,
     },
     /// The stream ended before the answer did.
     #[error("the stream of {vendor} ended before the answer was complete")]
@@ -155,12 +165,20 @@ pub enum ModelError {
     Script(#[from] ScriptError),
 }
 
+fn at_server(server: Option<&str>) -> String {
+    server.map(|server| format!(" at {server}")).unwrap_or_default()
+}
+
 impl ModelError {
     /// Tells whether the same call may succeed later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Transport { source, .. } => !source.is_builder() && !source.is_redirect(),
-            Self::StreamCut { .. } | Self::Decode { .. } | Self::RateLimited { .. } | Self::Overloaded { .. } => true,
+            Self::Silent { .. }
+            | Self::StreamCut { .. }
+            | Self::Decode { .. }
+            | Self::RateLimited { .. }
+            | Self::Overloaded { .. } => true,
             Self::Status { status, .. } => matches!(status, 408 | 409 | 425 | 500..),
             Self::Spec { .. }
             | Self::NoModel
@@ -189,6 +207,7 @@ impl ModelError {
             | Self::BaseUrl { .. }
             | Self::Client { .. }
             | Self::Transport { .. }
+            | Self::Silent { .. }
             | Self::StreamCut { .. }
             | Self::Decode { .. }
             | Self::EventTooLong { .. }

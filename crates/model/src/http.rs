@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Once;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
@@ -18,8 +18,9 @@ use crate::{ModelError, Response, StreamEvent};
 /// How long a connection may take to stand.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a server may stay silent. Models think for minutes before their first byte; there is no limit on the whole.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
+/// How long a server may send nothing, unless the settings say otherwise. Models think for minutes before their first byte;
+/// there is no limit on the whole.
+const SILENCE: Duration = Duration::from_secs(300);
 
 /// How much of a refusal's body is read.
 const MAX_ERROR_BYTES: usize = 64 * 1024;
@@ -40,7 +41,11 @@ pub(crate) trait Answer {
 ///
 /// # Errors
 /// When the URL is not http or https, or the client cannot be made.
-pub(crate) fn client(vendor: &'static str, base_url: &str) -> Result<(reqwest::Client, Url), ModelError> {
+pub(crate) fn client(
+    vendor: &'static str,
+    base_url: &str,
+    silence: Option<Duration>,
+) -> Result<(reqwest::Client, Url), ModelError> {
     let bad_url = || ModelError::BaseUrl { vendor, url: base_url.to_owned() };
     let url = Url::parse(base_url).map_err(|_| bad_url())?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
@@ -50,7 +55,7 @@ pub(crate) fn client(vendor: &'static str, base_url: &str) -> Result<(reqwest::C
     let builder = reqwest::Client::builder()
         .user_agent(concat!("pitcrew/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(IDLE_TIMEOUT)
+        .read_timeout(silence.unwrap_or(SILENCE))
         // A redirect would carry the key to another host.
         .redirect(reqwest::redirect::Policy::none());
     // Plain http needs no certificates, and must work on a machine that has none.
@@ -107,6 +112,16 @@ impl std::io::Write for Length {
     }
 }
 
+/// What a failed connection means, whose last byte came at `heard_at`.
+pub(crate) fn broken(vendor: &'static str, source: reqwest::Error, heard_at: Instant) -> ModelError {
+    if source.is_timeout() && !source.is_connect() {
+        return ModelError::Silent { vendor, silent_for: heard_at.elapsed() };
+    }
+    // A URL may hold more than may be shown.
+    let server = source.url().map(|url| url.origin().ascii_serialization());
+    ModelError::Transport { vendor, server, source: source.without_url() }
+}
+
 /// Sends a request and reads its stream of events to the end of the answer.
 pub(crate) async fn exchange(
     vendor: &'static str,
@@ -114,15 +129,17 @@ pub(crate) async fn exchange(
     mut answer: impl Answer,
     out: Emitter,
 ) -> Result<(), ModelError> {
-    let transport = |source: reqwest::Error| ModelError::Transport { vendor, source: source.without_url() };
-    let response = request.send().await.map_err(transport)?;
+    let mut heard_at = Instant::now();
+    let response = request.send().await.map_err(|source| broken(vendor, source, heard_at))?;
     if !response.status().is_success() || is_no_stream(response.headers()) {
         return Err(refusal(vendor, response).await);
     }
     let mut decoder = Decoder::default();
     let mut bytes = response.bytes_stream();
     while let Some(piece) = bytes.next().await {
-        let events = decoder.push(&piece.map_err(transport)?).map_err(|_| ModelError::EventTooLong { vendor })?;
+        let piece = piece.map_err(|source| broken(vendor, source, heard_at))?;
+        heard_at = Instant::now();
+        let events = decoder.push(&piece).map_err(|_| ModelError::EventTooLong { vendor })?;
         for event in events {
             for told in answer.take(&event)? {
                 let finished = matches!(told, StreamEvent::Finished(_));
@@ -319,9 +336,9 @@ mod tests {
     #[test]
     fn a_base_url_must_be_http() {
         for url in ["", "api.example.com", "ftp://x", "file:///x"] {
-            assert!(matches!(client("openai", url), Err(ModelError::BaseUrl { .. })), "{url}");
+            assert!(matches!(client("openai", url, None), Err(ModelError::BaseUrl { .. })), "{url}");
         }
-        let (_, url) = client("openai", "http://x/v1/").unwrap();
+        let (_, url) = client("openai", "http://x/v1/", None).unwrap();
         assert_eq!(join(&url, "chat/completions"), "http://x/v1/chat/completions");
     }
 }

@@ -1,6 +1,6 @@
 //! What a local Ollama offers. Its models are called as chat completions.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
@@ -27,8 +27,9 @@ pub async fn ollama_models(endpoints: &Endpoints) -> Result<Vec<String>, ModelEr
         name: String,
     }
     let base = endpoints.ollama_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
-    let (client, base) = http::client(VENDOR, base)?;
-    let transport = |source| ModelError::Transport { vendor: VENDOR, source };
+    let (client, base) = http::client(VENDOR, base, endpoints.silence)?;
+    let asked_at = Instant::now();
+    let transport = |source| http::broken(VENDOR, source, asked_at);
     let request = client.get(http::join(&base, "api/tags")).timeout(LIST_TIMEOUT);
     let response = request.send().await.map_err(transport)?;
     let tags: Tags = response.error_for_status().map_err(transport)?.json().await.map_err(transport)?;

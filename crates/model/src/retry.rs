@@ -12,6 +12,9 @@ use tokio::time::Instant;
 use crate::emit::{self, Emitter};
 use crate::{Model, ModelError, Pace, Request, ResponseStream, StreamEvent};
 
+/// After so long without any part of an answer that is said, and each time the silence has lasted twice as long.
+const SILENT_AFTER: Duration = Duration::from_secs(30);
+
 /// How patiently a call is made again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RetryPolicy {
@@ -141,15 +144,22 @@ impl Model for Retrying {
 /// Makes the call once and passes its events on.
 async fn attempt(model: &dyn Model, request: Request, out: &Emitter) -> Result<(), ModelError> {
     let mut events = model.respond(request);
-    while let Some(event) = events.next().await {
+    let (mut heard_at, mut told_after) = (Instant::now(), SILENT_AFTER);
+    loop {
+        let Ok(next) = tokio::time::timeout_at(heard_at + told_after, events.next()).await else {
+            out.emit(StreamEvent::Silent { silent_for: told_after }).await;
+            told_after = told_after.saturating_mul(2);
+            continue;
+        };
+        let Some(event) = next else { return Err(ModelError::StreamCut { vendor: "model" }) };
         let event = event?;
+        (heard_at, told_after) = (Instant::now(), SILENT_AFTER);
         let finished = matches!(event, StreamEvent::Finished(_));
         out.emit(event).await;
         if finished {
             return Ok(());
         }
     }
-    Err(ModelError::StreamCut { vendor: "model" })
 }
 
 /// Waits until the team's hold is over, and a little longer each, so that not all start in one instant. A hold that others

@@ -276,7 +276,8 @@ fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Va
 /// Where models are reached: the environment, with the settings' `env` on top.
 pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
     let env = settings.env();
-    Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned())
+    let found = Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned());
+    Endpoints { silence: settings.model_silence(), ..found }
 }
 
 /// The folder the lead of a team worked in before: a resumed team goes on there, wherever the user stands now.

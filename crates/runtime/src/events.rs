@@ -60,6 +60,13 @@ pub enum RunEvent {
         /// How long, about.
         delay: Duration,
     },
+    /// A model has sent nothing of its answer for so long; the call goes on.
+    ModelSilent {
+        /// The agent.
+        agent: AgentName,
+        /// How long.
+        silent_for: Duration,
+    },
     /// A model answered.
     Answered(Answered),
     /// A conversation came near the end of what its model can read, and a summary took its place.

@@ -41,7 +41,7 @@ impl Anthropic {
             return Err(ModelError::MissingKey { vendor: VENDOR, variable: "ANTHROPIC_API_KEY" });
         }
         let base = endpoints.anthropic_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
-        let (client, base) = http::client(VENDOR, base)?;
+        let (client, base) = http::client(VENDOR, base, endpoints.silence)?;
         Ok(Self {
             id: format!("{VENDOR}/{name}"),
             name: name.to_owned(),

@@ -35,7 +35,7 @@ impl ChatCompletions {
             return Err(ModelError::MissingKey { vendor: VENDOR, variable: "OPENAI_API_KEY" });
         }
         let base = endpoints.openai_base_url.as_deref().unwrap_or(DEFAULT_BASE_URL);
-        Self::new(VENDOR, name, base, key)
+        Self::new(VENDOR, name, base, key, endpoints)
     }
 
     /// Prepares calls of a model of an Ollama server.
@@ -45,11 +45,17 @@ impl ChatCompletions {
     pub(crate) fn ollama(name: &str, endpoints: &Endpoints) -> Result<Self, ModelError> {
         let base = endpoints.ollama_base_url.as_deref().unwrap_or(ollama::DEFAULT_BASE_URL);
         let base = format!("{}/v1", base.trim_end_matches('/'));
-        Self::new(OLLAMA, name, &base, None)
+        Self::new(OLLAMA, name, &base, None, endpoints)
     }
 
-    fn new(vendor: &'static str, name: &str, base: &str, key: Option<Secret>) -> Result<Self, ModelError> {
-        let (client, base) = http::client(vendor, base)?;
+    fn new(
+        vendor: &'static str,
+        name: &str,
+        base: &str,
+        key: Option<Secret>,
+        endpoints: &Endpoints,
+    ) -> Result<Self, ModelError> {
+        let (client, base) = http::client(vendor, base, endpoints.silence)?;
         // OpenAI's own models refuse `max_tokens`; many other servers know nothing else.
         let is_openai = base.host_str().is_some_and(|host| host.ends_with(".openai.com"));
         let limit_field = if is_openai { "max_completion_tokens" } else { "max_tokens" };

@@ -227,7 +227,7 @@ async fn a_server_that_is_not_there_is_told_with_its_cause() {
     let Some(Ok(StreamEvent::Waiting { reason, .. })) = told else {
         panic!("the call waits for the server, but: {told:?}");
     };
-    assert!(reason.starts_with("anthropic cannot be reached: "), "{reason}");
+    assert!(reason.starts_with("anthropic cannot be reached at http://127.0.0.1:1: "), "{reason}");
     assert!(reason.contains("refused"), "{reason}");
 }
 

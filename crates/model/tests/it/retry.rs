@@ -84,10 +84,46 @@ async fn a_partial_answer_is_voided_by_a_wait_and_never_finished() {
             StreamEvent::TextDelta(_) => "text",
             StreamEvent::Waiting { .. } => "wait",
             StreamEvent::Finished(_) => "finished",
-            StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. } => "other",
+            StreamEvent::Silent { .. } | StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. } => "other",
         })
         .collect();
     assert_eq!(shape, ["text", "wait", "text", "wait", "text", "finished"]);
+    assert_eq!(finished(&events).blocks, [Block::text("whole")]);
+}
+
+/// A model that says nothing for a while, then a word, and again nothing before it answers.
+struct Slow;
+
+impl Model for Slow {
+    fn id(&self) -> &str {
+        "slow"
+    }
+
+    fn context_window(&self) -> Option<u64> {
+        Some(1)
+    }
+
+    fn respond(&self, _: Request) -> ResponseStream {
+        let events = [(100, Ok(StreamEvent::TextDelta("so".to_owned()))), (31, answer())];
+        Box::pin(stream::iter(events).then(|(pause, event)| async move {
+            tokio::time::sleep(Duration::from_secs(pause)).await;
+            event
+        }))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silence_is_told_after_half_a_minute_and_whenever_it_is_twice_as_long() {
+    let retrying = Retrying::new(Arc::new(Slow), Pace::new(), RetryPolicy::default());
+    let events = call(&retrying, Vec::new()).await.unwrap();
+    let silences: Vec<u64> = events
+        .iter()
+        .filter_map(|event| match event {
+            StreamEvent::Silent { silent_for } => Some(silent_for.as_secs()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(silences, [30, 60, 30]);
     assert_eq!(finished(&events).blocks, [Block::text("whole")]);
 }
 

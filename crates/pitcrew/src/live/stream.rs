@@ -60,6 +60,7 @@ impl Stream {
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
+            | RunEvent::ModelSilent { .. }
             | RunEvent::Compacted(_)
             | RunEvent::ToolStarted { .. }
             | RunEvent::MailDelivered { .. }
@@ -158,6 +159,9 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
         }
         RunEvent::ModelWaits { agent, reason, delay } => {
             Some(("model_waits", Some(agent), json!({"reason": reason, "delay_ms": delay.as_millis() as u64})))
+        }
+        RunEvent::ModelSilent { agent, silent_for } => {
+            Some(("model_silent", Some(agent), json!({"silent_ms": silent_for.as_millis() as u64})))
         }
         RunEvent::Answered(it) => {
             let data = json!({

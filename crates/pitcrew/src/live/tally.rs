@@ -110,6 +110,7 @@ impl Tally {
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
+            | RunEvent::ModelSilent { .. }
             | RunEvent::ToolStarted { .. }
             | RunEvent::ModeChanged { .. }
             | RunEvent::ShuttingDown { .. }

@@ -83,6 +83,11 @@ impl View {
                 self.does(agent, Some(text.clone()));
                 vec![Remark::of(agent, text)]
             }
+            RunEvent::ModelSilent { agent, silent_for } => {
+                let text = format!("no answer from the model for {} s, still waiting", silent_for.as_secs());
+                self.does(agent, Some(text.clone()));
+                vec![Remark::of(agent, text)]
+            }
             RunEvent::Answered(answered) => self.answered(answered),
             RunEvent::Compacted(compacted) => self.compacted(compacted),
             RunEvent::ToolStarted { agent, tool, input, .. } => {

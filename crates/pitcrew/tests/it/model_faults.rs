@@ -112,6 +112,31 @@ fn settings(room: &Room, ours: &Value) {
 }
 
 #[test]
+fn a_server_that_refuses_connections_is_named_with_its_address() {
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let room = Room::new();
+    settings(&room, &json!({"modelPatience": 0.1}));
+    let mut run = room.command(&["run", "do it", "--model", "openai/local"]);
+    run.env("OPENAI_BASE_URL", format!("http://user:secret@127.0.0.1:{port}/v1"));
+    let ran = Ran::of(run.output().unwrap());
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains(&format!("openai cannot be reached at http://127.0.0.1:{port}: ")), "{ran:?}");
+    assert!(!ran.stderr.contains("secret"), "{ran:?}");
+}
+
+#[test]
+fn a_server_that_stays_silent_is_given_up_after_the_time_in_the_settings() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let room = Room::new();
+    settings(&room, &json!({"modelPatience": 0.1, "modelSilence": 0.3}));
+    let mut run = room.command(&["run", "do it", "--model", "openai/local"]);
+    run.env("OPENAI_BASE_URL", format!("http://{}/v1", silent.local_addr().unwrap()));
+    let ran = Ran::of(run.output().unwrap());
+    assert_eq!(ran.code, 75, "{ran:?}");
+    assert!(ran.stderr.contains("openai sent nothing for 0."), "{ran:?}");
+}
+
+#[test]
 fn a_service_that_asks_for_no_wait_is_asked_by_our_own_pauses_until_the_patience_is_over() {
     let service = Service::start(|_, _| limited("0"));
     let room = Room::new();

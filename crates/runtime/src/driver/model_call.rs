@@ -63,6 +63,9 @@ pub(super) async fn respond(seat: &Seat, request: Request, audience: Audience) -
                 seat.sink.tell(RunEvent::ModelWaits { agent: seat.name.clone(), reason: reason.clone(), delay }).await;
                 let _closed = seat.reports.send(seat.report(ReportKind::WaitsForModel { reason, delay })).await;
             }
+            Ok(StreamEvent::Silent { silent_for }) => {
+                seat.sink.tell(RunEvent::ModelSilent { agent: seat.name.clone(), silent_for }).await;
+            }
             Ok(StreamEvent::Finished(response)) => return Ok(response),
             Err(error) => {
                 return Err(Event::ModelFailed { reason: chain(&error), failure: sorted(&error) });
@@ -86,6 +89,7 @@ fn sorted(error: &ModelError) -> ModelFailure {
         | ModelError::BaseUrl { .. }
         | ModelError::Client { .. }
         | ModelError::Transport { .. }
+        | ModelError::Silent { .. }
         | ModelError::StreamCut { .. }
         | ModelError::Decode { .. }
         | ModelError::EventTooLong { .. }

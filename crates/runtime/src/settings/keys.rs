@@ -50,6 +50,7 @@ const SECTIONS: [Section; 4] = [
             "limits",
             "model",
             "modelPatience",
+            "modelSilence",
             "prices",
             "promptDeadlineSeconds",
             "removeIgnoredFiles",

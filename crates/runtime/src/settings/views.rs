@@ -136,6 +136,12 @@ impl Settings {
         self.pitcrew("modelPatience").and_then(patience).unwrap_or(RetryPolicy::PATIENCE)
     }
 
+    /// How long a server may send nothing before a call fails and is made again: `pitcrew.modelSilence`, in seconds.
+    #[must_use]
+    pub fn model_silence(&self) -> Option<Duration> {
+        self.pitcrew("modelSilence").and_then(patience)
+    }
+
     /// A field of our own `pitcrew` section (`durability`, `limits`, `prices`), as written.
     #[must_use]
     pub fn pitcrew(&self, field: &str) -> Option<&Value> {
@@ -254,6 +260,9 @@ pub(super) fn check(source: &Source) -> Result<(), SettingsError> {
     if !source.field(&["pitcrew", "modelPatience"]).is_none_or(is_patience) {
         return Err(wrong("pitcrew.modelPatience", "a number of seconds"));
     }
+    if !source.field(&["pitcrew", "modelSilence"]).is_none_or(is_patience) {
+        return Err(wrong("pitcrew.modelSilence", "a number of seconds"));
+    }
     Ok(())
 }
 
@@ -340,6 +349,7 @@ mod tests {
             (json!({"pitcrew": {"compactAtPercent": 100}}), "pitcrew.compactAtPercent"),
             (json!({"pitcrew": {"modelPatience": "long"}}), "pitcrew.modelPatience"),
             (json!({"pitcrew": {"modelPatience": -1}}), "pitcrew.modelPatience"),
+            (json!({"pitcrew": {"modelSilence": "long"}}), "pitcrew.modelSilence"),
         ] {
             let error = Settings::merge(vec![(Layer::Project, value)]).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{field}` in the project settings must be")), "{error}");

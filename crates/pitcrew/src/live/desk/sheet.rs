@@ -95,6 +95,7 @@ impl Sheet {
             | RunEvent::AgentChanged { .. }
             | RunEvent::TextDelta { .. }
             | RunEvent::ModelWaits { .. }
+            | RunEvent::ModelSilent { .. }
             | RunEvent::Compacted(_)
             | RunEvent::ToolEnded(_)
             | RunEvent::PermissionAsked { .. }
