@@ -3,6 +3,7 @@
 //!
 //! Source of the reference client's call: wire format, "Pane spawn".
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -121,14 +122,22 @@ pub(crate) fn hosting(
     };
     let socket = socket.or_else(|| tmux_socket(context));
     let panes = panes(context, &mode, socket.clone())?;
+    if args.teammate_program == Some(TeammateProgram::Claude) && panes.is_none() {
+        return Err(Failure::usage("claude runs in panes only, and this run has none")
+            .hint("give it panes: --teammate-mode tmux, or start the run inside tmux"));
+    }
+    let program = match args.teammate_program {
+        Some(program) => program.into(),
+        None => program_of(settings)?,
+    };
+    if program == Program::Claude && panes.is_some() {
+        must_be_there(context, client_of(settings), "the client that teammates are to run")?;
+    }
     Ok(Hosting {
         default: if panes.is_some() { TeammatePlace::Pane } else { TeammatePlace::InProcess },
         panes,
         launch: launcher(context, settings),
-        program: match args.teammate_program {
-            Some(program) => program.into(),
-            None => program_of(settings)?,
-        },
+        program,
         settings: layer,
         prompt_deadline: deadline_of(settings)?,
     })
@@ -202,8 +211,36 @@ fn panes(context: &Context, mode: &TeammateMode, socket: Option<PathBuf>) -> Res
         TeammateMode::Auto | TeammateMode::InProcess => Ok(None),
         TeammateMode::Tmux => Ok(Some(Arc::new(tmux(context, socket)?))),
         TeammateMode::ITerm2 => Ok(Some(Arc::new(iterm2(context)?))),
-        TeammateMode::Program(argv) => Ok(Some(Arc::new(PaneProgram::new(as_recorded(context, argv))))),
+        TeammateMode::Program(argv) => {
+            let argv = as_recorded(context, argv);
+            must_be_there(context, argv.first().map_or("", String::as_str), "the program for panes")?;
+            Ok(Some(Arc::new(PaneProgram::new(argv))))
+        }
     }
+}
+
+/// Sees that a program can be started, so that nothing is begun which needs it.
+///
+/// # Errors
+/// When it is not there, or is no program.
+fn must_be_there(context: &Context, program: &str, what: &str) -> Result<(), Failure> {
+    let is_there = if program.contains('/') {
+        let meta = std::fs::metadata(context.cwd.join(program));
+        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    } else {
+        context.is_on_path(program)
+    };
+    if is_there {
+        return Ok(());
+    }
+    let program = output::visible(program);
+    Err(Failure::usage(format!("{what}, {program}, is not there or cannot be run"))
+        .hint("--teammate-mode in-process needs no program and no terminal"))
+}
+
+/// The reference client, as the settings call it.
+fn client_of(settings: &Settings) -> &str {
+    settings.pitcrew("claude").and_then(Value::as_str).unwrap_or("claude")
 }
 
 /// A pane program as it is recorded: found from other folders too.
@@ -294,7 +331,7 @@ fn deadline_of(settings: &Settings) -> Result<Duration, Failure> {
 fn launcher(context: &Context, settings: &Settings) -> Launcher {
     let exe = context.exe.display().to_string();
     let root = context.root.display().to_string();
-    let claude = settings.pitcrew("claude").and_then(Value::as_str).unwrap_or("claude").to_owned();
+    let claude = client_of(settings).to_owned();
     let passed_on = passed_on(context, settings);
     Arc::new(move |placement: &Placement| {
         let mut env = passed_on.clone();

@@ -49,6 +49,9 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// A crash in the middle leaves a team, or the rest of one, that a second call removes.
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError>;
 
+    /// Removes a team in which nothing happened, as if it had never been made.
+    async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError>;
+
     /// The archives of deleted teams, sorted.
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
 

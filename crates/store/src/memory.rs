@@ -172,6 +172,12 @@ impl Backend for MemoryBackend {
         Ok(place)
     }
 
+    async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
+        let gone = self.shelf().teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
+        gone.tell(Change::Gone);
+        Ok(())
+    }
+
     async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         // No other program writes here.
         self.team(team).await.map(|_nothing| Vec::new())

@@ -41,7 +41,7 @@ impl Team {
         let ended: Vec<AgentName> = self.ended().await?.members.into_iter().map(|m| m.name).collect();
         check_free(self.config().await?.as_ref(), &ended, &name)?;
         self.count_call().await?;
-        self.take_slot(RateScope::Spawns(self.dir().clone()), self.limits().spawn_rate, "spawns").await?;
+        self.take_slot(RateScope::Spawns(self.dir().clone())).await?;
         // Tells this joining from another one of the same name, also when the edit is made again.
         let token = self.teams().entropy().token()?;
         let record = SpawnRecord { call: Some(token), ..SpawnRecord::default() };

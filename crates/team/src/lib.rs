@@ -67,6 +67,6 @@ pub use standing::{KnownMode, ModeLook, RefusedMode};
 pub use started::{ProcessRef, Started};
 pub use take_over::TakeOver;
 pub use team::Team;
-pub use teams::{CreateTeam, OnTaken, TeamSummary, Teams};
+pub use teams::{CreateTeam, MadeBy, OnTaken, TeamSummary, Teams};
 pub use trace::{DeadLetter, MessageTrace};
 pub use views::{MessageView, SentView, SpawnView, TaskListView, TaskRowView, TaskView};

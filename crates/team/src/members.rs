@@ -104,7 +104,7 @@ impl Team {
         }
         self.count_call().await?;
         refusal::check_count("agents", self.limits().agents, config.members.len())?;
-        self.take_slot(RateScope::Spawns(self.dir().clone()), self.limits().spawn_rate, "spawns").await?;
+        self.take_slot(RateScope::Spawns(self.dir().clone())).await?;
         let call = match &spawn.call {
             Some(call) => call.clone(),
             None => self.teams().entropy().token()?,

@@ -81,10 +81,10 @@ pub(crate) fn inbox_full(to: &AgentName, of_sender: Option<&str>, unread: usize,
         .with("setting", SETTING)
 }
 
-pub(crate) fn too_soon(what: &str, rate: Rate, retry_after: Duration) -> ApiError {
+pub(crate) fn too_soon(what: &str, setting: &str, rate: Rate, retry_after: Duration) -> ApiError {
     let wait_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
     let message = format!(
-        "at most {} {what} in {} s are allowed; try again in {} s",
+        "at most {} {what} in {} s are allowed (pitcrew.limits.{setting} in the settings); try again in {} s",
         rate.count,
         rate.seconds,
         wait_ms.div_ceil(1000)

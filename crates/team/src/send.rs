@@ -106,8 +106,7 @@ impl Team {
         let to: Vec<&AgentName> =
             config.members.iter().filter(|m| !m.is_called(&speaker.name)).map(|m| &m.name).collect();
         if !to.is_empty() && !self.was_begun(config, speaker, &to, call).await? {
-            self.take_slot(RateScope::Broadcasts(self.dir().clone()), self.limits().broadcast_rate, "broadcasts")
-                .await?;
+            self.take_slot(RateScope::Broadcasts(self.dir().clone())).await?;
         }
         let (mut receipts, mut failed) = (Vec::new(), Vec::new());
         for name in to {

@@ -44,7 +44,7 @@ impl Team {
         if let Some(made) = self.all_tasks().await?.iter().find(|task| is_made_by(task, &record)) {
             return Ok(made.clone());
         }
-        self.take_slot(RateScope::TaskCreation(self.dir().clone()), self.limits().task_rate, "tasks").await?;
+        self.take_slot(RateScope::TaskCreation(self.dir().clone())).await?;
         let limit = self.limits().tasks;
         let by = record.created_by.clone().unwrap_or_default();
         let task = self.edit_tasks(move |table| insert(table, &input, &record, limit)).await?;

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use pitcrew_protocol::{ApiError, Limits, Member, Rate, TeamConfig, TeamDeleted, TeamDir, TeamName};
+use pitcrew_protocol::{ApiError, Limits, Member, TeamConfig, TeamDeleted, TeamDir, TeamName};
 use pitcrew_store::{Backend, Event, JournalEntry, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
@@ -106,6 +106,14 @@ impl Team {
         Ok(TeamDeleted::done(config.name.as_str()))
     }
 
+    /// Takes back that the team was made: nothing has happened in it.
+    ///
+    /// # Errors
+    /// `team_not_found`, and `internal_error` when the store fails.
+    pub async fn discard(&self) -> Result<(), ApiError> {
+        self.ask(self.backend().discard_team(&self.dir)).await
+    }
+
     pub(crate) fn limits(&self) -> &Limits {
         self.teams.limits()
     }
@@ -128,8 +136,8 @@ impl Team {
         self.teams.count_call().await
     }
 
-    pub(crate) async fn take_slot(&self, scope: RateScope, rate: Rate, what: &str) -> Result<(), ApiError> {
-        self.teams.take_slot(scope, rate, what).await
+    pub(crate) async fn take_slot(&self, scope: RateScope) -> Result<(), ApiError> {
+        self.teams.take_slot(scope).await
     }
 
     /// Writes events into the journal. The journal is evidence and not truth, so a failure to write it does not undo what

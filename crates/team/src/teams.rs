@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, LEAD_NAME, Limits, Member, Rate, TeamConfig, TeamCreateInput, TeamCreated, TeamDir,
+    AgentName, ApiError, ErrorCode, LEAD_NAME, Limits, Member, TeamConfig, TeamCreateInput, TeamCreated, TeamDir,
     TeamName,
 };
 use pitcrew_store::{Backend, Event, RateScope, Slot, StoreError};
@@ -50,6 +50,17 @@ pub struct CreateTeam {
     pub session_id: String,
     /// What to do when the name is taken.
     pub on_taken: OnTaken,
+    /// Who makes it.
+    pub made_by: MadeBy,
+}
+
+/// Who makes a team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MadeBy {
+    /// A person, for a run of theirs. How often is for them to say.
+    Run,
+    /// An agent or another caller of the API, for whom there is a rate (API reference, "Limits").
+    Caller,
 }
 
 /// What to do when a team's name, or the folder it falls on, is taken.
@@ -121,7 +132,9 @@ impl Teams {
         if create.on_taken == OnTaken::Refuse {
             self.refuse_taken(&name).await?;
         }
-        self.take_slot(RateScope::TeamCreation, self.limits().team_rate, "teams").await?;
+        if create.made_by == MadeBy::Caller {
+            self.take_slot(RateScope::TeamCreation).await?;
+        }
         let config = self.make(&create, name).await?;
         let team = Team::new(self.clone(), config.name.dir(), &config);
         team.note([Event::TeamCreated { team: config.name.to_string() }]).await;
@@ -284,16 +297,24 @@ impl Teams {
     }
 
     pub(crate) async fn count_call(&self) -> Result<(), ApiError> {
-        self.take_slot(RateScope::Calls, self.limits().call_rate, "calls").await
+        self.take_slot(RateScope::Calls).await
     }
 
-    pub(crate) async fn take_slot(&self, scope: RateScope, rate: Rate, what: &str) -> Result<(), ApiError> {
+    pub(crate) async fn take_slot(&self, scope: RateScope) -> Result<(), ApiError> {
+        let limits = self.limits();
+        let (rate, what, setting) = match &scope {
+            RateScope::TeamCreation => (limits.team_rate, "teams", "teamRate"),
+            RateScope::Spawns(_) => (limits.spawn_rate, "spawns", "spawnRate"),
+            RateScope::TaskCreation(_) => (limits.task_rate, "tasks", "taskRate"),
+            RateScope::Broadcasts(_) => (limits.broadcast_rate, "broadcasts", "broadcastRate"),
+            RateScope::Calls => (limits.call_rate, "calls", "callRate"),
+        };
         if rate.count >= UNCOUNTED {
             return Ok(());
         }
         match self.backend().take_slot(&scope, rate, self.now_ms()).await {
             Ok(Slot::Taken) => Ok(()),
-            Ok(Slot::Full { retry_after }) => Err(refusal::too_soon(what, rate, retry_after)),
+            Ok(Slot::Full { retry_after }) => Err(refusal::too_soon(what, setting, rate, retry_after)),
             Err(error) => Err(refusal::of_store(error)),
         }
     }

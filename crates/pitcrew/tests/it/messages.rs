@@ -33,7 +33,7 @@ fn a_message_is_sent_shown_and_traced() {
     bob: persisted as [uuid]
     warning: no process runs team-lead, ann, bob now; the next run of the team reads it
     $ pitcrew broadcast lunch!!
-    error: at most 1 broadcasts in 3600 s are allowed; try again in [n] s
+    error: at most 1 broadcasts in 3600 s are allowed (pitcrew.limits.broadcastRate in the settings); try again in [n] s
     [exit 6]
     $ pitcrew inbox bob
     operator: where to start  [time] unread [uuid]

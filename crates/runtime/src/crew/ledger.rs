@@ -64,6 +64,11 @@ impl Ledger {
         }
     }
 
+    /// Whether no model has answered yet.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.agents.iter().all(|agent| agent.turns == 0)
+    }
+
     /// The cost so far, in US dollars.
     pub(crate) fn cost_usd(&self) -> f64 {
         self.agents.iter().map(|agent| agent.cost_usd).sum()

@@ -10,7 +10,9 @@ use pitcrew_protocol::{
     neutralised, render,
 };
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName, StoreError};
-use pitcrew_team::{CreateTeam, Escaped, KnownMode, LeadSeal, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey};
+use pitcrew_team::{
+    CreateTeam, Escaped, KnownMode, LeadSeal, MadeBy, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey,
+};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -41,7 +43,33 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts a run: makes or opens the team, takes its lease, and starts the lead and whoever else is a member.
 pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
+    // Before there is a team: what cannot be opened now cannot be opened later either.
+    for name in std::iter::once(&options.model).chain(&options.teammate_model) {
+        let opened = (options.furnishings.open_model)(name);
+        opened.map_err(|source| RunError::Model { name: name.clone(), source })?;
+    }
+    let is_new = !options.begin.is_resumed();
     let (team, lease) = led(&options).await?;
+    let started = start_in(team.clone(), lease, options).await;
+    if started.is_err() && is_new {
+        discard(&team).await;
+    }
+    started
+}
+
+/// Takes back a team in which nothing happened.
+async fn discard(team: &Team) -> bool {
+    match team.discard().await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(team = %team.name(), %error, "a team in which nothing happened stays");
+            false
+        }
+    }
+}
+
+/// Starts the lead of a team that this process has taken the lease of, and whoever else is a member.
+async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHandle, RunError> {
     let config = team.config().await?;
     let (events, received) = mpsc::channel(EVENTS_WAITING);
     let (reports, reported) = mpsc::channel(REPORTS_WAITING);
@@ -148,6 +176,7 @@ async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
                 model: options.model.clone(),
                 session_id: options.furnishings.session_id.clone(),
                 on_taken: OnTaken::Number,
+                made_by: MadeBy::Run,
             };
             options.teams.create(create).await?.0
         }
@@ -438,6 +467,8 @@ impl TeamLoop {
             Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
             Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
         };
+        let is_untouched = !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.ledger.is_untouched();
+        let is_gone = is_gone || (is_untouched && discard(&self.quarters.team).await);
         if is_gone {
             self.ledger.nobody_can_be_resumed();
         }

@@ -13,7 +13,9 @@ use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime};
 use pitcrew_team::store::Event;
-use pitcrew_team::{Actor, CreateTeam, Mail, OnTaken, PaneHost, PanePlace, ProcessRef, SpawnMember, Started, Team};
+use pitcrew_team::{
+    Actor, CreateTeam, MadeBy, Mail, OnTaken, PaneHost, PanePlace, ProcessRef, SpawnMember, Started, Team,
+};
 use rustix::process::Signal;
 
 use crate::crew_setting::{Setting, finish, until};
@@ -408,6 +410,7 @@ async fn abandoned(setting: &Setting, panes: &ProcessPanes) -> (Team, PaneId) {
         model: "script:test.yaml".to_owned(),
         session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
         on_taken: OnTaken::Refuse,
+        made_by: MadeBy::Caller,
     };
     let (team, _) = setting.teams.create(create).await.unwrap();
     let spawn = SpawnMember {

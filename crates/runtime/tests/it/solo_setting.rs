@@ -9,7 +9,7 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunHandle, Runtime, SoloOptions};
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
-use pitcrew_team::{Actor, CreateTeam, Mail, OnTaken, SpawnMember, Team};
+use pitcrew_team::{Actor, CreateTeam, MadeBy, Mail, OnTaken, SpawnMember, Team};
 
 use crate::crew_setting::{Overheard, Setting, until};
 use crate::patience::in_time;
@@ -56,6 +56,7 @@ impl Setting {
             model: "script:lead.yaml".to_owned(),
             session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
             on_taken: OnTaken::Refuse,
+            made_by: MadeBy::Caller,
         };
         let (team, _created) = self.teams.create(create).await.unwrap();
         let spawn = SpawnMember {

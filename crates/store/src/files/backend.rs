@@ -169,6 +169,11 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.archive_team(&team)).await
     }
 
+    async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
+        let team = team.clone();
+        self.run_in(team.clone(), move |files| files.discard_team(&team)).await
+    }
+
     async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         let team = team.clone();
         self.run_in(team.clone(), move |files| files.reapply(&team)).await

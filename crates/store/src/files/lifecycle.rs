@@ -137,6 +137,12 @@ impl Files {
         Ok(archive)
     }
 
+    /// Removes a team as a whole. It is moved away first, so that nobody meets half of one; a crash leaves an archive.
+    pub(crate) fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
+        let archive = self.archive_team(team)?;
+        fs::remove_dir_all(&archive).map_err(failed("remove", &archive))
+    }
+
     /// Moves whatever stands under a team's name to the archive.
     pub(crate) fn clear_away(&self, team: &TeamDir) -> Result<Option<PathBuf>, StoreError> {
         let places = [(self.paths.team(team), "team"), (self.paths.tasks(team), "tasks")];

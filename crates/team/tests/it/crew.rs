@@ -9,7 +9,7 @@ use pitcrew_protocol::{
 };
 use pitcrew_store::{Backend, MemoryBackend};
 
-use pitcrew_team::{Actor, Clock, CreateTeam, Mail, OnTaken, Sent, SpawnMember, Team, Teams};
+use pitcrew_team::{Actor, Clock, CreateTeam, MadeBy, Mail, OnTaken, Sent, SpawnMember, Team, Teams};
 
 #[derive(Debug)]
 pub(crate) struct StillClock(AtomicI64);
@@ -46,6 +46,7 @@ pub(crate) fn create(name: &str) -> CreateTeam {
         model: "claude-sonnet-4-5-20250929".into(),
         session_id: "c8f283a3-44a1-4434-bd87-5f24b94924bf".into(),
         on_taken: OnTaken::Refuse,
+        made_by: MadeBy::Caller,
     }
 }
 

@@ -86,6 +86,10 @@ impl Backend for MortalBackend {
         self.write(self.kept.edit_team(team, edit)).await
     }
 
+    async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError> {
+        self.write(self.kept.discard_team(team)).await
+    }
+
     async fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         self.write(self.kept.archive_team(team)).await
     }

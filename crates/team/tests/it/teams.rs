@@ -85,7 +85,7 @@ async fn teams_are_limited_in_number_and_in_rate() {
     crew.wait_ms(1000);
     crew.teams.create(create("two")).await.unwrap();
     let error = crew.teams.create(create("three")).await.unwrap_err();
-    assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"rate_limit","message":"at most 2 teams in 3600 s are allowed; try again in 3599 s","details":{"limit":2,"window_seconds":3600,"retry_after_ms":3599000}}"#);
+    assert_snapshot!(serde_json::to_string(&error).unwrap(), @r#"{"success":false,"error":"rate_limit","message":"at most 2 teams in 3600 s are allowed (pitcrew.limits.teamRate in the settings); try again in 3599 s","details":{"limit":2,"window_seconds":3600,"retry_after_ms":3599000}}"#);
     crew.wait_ms(3_599_000);
     crew.teams.create(create("three")).await.unwrap();
 }

@@ -1,7 +1,7 @@
 //! `pitcrew team create`.
 
 use pitcrew_protocol::TeamCreateInput;
-use pitcrew_team::{CreateTeam, OnTaken};
+use pitcrew_team::{CreateTeam, MadeBy, OnTaken};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -36,6 +36,7 @@ impl Create {
             model: self.model.unwrap_or_else(|| INHERITED.to_owned()),
             session_id: uuid::Uuid::new_v4().to_string(),
             on_taken: OnTaken::Refuse,
+            made_by: MadeBy::Caller,
         };
         let (_, created) = context.teams()?.create(wanted).await?;
         context.output.answer(&created, |made| format!("made team {} in {}", made.team_name, made.team_file_path))

@@ -1,0 +1,91 @@
+//! A model's service on the loopback that answers as a test says, and remembers what it was asked.
+
+use std::convert::Infallible;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::Response;
+use futures_util::stream;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+use crate::models_over_http::{Heard, Say, as_messages, heard};
+use crate::room::{Ran, Room};
+
+/// What the service does with a request.
+pub(crate) enum Reply {
+    /// The model answers.
+    Say(Vec<Say>),
+    /// The service refuses, with a status and a header.
+    Refuse(u16, Option<(&'static str, &'static str)>, Value),
+}
+
+type Behaviour = Box<dyn Fn(&Heard, &Value) -> Reply + Send + Sync>;
+
+struct Shared {
+    behaviour: Mutex<Behaviour>,
+    seen: Mutex<Vec<Value>>,
+}
+
+/// A service with a model, and the requests it saw.
+pub(crate) struct Service {
+    url: String,
+    shared: Arc<Shared>,
+    _runtime: Runtime,
+}
+
+impl Service {
+    pub(crate) fn start(behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let shared = Arc::new(Shared { behaviour: Mutex::new(Box::new(behaviour)), seen: Mutex::default() });
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let router = Router::new().fallback(serve).with_state(Arc::clone(&shared));
+        runtime.spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { url, shared, _runtime: runtime }
+    }
+
+    pub(crate) fn behave(&self, behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) {
+        *self.shared.behaviour.lock().unwrap() = Box::new(behaviour);
+    }
+
+    pub(crate) fn seen(&self) -> Vec<Value> {
+        self.shared.seen.lock().unwrap().clone()
+    }
+
+    pub(crate) fn command(&self, room: &Room, args: &[&str]) -> std::process::Command {
+        let mut command = room.command(args);
+        command.args(["--model", "anthropic/claude-opus-5-5"]);
+        command.env("ANTHROPIC_BASE_URL", &self.url).env("ANTHROPIC_API_KEY", "sk-test");
+        command
+    }
+
+    pub(crate) fn run(&self, room: &Room, args: &[&str]) -> Ran {
+        Ran::of(self.command(room, args).output().unwrap())
+    }
+}
+
+async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body> {
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    let nth = {
+        let mut seen = shared.seen.lock().unwrap();
+        seen.push(body.clone());
+        seen.len()
+    };
+    let reply = shared.behaviour.lock().unwrap()(&heard(&body), &body);
+    match reply {
+        Reply::Say(says) => {
+            let pieces = stream::iter(as_messages(&says, nth).into_iter().map(Ok::<_, Infallible>));
+            Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
+        }
+        Reply::Refuse(status, header, body) => {
+            let mut response = Response::builder().status(status).header("content-type", "application/json");
+            if let Some((name, value)) = header {
+                response = response.header(name, value);
+            }
+            response.body(Body::from(body.to_string())).unwrap()
+        }
+    }
+}
