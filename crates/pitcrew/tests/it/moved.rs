@@ -88,6 +88,35 @@ fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
 }
 
 #[test]
+fn a_resume_names_the_folder_that_was_moved_and_goes_on_by_a_link_to_it() {
+    let room = Room::new();
+    let repository = room.work().join("projects/app");
+    fs::create_dir_all(repository.join("sub")).unwrap();
+    let model = format!("script:{}", room.work().join("script.yaml").display());
+    fs::write(room.work().join("script.yaml"), "agents: {default: [{text: done}]}").unwrap();
+    let begin = ["run", "do it", "--team", "work", "--model", &model];
+    assert!(room.command(&begin).current_dir(repository.join("sub")).output().unwrap().status.success());
+    let refuse = |folder: &Path, said: &str| {
+        for args in [&["run", "--resume", "work"][..], &["team", "lead", "work", "--take-over"]] {
+            let ran = room.run(args);
+            assert_eq!(ran.code, 4, "{ran:?}");
+            assert!(ran.stderr.contains(said), "{ran:?}");
+            let mend = format!("`ln -s NEW_PLACE {}`", folder.display());
+            assert!(ran.stderr.contains(&mend), "{ran:?}");
+        }
+    };
+    let (old, new) = (room.work().join("projects"), room.work().join("moved"));
+    fs::rename(&old, &new).unwrap();
+    refuse(&old, &format!("sub, and {} is not there any more", old.display()));
+    std::os::unix::fs::symlink(&new, &old).unwrap();
+    room.ok(&["run", "--resume", "work"]);
+    fs::remove_dir(new.join("app/sub")).unwrap();
+    refuse(&repository.join("sub"), "app/sub, which is not there any more");
+    fs::write(new.join("app/sub"), "a file").unwrap();
+    refuse(&repository.join("sub"), "app/sub, which is no folder");
+}
+
+#[test]
 fn a_run_ends_when_its_team_is_gone() {
     let room = Room::new();
     let run = room.start_waiting();
