@@ -287,7 +287,8 @@ impl TeamLoop {
             }
             return;
         }
-        let panes = RecordedPanes::below(&self.quarters.root).with_programs();
+        let panes = RecordedPanes::below(&self.quarters.root);
+        let panes = panes.with_named_programs(self.hosting.pane_programs.clone());
         match stop_member(&self.quarters.team, &panes, STOP_GRACE, started).await {
             Ok(stopped) if stopped.is_gone() => {}
             Ok(stopped) => {

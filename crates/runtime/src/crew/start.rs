@@ -31,7 +31,7 @@ use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::identity::ProcessIdentity;
 use crate::run::{Begin, RunEnd, RunError, RunHandle, RunOptions, RunOutcome, Stopper};
-use crate::supervision::{LeftRunning, escaped, forget_ended, sweep};
+use crate::supervision::{LeftRunning, RecordedPanes, escaped, forget_ended, sweep};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
 pub(crate) const EVENTS_WAITING: usize = 1024;
@@ -129,7 +129,9 @@ async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
         team.note_pane_host(panes.host()).await?;
     }
     if let Begin::TakeOver { member: Some(member), .. } = &options.begin {
-        begin_take_over(&team, member, &options.furnishings.root, options.furnishings.shutdown_grace).await?;
+        let panes = RecordedPanes::below(&options.furnishings.root);
+        let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
+        begin_take_over(&team, member, &panes, options.furnishings.shutdown_grace).await?;
     }
     if options.begin.is_resumed() {
         finish_take_over(&team, &options.furnishings.cwd).await?;
