@@ -80,6 +80,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
         limits,
         kept: Vec::new(),
         lead_text: None,
+        lead_is_broken: false,
         retry_after: None,
         farewells: BTreeMap::new(),
         adopted: Adopted::NotYet,
@@ -430,13 +431,16 @@ impl TeamLoop {
         let text = self.lead_text.clone();
         let end = match self.course.why() {
             _ if self.wakers.was_killed => RunEnd::Interrupted,
-            None | Some(Why::Finished) if is_gone => RunEnd::Failed { reason: Why::Gone.in_words() },
+            None | Some(Why::Finished | Why::LeadFailed(_)) if is_gone => {
+                RunEnd::Failed { reason: Why::Gone.in_words() }
+            }
             None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
             Some(Why::Interrupted | Why::ShutDown) => RunEnd::Interrupted,
             Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text },
             Some(Why::ModelUnavailable(reason)) => {
                 RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
             }
+            Some(Why::LeadFailed(reason)) if self.lead_is_broken => RunEnd::Broken { reason: reason.clone() },
             Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
             Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
         };

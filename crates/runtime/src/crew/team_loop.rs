@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, counted, neutralised};
+use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, LEAD_NAME, Member, MessageId, counted, neutralised};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
@@ -45,6 +45,8 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_text: Option<String>,
+    /// The lead ended since something under it failed.
+    pub(super) lead_is_broken: bool,
     /// How long the vendor of the lead's model asks to wait, once the lead is parked.
     pub(super) retry_after: Option<Duration>,
     pub(super) farewells: BTreeMap<AgentName, Farewell>,
@@ -458,6 +460,10 @@ impl TeamLoop {
             ReportKind::UsedUp => {
                 let limit = self.used_up(&agent);
                 std::iter::once(News::UsedUp(agent)).chain(limit).collect()
+            }
+            ReportKind::Broke { reason } => {
+                self.lead_is_broken |= agent.as_str() == LEAD_NAME;
+                self.ended(&agent, Status::Failed, Some(reason), None).await
             }
             ReportKind::Ended { status, reason, text } => self.ended(&agent, status, reason, text).await,
             ReportKind::Parked { reason, retry_after } => self.parked(&agent, reason, retry_after).await,

@@ -98,6 +98,8 @@ pub(crate) struct Driver {
     was_kept_going: bool,
     /// Why the agent cannot go on, from its idle notice until its next state is told.
     trouble: Option<String>,
+    /// An effect could not be carried out, so that the agent ends.
+    is_broken: bool,
 }
 
 /// What an effect came to.
@@ -130,6 +132,7 @@ impl Driver {
             completed: None,
             was_kept_going: false,
             trouble: None,
+            is_broken: false,
         }
     }
 
@@ -150,6 +153,10 @@ impl Driver {
             () = cancel.cancelled() => ReportKind::Dropped,
             end = self.live(first) => end,
         };
+        let end = match end {
+            ReportKind::Ended { reason: Some(reason), .. } if self.is_broken => ReportKind::Broke { reason },
+            end => end,
+        };
         self.running.clear();
         self.seat.context.cancel.cancel();
         self.seat.context.shells.stop_all(&self.seat.context.limits).await;
@@ -169,6 +176,7 @@ impl Driver {
         loop {
             while let Some(event) = happened.pop_front() {
                 let cause = if let Event::Broken { reason } = &event { Some(reason.clone()) } else { None };
+                self.is_broken |= cause.is_some();
                 for effect in self.agent.handle(event) {
                     let ready = self.catch_up(effect.waits_for()).await;
                     let carried_out = match ready {
@@ -182,6 +190,7 @@ impl Driver {
                         Ok(Outcome::Ended(end)) => return end,
                         // It hears nothing more, so that nothing but this would tell of its end.
                         Err(reason) if self.agent.is_over() => {
+                            self.is_broken = true;
                             let reason = cause.unwrap_or(reason);
                             self.tell_face(Status::Failed, Some(reason.clone())).await;
                             return ReportKind::Ended { status: Status::Failed, reason: Some(reason), text: None };

@@ -338,6 +338,10 @@ impl SoloLoop {
                 self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None }).await;
             }
             ReportKind::UsedUp => self.used_up(),
+            ReportKind::Broke { reason } => {
+                self.ended(Status::Failed, Some(reason.clone()), None).await;
+                self.end = Some(RunEnd::Broken { reason });
+            }
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
             // Only a lead parks.
             ReportKind::Parked { reason, .. } => self.ended(Status::Failed, Some(reason), None).await,
