@@ -157,6 +157,7 @@ impl TeamLoop {
             inbox: member.name.inbox_file(),
             part: Part::Teammate { worktree },
             known_mode: Some(known_mode),
+            member: Some(member.clone()),
             turns: self.last_turns.get(&member.name).copied().unwrap_or(0),
             answers: Answers::Yes,
         };

@@ -232,7 +232,15 @@ impl TeamLoop {
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
         let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
-        let hand = Hand { body: Body::Here(link), inbox, part: Part::Lead, known_mode, turns, answers: Answers::Yes };
+        let hand = Hand {
+            body: Body::Here(link),
+            inbox,
+            part: Part::Lead,
+            known_mode,
+            member: None,
+            turns,
+            answers: Answers::Yes,
+        };
         self.crew.insert(AgentName::lead(), hand);
         let started = RunStarted {
             agent: AgentName::lead(),

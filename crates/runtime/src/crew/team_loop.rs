@@ -108,6 +108,8 @@ pub(super) struct Hand {
     pub(super) part: Part,
     /// Its mode, as far as the config may decide that.
     pub(super) known_mode: Option<KnownMode>,
+    /// Its entry in the config, as it was seen last; none for an agent that has none of its own.
+    pub(super) member: Option<Member>,
     pub(super) turns: u32,
     /// Whether it can answer a request to shut down.
     pub(super) answers: Answers,
@@ -392,14 +394,17 @@ impl TeamLoop {
         // Agents go by the very names the config gave them, but for the odd edit by hand; there may be thousands.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
-        let mut refused = Vec::new();
+        let is_unknown = |member: &&Member| !self.crew.contains_key(&member.name);
+        let mut has_strangers = config.teammates().any(|member| is_unknown(&member));
+        let (mut refused, mut missing) = (Vec::new(), Vec::new());
         for (name, hand) in &mut self.crew {
             let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
                 if matches!(hand.part, Part::Teammate { .. }) {
-                    hand.body.end("it was removed from the team");
+                    missing.extend(hand.member.clone());
                 }
                 continue;
             };
+            hand.member = Some(member.clone());
             hand.body.heed_config();
             let Some(known) = &mut hand.known_mode else { continue };
             match known.look(&self.quarters.team, member) {
@@ -415,6 +420,34 @@ impl TeamLoop {
         }
         for (name, mode) in refused {
             self.refuse_mode(&name, &mode).await;
+        }
+        has_strangers |= !missing.is_empty();
+        if has_strangers {
+            self.mend_members(missing).await;
+        }
+    }
+
+    /// Puts teammates back that a stale config dropped, and ends those that were removed.
+    async fn mend_members(&mut self, missing: Vec<Member>) {
+        let names: Vec<AgentName> = missing.iter().map(|member| member.name.clone()).collect();
+        let mended = match self.quarters.team.mend_members(missing).await {
+            Ok(mended) => mended,
+            Err(error) => return self.warn(format!("who is in the team cannot be seen: {error}")).await,
+        };
+        for name in mended.put_back.iter().chain(&mended.taken_out) {
+            let done = if mended.put_back.contains(name) { "dropped" } else { "brought back" };
+            self.warn(format!(
+                "another program wrote an older config.json and so {done} {name}; that is mended. `pitcrew member remove` \
+                 removes a member"
+            ))
+            .await;
+        }
+        let config = self.quarters.team.config().await;
+        for name in names {
+            let is_there = config.as_ref().map_or(true, |config| config.member(name.as_str()).is_some());
+            if let Some(hand) = self.crew.get_mut(&name).filter(|_| !is_there) {
+                hand.body.end("it was removed from the team");
+            }
         }
     }
 

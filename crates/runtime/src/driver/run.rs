@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 use pitcrew_team::store::StoreError;
-use pitcrew_team::{AnswerFound, IdleNotice, IdleReason, PermissionAsk};
+use pitcrew_team::{Actor, AnswerFound, IdleNotice, IdleReason, PermissionAsk};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use super::{calls, compaction, inspect, model_call};
 use crate::agent::{
     Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status, Wait,
 };
+use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
 use crate::gate::{Gate, PermissionMode};
 use crate::question::Digest;
@@ -295,7 +296,8 @@ impl Driver {
             }
             Effect::SendIdle(report) => self.send_idle(report).await?,
             Effect::SetMode(mode) => {
-                let set = seat.as_reader().adopt_mode(&seat.name, mode.as_str()).await;
+                let (team, actor) = (seat.as_reader(), Actor::Member(seat.name.clone()));
+                let set = as_member(&team, &actor, || team.adopt_mode(&seat.name, mode.as_str())).await;
                 // The crew sees it in the config, and tells the face.
                 set.map_err(|error| chain(&error))?;
                 Outcome::Done
@@ -514,7 +516,8 @@ impl Driver {
             failure,
             result: report.result,
         };
-        let sent = self.seat.team.notify_idle(&self.seat.name, notice).await;
+        let (team, name) = (&self.seat.team, &self.seat.name);
+        let sent = as_member(team, &Actor::Member(name.clone()), || team.notify_idle(name, notice.clone())).await;
         sent.map(|_receipt| Outcome::Done).map_err(|error| chain(&error))
     }
 }
