@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput,
     neutralised, render,
@@ -56,20 +55,7 @@ pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     let name = quarters.model_name.clone();
     let model = quarters.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
-    let wakers = Wakers {
-        stopper: stopper.clone(),
-        reports: reported,
-        sightings,
-        requests,
-        watch: Some(watch),
-        door: None,
-        decisions: FuturesUnordered::new(),
-        grace: None,
-        tidying: None,
-        answer_due: None,
-        was_stopped: false,
-        was_killed: false,
-    };
+    let wakers = Wakers::new(stopper.clone(), reported, sightings, requests, watch);
     let mut team_loop = TeamLoop {
         quarters,
         desk,

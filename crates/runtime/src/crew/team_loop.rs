@@ -101,6 +101,32 @@ pub(super) struct Wakers {
     pub(super) was_killed: bool,
 }
 
+impl Wakers {
+    /// Those that every run has; the others come when there is something to wait for.
+    pub(super) fn new(
+        stopper: Stopper,
+        reports: mpsc::Receiver<Report>,
+        sightings: mpsc::Receiver<Sighting>,
+        requests: mpsc::Receiver<Request>,
+        watch: Watch,
+    ) -> Self {
+        Self {
+            stopper,
+            reports,
+            sightings,
+            requests,
+            watch: Some(watch),
+            door: None,
+            decisions: FuturesUnordered::new(),
+            grace: None,
+            tidying: None,
+            answer_due: None,
+            was_stopped: false,
+            was_killed: false,
+        }
+    }
+}
+
 /// An agent that lives.
 pub(super) struct Hand {
     pub(super) body: Body,
