@@ -19,7 +19,8 @@ use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_runtime::trust::{LeftOut, Project, Trust};
 use pitcrew_store::{
-    Durability, FileBackend, FileOptions, LockWait, OnPassedOver, OnUnrecorded, OnWait, PassedOver, StoreError,
+    Durability, FileBackend, FileOptions, LockWait, LongRead, OnLongRead, OnPassedOver, OnUnrecorded, OnWait,
+    PassedOver, StoreError,
 };
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
@@ -171,10 +172,14 @@ impl Context {
                 output::remark(&format!("hint: {hint}"));
             }
         };
+        let long_read = |LongRead { path, bytes }: &LongRead| {
+            output::remark(&format!("reading {}, {} MB", path.display(), bytes / 1_000_000));
+        };
         let options = FileOptions {
             on_wait: Some(OnWait(Arc::new(tell))),
             on_passed_over: Some(OnPassedOver(Arc::new(passed_over))),
             on_unrecorded: Some(OnUnrecorded(Arc::new(unrecorded))),
+            on_long_read: Some(OnLongRead(Arc::new(long_read))),
             ..FileOptions::new(durability)
         };
         Ok(FileBackend::open(&self.root, options))

@@ -113,6 +113,17 @@ fn a_file_of_the_team_that_another_program_locked_is_waited_for_aloud() {
 }
 
 #[test]
+fn the_doctor_names_a_long_journal_before_it_reads_it() {
+    let room = Room::with_crew();
+    let path = room.root().join("teams/crew/pitcrew/journal.ndjson");
+    let line = fs::read_to_string(&path).unwrap().lines().next().unwrap().to_owned() + "\n";
+    fs::write(&path, line.repeat(20_000_000 / line.len())).unwrap();
+    let ran = room.run(&["doctor"]);
+    let said = format!("reading {}, ", path.display());
+    assert!(ran.code == 0 && ran.stderr.contains(&said), "{ran:?}");
+}
+
+#[test]
 fn a_list_and_the_doctor_agree_on_what_is_no_team() {
     let room = Room::with_crew();
     let config = room.json_file("teams/crew/config.json");

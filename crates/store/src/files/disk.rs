@@ -40,6 +40,8 @@ pub struct FileOptions {
     pub on_passed_over: Option<OnPassedOver>,
     /// Learns that a journal cannot be written.
     pub on_unrecorded: Option<OnUnrecorded>,
+    /// Learns of a file that takes long to be looked at.
+    pub on_long_read: Option<OnLongRead>,
     /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
     ///
     /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
@@ -91,6 +93,28 @@ impl std::fmt::Debug for OnUnrecorded {
     }
 }
 
+/// A file that takes long to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongRead {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Who learns of a file that takes long to be looked at, before it is read.
+#[derive(Clone)]
+pub struct OnLongRead(pub Arc<dyn Fn(&LongRead) + Send + Sync>);
+
+impl std::fmt::Debug for OnLongRead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnLongRead")
+    }
+}
+
+/// A log that is longer takes a second or more to be looked at.
+const LONG_READ: u64 = 16 * 1024 * 1024;
+
 impl FileOptions {
     /// Options with that durability and nothing else.
     #[must_use]
@@ -100,6 +124,7 @@ impl FileOptions {
             on_wait: None,
             on_passed_over: None,
             on_unrecorded: None,
+            on_long_read: None,
             #[cfg(feature = "crash-points")]
             crash_at: None,
         }
@@ -252,6 +277,13 @@ impl Disk {
             && !self.is_unrecorded_told.swap(true, Ordering::Relaxed)
         {
             tell(error);
+        }
+    }
+
+    /// Tells of a file that is about to be looked at when that takes long.
+    pub(crate) fn tell_reading(&self, path: &Path, bytes: u64) {
+        if let Some(OnLongRead(tell)) = self.options.on_long_read.as_ref().filter(|_| bytes > LONG_READ) {
+            tell(&LongRead { path: path.to_owned(), bytes });
         }
     }
 
