@@ -18,14 +18,17 @@ use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_runtime::trust::{LeftOut, Project, Trust};
-use pitcrew_store::{Durability, FileBackend, FileOptions, LockWait, OnPassedOver, OnWait, PassedOver};
+use pitcrew_store::{
+    Durability, FileBackend, FileOptions, LockWait, LongRead, OnLongRead, OnPassedOver, OnUnrecorded, OnWait,
+    PassedOver, StoreError,
+};
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::cli::Shared;
 use crate::commands::sandbox_exec;
-use crate::failure::{Explained, Failure};
+use crate::failure::{Explained, Failure, chain, hint_of};
 use crate::limits;
 use crate::output::{self, Output};
 
@@ -163,9 +166,20 @@ impl Context {
                 path.display()
             ));
         };
+        let unrecorded = |error: &StoreError| {
+            output::remark(&format!("warning: this is done, but not in the journal: {}", chain(error)));
+            if let Some(hint) = hint_of(error) {
+                output::remark(&format!("hint: {hint}"));
+            }
+        };
+        let long_read = |LongRead { path, bytes }: &LongRead| {
+            output::remark(&format!("reading {}, {} MB", path.display(), bytes / 1_000_000));
+        };
         let options = FileOptions {
             on_wait: Some(OnWait(Arc::new(tell))),
             on_passed_over: Some(OnPassedOver(Arc::new(passed_over))),
+            on_unrecorded: Some(OnUnrecorded(Arc::new(unrecorded))),
+            on_long_read: Some(OnLongRead(Arc::new(long_read))),
             ..FileOptions::new(durability)
         };
         Ok(FileBackend::open(&self.root, options))

@@ -287,7 +287,25 @@ async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failu
     if folder.is_dir() {
         return Ok(Some(folder));
     }
-    Err(Failure::usage(format!("the team worked in {}, which is not there any more", folder.display())))
+    Err(folder_is_gone(team, &folder))
+}
+
+/// The failure of a team whose folder was moved, removed, or replaced by something else.
+fn folder_is_gone(team: &str, folder: &Path) -> Failure {
+    let shown = folder.display();
+    // The highest folder that is missing is what was moved: often the repository, or what it lies in.
+    let missing = folder.ancestors().take_while(|path| std::fs::symlink_metadata(path).is_err()).last();
+    let said = match missing {
+        Some(missing) if missing != folder => {
+            format!("team {team} worked in {shown}, and {} is not there any more", missing.display())
+        }
+        Some(_) => format!("team {team} worked in {shown}, which is not there any more"),
+        None => format!("team {team} worked in {shown}, which is no folder, or leads to none"),
+    };
+    let place = missing.unwrap_or(folder).display();
+    Failure::new(FailureKind::Conflict, said)
+        .hint(format!("move it back; if it lies elsewhere now, a link is enough: `ln -s NEW_PLACE {place}`"))
+        .hint(format!("`pitcrew team delete {team} --force` gives the team up; its conversations go to the archive"))
 }
 
 /// The model the lead of a team ran on before.

@@ -179,13 +179,7 @@ impl Failure {
 
     /// The error and everything under it, each said once.
     pub(crate) fn chain(&self) -> String {
-        let mut said = self.error.to_string();
-        let mut under = self.error.source();
-        while let Some(error) = under {
-            let _ = write!(said, ": {error}");
-            under = error.source();
-        }
-        said
+        chain(&*self.error)
     }
 
     /// What the user can do about it.
@@ -235,6 +229,17 @@ impl Error for Explained {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&*self.source)
     }
+}
+
+/// An error and everything under it, each said once.
+pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut said = error.to_string();
+    let mut under = error.source();
+    while let Some(error) = under {
+        let _ = write!(said, ": {error}");
+        under = error.source();
+    }
+    said
 }
 
 /// The failure of the system at the bottom of an error. A path that was named wrongly is not one.
@@ -295,7 +300,7 @@ fn hints_in(error: &ApiError) -> Vec<String> {
 }
 
 /// What helps against a file or a folder of the store that cannot be used.
-fn hint_of(error: &StoreError) -> Option<String> {
+pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
     match error {
         StoreError::Corrupt { path, .. } => Some(hint_of_corrupt(path)),
         StoreError::NoFolder { .. } => Some(NO_FOLDER.to_owned()),

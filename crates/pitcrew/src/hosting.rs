@@ -16,6 +16,7 @@ use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::{Hosting, Launch, Launcher, PROMPT_DEADLINE, Placement, Program, TeammatePlace};
 use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
 use pitcrew_runtime::settings::Settings;
+use pitcrew_runtime::trust::Trust;
 use pitcrew_team::{PaneHost, Team};
 use serde_json::{Map, Value};
 
@@ -111,10 +112,11 @@ pub(crate) fn hosting(
     left: Option<Left>,
     layer: Map<String, Value>,
 ) -> Result<Hosting, Failure> {
+    let programs = named_programs(context);
     let (asked, socket) = match (&args.teammate_mode, left) {
-        (Some(mode), left) => (Some(mode.clone()), left.and_then(|left| left.socket)),
-        (None, Some(left)) => (Some(left.mode), left.socket),
-        (None, None) => (mode_of(settings)?, None),
+        (Some(mode), left) => (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket)),
+        (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
+        (None, None) => (mode_of(settings)?.map(|mode| chosen(context, mode)).transpose()?, None),
     };
     let mode = match asked.unwrap_or(TeammateMode::Auto) {
         TeammateMode::Auto => here(context),
@@ -133,7 +135,12 @@ pub(crate) fn hosting(
     if program == Program::Claude && panes.is_some() {
         must_be_there(context, client_of(settings), "the client that teammates are to run")?;
     }
+    let own = match &mode {
+        TeammateMode::Program(argv) => Some(as_recorded(context, argv)),
+        TeammateMode::Auto | TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 => None,
+    };
     Ok(Hosting {
+        pane_programs: programs.into_iter().chain(own).collect(),
         default: if panes.is_some() { TeammatePlace::Pane } else { TeammatePlace::InProcess },
         panes,
         launch: launcher(context, settings),
@@ -141,6 +148,31 @@ pub(crate) fn hosting(
         settings: layer,
         prompt_deadline: deadline_of(settings)?,
     })
+}
+
+/// A mode that the user named, which is kept: later commands may run its program for the panes that it made.
+fn chosen(context: &Context, mode: TeammateMode) -> Result<TeammateMode, Failure> {
+    if let TeammateMode::Program(argv) = &mode {
+        Trust::keep_pane_program(&context.root, &as_recorded(context, argv)).map_err(Failure::internal)?;
+    }
+    Ok(mode)
+}
+
+/// A mode that a record of the team names. Others can write that record, so a program in it must be one that the user named.
+fn must_be_named(mode: TeammateMode, programs: &[Vec<String>]) -> Result<TeammateMode, Failure> {
+    match &mode {
+        TeammateMode::Program(argv) if !programs.contains(argv) => {
+            let argv = argv.join(" ");
+            let said = format!("only a record of the team names the pane program {argv:?}, which is not run");
+            Err(Failure::new(FailureKind::Denied, said)
+                .hint(format!("--teammate-mode 'pane:{argv}' runs it; --teammate-mode in-process does without panes")))
+        }
+        TeammateMode::Program(_)
+        | TeammateMode::Auto
+        | TeammateMode::InProcess
+        | TeammateMode::Tmux
+        | TeammateMode::ITerm2 => Ok(mode),
+    }
 }
 
 /// Where the panes of a team are that an earlier run left behind.
@@ -173,6 +205,7 @@ pub(crate) async fn pane_of(context: &Context, team: &Team, name: &str) -> Resul
     let (Some(place), Some(mode)) = (place, mode) else {
         return Err(Failure::new(FailureKind::Conflict, format!("{} lives in no pane of ours", member.name)));
     };
+    let mode = must_be_named(mode, &named_programs(context))?;
     let socket = place.host.socket.map(PathBuf::from).or_else(|| tmux_socket(context));
     match panes(context, &mode, socket)? {
         Some(panes) => Ok((panes, PaneId(place.id))),
@@ -252,7 +285,8 @@ fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
     argv.iter().enumerate().map(found).collect()
 }
 
-/// The pane programs that are run for the end of a team: the one that the settings name, and our own servers of panes.
+/// The pane programs that may be run for panes that a record names: those that the user named for a run or in the settings,
+/// and our own servers of panes.
 pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
     let settings = context.settings_with(&context.cwd, None);
     let mode = settings.and_then(|settings| mode_of(&settings)).unwrap_or_else(|error| {
@@ -265,7 +299,15 @@ pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
     };
     let own = context.exe.to_string_lossy().into_owned();
     let served = ["tmux", "iterm2"].map(|kind| [own.as_str(), "pane", "serve", kind].map(str::to_owned).to_vec());
-    named.into_iter().chain(served).collect()
+    let kept = Trust::load(&context.root).map_or_else(
+        |error| {
+            let said = Failure::internal(error).chain();
+            output::remark(&format!("warning: which pane programs were named for runs is not known: {said}"));
+            Vec::new()
+        },
+        |trust| trust.pane_programs().to_vec(),
+    );
+    named.into_iter().chain(served).chain(kept).collect()
 }
 
 fn tmux(context: &Context, socket: Option<PathBuf>) -> Result<Tmux, Failure> {

@@ -1,7 +1,7 @@
 //! Asking the process that leads a team for what only it can sign.
 
 use pitcrew_protocol::ApiError;
-use pitcrew_runtime::door::{Knock, KnockError, knock};
+use pitcrew_runtime::door::{Knock, KnockError, LEAD_VERSION, knock};
 use pitcrew_store::LeaseName;
 use pitcrew_team::Team;
 use serde_json::Value;
@@ -18,7 +18,7 @@ pub(crate) async fn ask(team: &Team, request: &Knock) -> Result<Option<Value>, F
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
     match knock(&folder, request).await {
         Ok(answer) => Ok(Some(answer)),
-        Err(KnockError::Refused(error)) => Err(error.into()),
+        Err(KnockError::Refused(error)) => Err(refused(team, error)),
         Err(error @ (KnockError::Closed { .. } | KnockError::Silent { .. })) => {
             let hint = format!(
                 "process {} leads team {} and must be asked; is it just starting, or ending?",
@@ -27,6 +27,20 @@ pub(crate) async fn ask(team: &Team, request: &Knock) -> Result<Option<Value>, F
             );
             Err(Failure::new(FailureKind::Failed, error).hint(hint))
         }
+    }
+}
+
+/// The failure of a request that the lead refused; a lead of another version may not know the request.
+pub(crate) fn refused(team: &Team, error: ApiError) -> Failure {
+    let lead = error.details.get(LEAD_VERSION).and_then(Value::as_str).map(str::to_owned);
+    let failure = Failure::from(error);
+    match lead {
+        Some(lead) => failure.hint(format!(
+            "the process that leads team {} runs pitcrew {lead}, and this is {}; the same version understands it",
+            team.name(),
+            env!("CARGO_PKG_VERSION")
+        )),
+        None => failure,
     }
 }
 

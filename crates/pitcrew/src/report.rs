@@ -110,7 +110,7 @@ pub(crate) fn last_words(outcome: &RunOutcome) -> Option<&str> {
     match &outcome.end {
         RunEnd::Success { text } => Some(text),
         RunEnd::LimitReached { text, .. } => text.as_deref(),
-        RunEnd::Failed { .. } | RunEnd::Parked { .. } | RunEnd::Interrupted => None,
+        RunEnd::Failed { .. } | RunEnd::Broken { .. } | RunEnd::Parked { .. } | RunEnd::Interrupted => None,
     }
 }
 
@@ -131,6 +131,10 @@ pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: &st
     match (&outcome.end, signal) {
         (RunEnd::Success { .. }, None) => Ok(()),
         (RunEnd::Failed { reason }, _) => Err(Failure::new(FailureKind::Failed, reason.clone())),
+        (RunEnd::Broken { reason }, _) => {
+            let failure = Failure::new(FailureKind::Internal, reason.clone());
+            Err(if outcome.team_deleted { failure } else { failure.hint(format!("once that is mended: {resume}")) })
+        }
         (RunEnd::Parked { reason, retry_after }, _) => {
             let parked = format!("the run is parked: {reason}");
             Err(Failure::new(FailureKind::Parked, parked).hint(later(*retry_after, resume, &Zoned::now())))

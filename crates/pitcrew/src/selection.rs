@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use pitcrew_protocol::{ApiError, ErrorCode, TeamDir};
-use pitcrew_team::Team;
+use pitcrew_store::StoreError;
+use pitcrew_team::{Team, Teams};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -35,7 +36,7 @@ pub(crate) async fn open(context: &Context, name: Option<&str>) -> Result<Team, 
     if let Some(name) = name {
         return Ok(teams.open(name).await?);
     }
-    let folders = teams.backend().teams().await.map_err(Failure::internal)?;
+    let folders = folders(&teams).await?;
     let meant = match folders.as_slice() {
         [only] => Some(only),
         several => {
@@ -47,6 +48,17 @@ pub(crate) async fn open(context: &Context, name: Option<&str>) -> Result<Team, 
         Some(folder) => Ok(teams.open(folder.as_str()).await?),
         None => Err(none_meant(context, &folders)),
     }
+}
+
+/// The folders of all teams. A link in the place of one is never meant: it can only be refused.
+async fn folders(teams: &Teams) -> Result<Vec<TeamDir>, Failure> {
+    let mut folders = Vec::new();
+    for folder in teams.backend().teams().await.map_err(Failure::internal)? {
+        if !matches!(teams.backend().team(&folder).await, Err(StoreError::NoFolder { .. })) {
+            folders.push(folder);
+        }
+    }
+    Ok(folders)
 }
 
 fn none_meant(context: &Context, folders: &[TeamDir]) -> Failure {

@@ -36,6 +36,9 @@ const COMMAND_TIME: Duration = Duration::from_secs(120);
 /// How long a command that is stopped has to end.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// What helps where there is no demo to go on with.
+const DIR_HINT: &str = "`pitcrew demo --dir NEW_FOLDER` starts a demo that can be resumed";
+
 /// The demo's folder.
 #[derive(Debug)]
 pub(crate) struct Showcase {
@@ -52,15 +55,12 @@ pub(crate) struct Tests {
 }
 
 impl Showcase {
-    /// Unpacks the demo into a folder, if it is not there yet, and commits it.
+    /// Unpacks the demo into a folder, and commits it.
     ///
     /// # Errors
     /// When git or cargo cannot be run, or the folder cannot be written.
     pub(crate) async fn unpack(folder: &Path) -> Result<Self, Failure> {
         let showcase = Self { folder: folder.to_owned() };
-        if showcase.is_committed().await {
-            return Ok(showcase);
-        }
         for (path, text) in FILES.iter().chain([&LAST_FILE]) {
             let path = folder.join(path);
             let written =
@@ -79,6 +79,23 @@ impl Showcase {
             if !is_good {
                 return Err(Failure::new(FailureKind::Failed, format!("git {} failed: {said}", args.join(" "))));
             }
+        }
+        Ok(showcase)
+    }
+
+    /// Finds the demo that an earlier process unpacked into a folder; writes nothing.
+    ///
+    /// # Errors
+    /// When the folder does not exist, or holds no demo that is whole.
+    pub(crate) async fn find(folder: &Path) -> Result<Self, Failure> {
+        let shown = folder.display();
+        if !folder.is_dir() {
+            return Err(Failure::new(FailureKind::NotFound, format!("there is no folder {shown}")).hint(DIR_HINT));
+        }
+        let showcase = Self { folder: folder.to_owned() };
+        if !showcase.script().is_file() || !showcase.is_committed().await {
+            let said = format!("{shown} holds no demo that can go on");
+            return Err(Failure::new(FailureKind::Conflict, said).hint(DIR_HINT));
         }
         Ok(showcase)
     }
@@ -108,7 +125,10 @@ impl Showcase {
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         let tests = Tests { passed: number(count("... ok")), failed: number(count("... FAILED")) };
         if tests.passed + tests.failed == 0 {
-            return Err(Failure::new(FailureKind::Failed, format!("the demo's crate cannot be tested: {said}")));
+            let error = format!("the demo's crate cannot be tested: {}", said.trim_end());
+            return Err(
+                Failure::new(FailureKind::Failed, error).hint("the demo needs a cargo that works without the network")
+            );
         }
         Ok(tests)
     }
@@ -134,6 +154,8 @@ impl Showcase {
         };
         let mut command = Command::new(program);
         command.args(args).current_dir(self.repository()).env("CARGO_TARGET_DIR", "target").env("LC_ALL", "C");
+        // rustup and failing tests say why they fail; where in their code is of no use to a user of the demo.
+        command.env("RUST_BACKTRACE", "0").env("RUST_LIB_BACKTRACE", "0");
         let job = Job::spawn(&mut command).map_err(not_run)?;
         let mut said = (Vec::new(), Vec::new());
         let sink = |stream: Stream, bytes: &[u8]| match stream {

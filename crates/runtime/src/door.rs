@@ -27,6 +27,9 @@ use crate::question::Digest;
 /// The name of the socket.
 const NAME: &str = "door";
 
+/// The detail of a refusal that names the version of the lead that does not know such a request.
+pub const LEAD_VERSION: &str = "lead_version";
+
 /// The longest request or answer, its line break included.
 pub const LINE_MOST: u64 = 64 * 1024;
 
@@ -40,8 +43,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// What the lead can be asked for.
+///
+/// Lead and caller may be of two versions. A reader passes over fields that it does not know, so a new field may only say
+/// more about a request that an older lead does in its own way. A field that limits what is done (as `digest` does) comes
+/// with a new op: a lead refuses an op that it does not know, and names its version ([`LEAD_VERSION`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "op", rename_all = "snake_case", deny_unknown_fields)]
+#[serde(tag = "op", rename_all = "snake_case")]
 pub enum Knock {
     /// To end the team: every member is asked to leave, and then the run ends.
     EndTeam {
@@ -80,6 +87,20 @@ pub enum Knock {
     },
 }
 
+impl Knock {
+    /// The same request without what a lead may pass over; `None` when there is nothing to leave out. Leads of
+    /// before this rule refused fields that they did not know.
+    fn plain(&self) -> Option<Self> {
+        match self {
+            Self::EndTeam { wait_seconds: Some(_) } => Some(Self::EndTeam { wait_seconds: None }),
+            Self::EndTeam { wait_seconds: None }
+            | Self::Shutdown { .. }
+            | Self::Mode { .. }
+            | Self::Permission { .. } => None,
+        }
+    }
+}
+
 /// Why asking came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum KnockError {
@@ -108,6 +129,15 @@ pub enum KnockError {
 /// # Errors
 /// [`KnockError`]; what was refused has changed nothing.
 pub async fn knock(folder: &Path, knock: &Knock) -> Result<Value, KnockError> {
+    match (ask(folder, knock).await, knock.plain()) {
+        (Err(KnockError::Refused(error)), Some(plain)) if error.code == ErrorCode::InvalidRequest => {
+            ask(folder, &plain).await
+        }
+        (answer, _) => answer,
+    }
+}
+
+async fn ask(folder: &Path, knock: &Knock) -> Result<Value, KnockError> {
     let path = folder.join(NAME);
     let silent = |source| KnockError::Silent { path: path.clone(), source };
     let said = async {
@@ -128,9 +158,15 @@ pub async fn knock(folder: &Path, knock: &Knock) -> Result<Value, KnockError> {
     };
     let answer: Value = serde_json::from_slice(&line).map_err(|error| silent(error.into()))?;
     if answer.get("success") == Some(&Value::Bool(false)) {
-        return Err(KnockError::Refused(serde_json::from_value(answer).map_err(|error| silent(error.into()))?));
+        return Err(KnockError::Refused(refusal(answer)));
     }
     Ok(answer)
+}
+
+/// A refusal; one with a code that a newer lead made up is kept with its words.
+fn refusal(answer: Value) -> ApiError {
+    let said = answer.get("message").and_then(Value::as_str).map_or_else(|| answer.to_string(), str::to_owned);
+    serde_json::from_value(answer).unwrap_or_else(|_unknown_code| ApiError::new(ErrorCode::InternalError, said))
 }
 
 /// The lead's side. Dropping it takes the socket away.
@@ -219,7 +255,10 @@ async fn listen_to(mut caller: UnixStream) -> Option<Call> {
         check(&caller).await?;
         let line =
             read_line(&mut caller).await.map_err(|error| invalid(format!("the request cannot be read: {error}")))?;
-        serde_json::from_slice(&line).map_err(|error| invalid(format!("this cannot be asked for: {error}")))
+        serde_json::from_slice(&line).map_err(|error| {
+            // The request may be of a later version: whoever asks learns which one this is.
+            invalid(format!("this cannot be asked for: {error}")).with(LEAD_VERSION, env!("CARGO_PKG_VERSION"))
+        })
     };
     let heard = tokio::time::timeout(PATIENCE, heard).await;
     match heard.unwrap_or_else(|_| Err(invalid("the request did not come in time".to_owned()))) {
@@ -329,7 +368,6 @@ mod tests {
                 (b"hello\n".as_slice(), "this cannot be asked for"),
                 (b"{\"op\":\"delete_everything\"}\n", "unknown variant `delete_everything`"),
                 (b"{\"op\":\"mode\",\"member\":\"bob\"}\n", "missing field `mode`"),
-                (b"{\"op\":\"mode\",\"member\":\"bob\",\"mode\":\"plan\",\"as\":\"root\"}\n", "unknown field `as`"),
                 (b"\xff\xfe\n", "this cannot be asked for"),
                 (&long, "a line of at most 65536 bytes was expected"),
             ] {
@@ -337,6 +375,8 @@ mod tests {
                 assert_eq!(answer["error"], "invalid_request", "{answer}");
                 assert!(answer["message"].as_str().unwrap().contains(says), "{answer}");
             }
+            let newer = b"{\"op\":\"mode\",\"member\":\"bob\",\"mode\":\"plan\",\"of\":\"tomorrow\"}\n";
+            assert_eq!(raw(folder.path(), newer).await["heard"]["mode"], "plan");
             let mode = Knock::Mode { member: "bob".to_owned(), mode: "plan".to_owned() };
             let answer = knock(folder.path(), &mode).await.unwrap();
             assert_eq!(answer["heard"], serde_json::json!({"op": "mode", "member": "bob", "mode": "plan"}));
@@ -345,6 +385,36 @@ mod tests {
             () = door => unreachable!(),
             () = asking => {}
         }
+    }
+
+    #[tokio::test]
+    async fn a_lead_that_knows_no_optional_field_is_asked_again_without_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join(NAME)).unwrap();
+        let older_lead = async {
+            let mut heard = Vec::new();
+            for _ in 0..2 {
+                let (mut caller, _) = listener.accept().await.unwrap();
+                let asked: Value = serde_json::from_slice(&read_line(&mut caller).await.unwrap()).unwrap();
+                let answer = match asked.get("wait_seconds") {
+                    Some(_) => serde_json::json!(invalid("this cannot be asked for: unknown field".to_owned())),
+                    None => serde_json::json!({"success": true}),
+                };
+                write_line(&mut caller, &answer).await.unwrap();
+                heard.push(asked);
+            }
+            heard
+        };
+        let end = Knock::EndTeam { wait_seconds: Some(60) };
+        let (heard, answer) = tokio::join!(older_lead, knock(folder.path(), &end));
+        assert_eq!(answer.unwrap()["success"], true);
+        assert_eq!(heard[1], serde_json::json!({"op": "end_team"}));
+    }
+
+    #[test]
+    fn a_refusal_with_a_code_of_a_later_version_keeps_its_words() {
+        let answer = serde_json::json!({"success": false, "error": "of_tomorrow", "message": "not today"});
+        assert_eq!(refusal(answer), ApiError::new(ErrorCode::InternalError, "not today"));
     }
 
     #[tokio::test]

@@ -43,6 +43,8 @@ pub struct Hosting {
     pub default: TeammatePlace,
     /// The panes there are.
     pub panes: Option<Arc<dyn Panes>>,
+    /// The pane programs that the user named, each with its arguments; no other one that a record names is run.
+    pub pane_programs: Vec<Vec<String>>,
     /// How the processes in panes are called.
     pub launch: Launcher,
     /// What runs those for whom nothing else is said, in panes.
@@ -60,6 +62,7 @@ impl Hosting {
         Self {
             default: TeammatePlace::InProcess,
             panes: None,
+            pane_programs: Vec::new(),
             launch: Arc::new(|_| Launch::default()),
             program: Program::Pitcrew,
             settings: Map::new(),

@@ -8,6 +8,7 @@ mod crew;
 pub mod definitions;
 pub mod door;
 mod driver;
+mod dropped;
 pub mod events;
 pub mod gate;
 mod given_file;

@@ -286,7 +286,7 @@ impl RunHandle {
         }
         (&mut self.outcome).await.unwrap_or_else(|_| RunOutcome {
             team: self.team.clone(),
-            end: RunEnd::Failed { reason: "the team's loop ended without an outcome".to_owned() },
+            end: RunEnd::Broken { reason: "the team's loop ended without an outcome".to_owned() },
             agents: Vec::new(),
             unpriced: Vec::new(),
             kept: Vec::new(),
@@ -343,6 +343,11 @@ pub enum RunEnd {
     /// It could not go on.
     Failed {
         /// Why.
+        reason: String,
+    },
+    /// Something under it failed: the disk, the system, or pitcrew itself; `pitcrew run --resume` goes on from here.
+    Broken {
+        /// What.
         reason: String,
     },
     /// Its model was unavailable for longer than a call may wait; `pitcrew run --resume` goes on from here.

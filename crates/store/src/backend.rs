@@ -31,7 +31,8 @@ pub type Watch = BoxStream<'static, Change>;
 /// durable (as far as the store's durability setting goes); one that returned `Err` has changed nothing.
 #[async_trait]
 pub trait Backend: Send + Sync + std::fmt::Debug {
-    /// The folders of all teams, sorted.
+    /// The folders of all teams, sorted. Something among them that is no folder of a team is listed too; [`Backend::team`]
+    /// says what is wrong with it.
     async fn teams(&self) -> Result<Vec<TeamDir>, StoreError>;
 
     /// Makes a team. Of several callers with names that fall on one folder, one wins; the others get

@@ -20,8 +20,8 @@ pub use backend::{
 };
 pub use error::StoreError;
 pub use files::{
-    BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, LockWait, Looked, Mend, OnPassedOver, OnWait,
-    PassedOver, Seen, WrittenFile,
+    BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, LockWait, LongRead, Looked, Mend, OnLongRead,
+    OnPassedOver, OnUnrecorded, OnWait, PassedOver, Seen, WrittenFile,
 };
 pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
 pub use journal::{Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten};

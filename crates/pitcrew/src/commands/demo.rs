@@ -121,12 +121,18 @@ impl Demo {
 
     async fn play(&self, context: &Context, place: &Place) -> Result<(Shown, Result<(), Failure>), Failure> {
         let signals = Signals::listen()?;
-        let showcase = Showcase::unpack(place.path()).await?;
-        let tests_before = showcase.test().await?;
+        let showcase = match self.resume {
+            Some(_) => Showcase::find(place.path()).await?,
+            None => Showcase::unpack(place.path()).await?,
+        };
         let begin = begin(context).await?;
+        let tests_before = showcase.test().await?;
         if matches!(begin, Begin::New { .. }) && tests_before.failed == 0 {
             let done = self.shown(place, &showcase, (tests_before, tests_before), None).await?;
             return Ok((done, Ok(())));
+        }
+        if matches!(begin, Begin::New { .. }) && self.resume.is_some() {
+            must_be_new(context, place.path())?;
         }
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
         let stand_in = tokio::spawn(answer_for_the_user(asked));
@@ -195,6 +201,16 @@ async fn begin(context: &Context) -> Result<Begin, Failure> {
         return Ok(Begin::Resume { team: TEAM.to_owned(), goal: None });
     }
     Ok(Begin::New { team: TEAM.to_owned(), goal: GOAL.to_owned() })
+}
+
+/// A demo that was killed before it had a team still gets one; one whose team was deleted does not get another.
+fn must_be_new(context: &Context, folder: &Path) -> Result<(), Failure> {
+    let archive = context.root.join("pitcrew/archive");
+    if std::fs::read_dir(archive).is_ok_and(|mut kept| kept.next().is_some()) {
+        let said = format!("the team of the demo in {} was deleted before the tests passed", folder.display());
+        return Err(Failure::new(FailureKind::Conflict, said).hint("`pitcrew demo` starts anew"));
+    }
+    Ok(())
 }
 
 fn plan(

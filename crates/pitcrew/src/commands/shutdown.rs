@@ -119,7 +119,7 @@ async fn is_asked(team: &Team, wait_seconds: u32) -> Result<bool, Failure> {
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(false) };
     match knock(&folder, &Knock::EndTeam { wait_seconds: Some(wait_seconds) }).await {
         Ok(_) => Ok(true),
-        Err(KnockError::Refused(error)) => Err(error.into()),
+        Err(KnockError::Refused(error)) => Err(lead::refused(team, error).hint("--force asks nobody")),
         Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(false),
     }
 }

@@ -154,7 +154,7 @@ impl Tally {
     pub(crate) fn result(&self, outcome: &RunOutcome) -> ResultEvent {
         let (subtype, is_error, text) = match &outcome.end {
             RunEnd::Success { text } => ("success", false, text.clone()),
-            RunEnd::Failed { reason } => ("error_during_execution", true, reason.clone()),
+            RunEnd::Failed { reason } | RunEnd::Broken { reason } => ("error_during_execution", true, reason.clone()),
             RunEnd::Parked { reason, .. } => ("error_model_unavailable", true, reason.clone()),
             RunEnd::Interrupted => ("error_interrupted", true, "stopped by the user".to_owned()),
             RunEnd::LimitReached { reason, text } => {

@@ -251,6 +251,28 @@ fn a_full_disk_is_told_and_loses_nothing() {
 }
 
 #[test]
+fn a_disk_that_fills_up_under_a_run_ends_it_with_its_cause_and_the_run_goes_on_later() {
+    let room = Room::new();
+    let root = room.root();
+    let Some(_mounted) = Mounted::small(&root, 512 * 1024) else { return };
+    let words = "x".repeat(2_000);
+    let script = format!(
+        "agents:\n  default:\n    - repeat:\n        at_most: 1000\n        turns:\n          - text: {words}\n            tools: [{{name: TaskList}}]\n"
+    );
+    let model = room.script(&script);
+    for args in [&["run", "go", "--team", "work"][..], &["run", "--resume", "work"]] {
+        let with_model = [args, &["--model", &model]].concat();
+        let ran = room.run(&with_model);
+        assert_eq!(ran.code, 70, "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("No space left on device"), "{args:?}: {ran:?}");
+    }
+    let hint = "hint: once that is mended: pitcrew run --resume work";
+    fs::remove_dir_all(root.join("teams")).unwrap();
+    let ran = room.run(&["run", "go", "--team", "work", "--model", &model]);
+    assert!(ran.code == 70 && ran.stderr.contains(hint), "{ran:?}");
+}
+
+#[test]
 fn a_lock_of_ours_that_another_program_holds_is_told_with_its_holder() {
     let room = Room::with_crew();
     room.ok(&["send", "bob", "one"]);

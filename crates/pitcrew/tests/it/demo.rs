@@ -1,13 +1,14 @@
 //! The demo: a whole team of scripted models on a real crate, whole and killed.
 
 use std::collections::HashSet;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::Value;
 
 use crate::patience;
-use crate::room::{Room, journal_in};
+use crate::room::{Ran, Room, journal_in};
 
 fn folder(room: &Room) -> PathBuf {
     room.work().join("demo")
@@ -126,6 +127,41 @@ fn a_folder_with_something_in_it_is_not_unpacked_into() {
     std::fs::write(folder(&room).join("mine"), "precious").unwrap();
     assert_eq!(room.run(&["demo", "--dir", "demo"]).code, 4);
     assert_eq!(std::fs::read_dir(folder(&room)).unwrap().count(), 1);
+}
+
+#[test]
+fn a_demo_is_resumed_or_refused_and_never_started_anew_in_a_folder_of_somebody() {
+    let room = Room::new();
+    let missing = room.run(&["demo", "--resume", "missing"]);
+    assert_eq!(missing.code, 3, "{missing:?}");
+    assert!(missing.stderr.contains("there is no folder") && missing.stderr.contains("--dir"), "{missing:?}");
+    assert!(!room.work().join("missing").exists());
+    std::fs::create_dir(folder(&room)).unwrap();
+    let empty = room.run(&["demo", "--resume", "demo"]);
+    assert_eq!(empty.code, 4, "{empty:?}");
+    std::fs::write(folder(&room).join("mine"), "precious").unwrap();
+    let refused = room.run(&["demo", "--resume", "demo"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.stderr.contains("holds no demo that can go on"), "{refused:?}");
+    assert_eq!(std::fs::read_dir(folder(&room)).unwrap().count(), 1);
+}
+
+#[test]
+fn a_demo_that_cannot_run_cargo_says_why_and_shows_no_backtrace() {
+    let room = Room::new();
+    let programs = room.work().join("bin");
+    std::fs::create_dir(&programs).unwrap();
+    // As rustup without a toolchain does.
+    let cargo = "#!/bin/sh\necho 'error: no toolchain is chosen' >&2\n\
+        [ \"$RUST_BACKTRACE\" = 0 ] || echo 'Stack backtrace: 0: rustup' >&2\nexit 1\n";
+    std::fs::write(programs.join("cargo"), cargo).unwrap();
+    std::fs::set_permissions(programs.join("cargo"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let mut demo = room.command(&["demo"]);
+    let ran = Ran::of(demo.env("PATH", path).env("RUST_BACKTRACE", "1").output().unwrap());
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains("cannot be tested: error: no toolchain is chosen\nhint: "), "{ran:?}");
+    assert!(!ran.stderr.contains("backtrace"), "{ran:?}");
 }
 
 /// Starts the demo, and kills it once its journal has that many entries; says whether it was not through by then.

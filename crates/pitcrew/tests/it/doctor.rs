@@ -74,6 +74,11 @@ fn a_team_that_was_stopped_is_no_fault_and_a_repair_leaves_it_to_the_next_run() 
         assert_eq!((&found["total"], &found["notes"][0]["kind"]), (&0.into(), &"stopped".into()), "{found:#}");
         assert!(found["notes"][0]["detail"].as_str().unwrap().contains("run --resume"), "{found:#}");
     }
+    assert_snapshot!(room.transcript(&[&["doctor"]]), @r"
+    $ pitcrew doctor
+    note: stopped in team work: nobody runs it; `pitcrew run --resume work` goes on with bob, `pitcrew team delete work --force` ends it
+    no faults, 1 note
+    ");
     assert_eq!(room.json(&["member", "list"])["total"], 2);
     assert_eq!(room.json(&["inbox", "bob", "--unread"])["total"], 1);
 }
@@ -178,6 +183,14 @@ fn a_pane_program_that_only_a_record_names_is_never_run_and_keeps_nothing_from_i
         };
         write("started.json", serde_json::json!({"version": 1, "started": {"bob": record}}));
         write("panes.json", serde_json::json!({"version": 1, "hosts": [host]}));
+        let on =
+            [&["run", "--resume", "work"][..], &["team", "lead", "work", "--take-over"], &["member", "hide", "bob"]];
+        for goes_on in on {
+            let refused = room.run(goes_on);
+            assert_eq!(refused.code, 5, "{refused:?}");
+            let flag = format!("--teammate-mode 'pane:{}' runs it", program.display());
+            assert!(refused.stderr.contains("is not run") && refused.stderr.contains(&flag), "{refused:?}");
+        }
         let ran = room.ok(args);
         let said = format!("{}{}", ran.stdout, ran.stderr);
         assert!(said.contains("only a record names the program"), "{ran:?}");

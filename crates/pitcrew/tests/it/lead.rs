@@ -1,5 +1,8 @@
 //! Commands that only the process that leads a team can sign, given from other processes.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+
 use crate::room::Room;
 
 fn bob(room: &Room) -> serde_json::Value {
@@ -93,4 +96,26 @@ fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
         assert!(said.contains("was started by a tool of an agent"), "{at}: {said} {ran:?}");
     }
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
+}
+
+#[test]
+fn a_lead_passes_over_fields_of_a_later_version_and_names_its_own_for_a_request_that_it_does_not_know() {
+    let room = Room::new();
+    let run = room.start_waiting();
+    let ask = |line: &str| -> serde_json::Value {
+        let mut lead = UnixStream::connect(room.root().join("teams/work/pitcrew/door")).unwrap();
+        writeln!(lead, "{line}").unwrap();
+        let mut answer = String::new();
+        BufReader::new(lead).read_line(&mut answer).unwrap();
+        serde_json::from_str(&answer).unwrap()
+    };
+    let unknown = ask(r#"{"op": "of_tomorrow"}"#);
+    assert_eq!(unknown["error"], "invalid_request", "{unknown}");
+    assert_eq!(unknown["details"]["lead_version"], env!("CARGO_PKG_VERSION"), "{unknown}");
+    let mode = ask(r#"{"op": "mode", "member": "bob", "mode": "plan", "of_tomorrow": 1}"#);
+    assert_eq!(mode["success"], true, "{mode}");
+    let end = ask(r#"{"op": "end_team", "wait_seconds": 30, "of_tomorrow": {"a": []}}"#);
+    assert_eq!(end["success"], true, "{end}");
+    let (code, said) = run.ended();
+    assert_eq!(code, Some(130), "{said}");
 }

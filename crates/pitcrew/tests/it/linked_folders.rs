@@ -180,6 +180,23 @@ fn a_team_is_made_listed_and_run_through_no_link_of_the_root() {
 }
 
 #[test]
+fn a_link_among_the_teams_is_listed_with_the_reason_and_no_command_takes_it_for_the_only_team() {
+    let scene = Scene::new();
+    for (name, target) in [("linked", scene.outside()), ("nowhere", scene.outside().join("missing"))] {
+        symlink(target, scene.room.root().join("teams").join(name)).unwrap();
+        let listed = scene.run(&["team", "list"]);
+        let line = listed.stdout.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        assert!(line.contains("a link stands where a"), "{listed:?}");
+        let shown = scene.room.run(&["team", "show", name]);
+        assert!(shown.code == 70 && shown.stderr.contains("a link stands where a folder should"), "{shown:?}");
+        let found = scene.run(&["doctor"]);
+        assert!(found.stdout.contains(&format!("teams/{name}: a link where a folder should be")), "{found:?}");
+    }
+    let shown = scene.room.ok(&["team", "show"]);
+    assert!(shown.stdout.contains("crew"), "{shown:?}");
+}
+
+#[test]
 fn a_forced_delete_moves_the_links_of_a_team_and_follows_none() {
     for folder in FOLDERS.iter().filter(|folder| folder.contains("/crew")) {
         let scene = Scene::new();

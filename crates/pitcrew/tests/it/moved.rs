@@ -88,6 +88,69 @@ fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
 }
 
 #[test]
+fn a_resume_names_the_folder_that_was_moved_and_goes_on_by_a_link_to_it() {
+    let room = Room::new();
+    let repository = room.work().join("projects/app");
+    fs::create_dir_all(repository.join("sub")).unwrap();
+    let model = format!("script:{}", room.work().join("script.yaml").display());
+    fs::write(room.work().join("script.yaml"), "agents: {default: [{text: done}]}").unwrap();
+    let begin = ["run", "do it", "--team", "work", "--model", &model];
+    assert!(room.command(&begin).current_dir(repository.join("sub")).output().unwrap().status.success());
+    let refuse = |folder: &Path, said: &str| {
+        for args in [&["run", "--resume", "work"][..], &["team", "lead", "work", "--take-over"]] {
+            let ran = room.run(args);
+            assert_eq!(ran.code, 4, "{ran:?}");
+            assert!(ran.stderr.contains(said), "{ran:?}");
+            let mend = format!("`ln -s NEW_PLACE {}`", folder.display());
+            assert!(ran.stderr.contains(&mend), "{ran:?}");
+        }
+    };
+    let (old, new) = (room.work().join("projects"), room.work().join("moved"));
+    fs::rename(&old, &new).unwrap();
+    refuse(&old, &format!("sub, and {} is not there any more", old.display()));
+    std::os::unix::fs::symlink(&new, &old).unwrap();
+    room.ok(&["run", "--resume", "work"]);
+    fs::remove_dir(new.join("app/sub")).unwrap();
+    refuse(&repository.join("sub"), "app/sub, which is not there any more");
+    fs::write(new.join("app/sub"), "a file").unwrap();
+    refuse(&repository.join("sub"), "app/sub, which is no folder");
+}
+
+#[test]
+fn a_member_that_a_stale_config_drops_is_put_back_and_one_that_is_removed_goes() {
+    check(|root| {
+        let path = root.join("teams/work/config.json");
+        let mut config: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        config["members"].as_array_mut().unwrap().truncate(1);
+        put(&path, &serde_json::to_vec_pretty(&config).unwrap());
+        let is_back = || {
+            let config: Value = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+            (config["members"].as_array()?.len() == 2).then_some(())
+        };
+        until("bob is a member again", is_back, || fs::read_to_string(&path).unwrap_or_default());
+    });
+    let room = Room::new();
+    let _run = room.start_waiting();
+    let path = room.root().join("teams/work/config.json");
+    let with_bob = fs::read(&path).unwrap();
+    room.ok(&["member", "remove", "bob", "--team", "work"]);
+    let ended = room.root().join("teams/work/pitcrew/ended.json");
+    let is_settled = || fs::read_to_string(&ended).is_ok_and(|text| text.contains("\"settled\": true")).then_some(());
+    until("the end of bob is settled", is_settled, || fs::read_to_string(&ended).unwrap_or_default());
+    // A reading from before brings back who has gone.
+    put(&path, &with_bob);
+    let is_gone = || (!fs::read_to_string(&path).ok()?.contains("bob@work")).then_some(());
+    until("bob is gone", is_gone, || fs::read_to_string(&path).unwrap_or_default());
+}
+
+/// Replaces a file by a new one, as no writer of a config does, so that neither time nor file tells that it is older.
+fn put(path: &Path, bytes: &[u8]) {
+    let temp = path.with_extension("theirs");
+    fs::write(&temp, bytes).unwrap();
+    fs::rename(&temp, path).unwrap();
+}
+
+#[test]
 fn a_run_ends_when_its_team_is_gone() {
     let room = Room::new();
     let run = room.start_waiting();

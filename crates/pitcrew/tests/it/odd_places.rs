@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use crate::room::{Ran, Room};
+use crate::running::Running;
 
 /// As long as the longest file on a small disk; it takes no place.
 const GIANT: u64 = 8 * 1024 * 1024 * 1024;
@@ -80,12 +81,46 @@ fn a_giant_journal_is_left_as_it_is_until_it_is_mended() {
     let path = room.root().join("teams/crew/pitcrew/journal.ndjson");
     let whole = fs::read(&path).unwrap().len() as u64;
     fs::File::options().write(true).open(&path).unwrap().set_len(GIANT).unwrap();
-    room.run(&["send", "--team", "crew", "bob", "hello"]);
+    let sent = room.ok(&["send", "--team", "crew", "bob", "hello"]);
+    assert!(sent.stderr.contains("not in the journal") && sent.stderr.contains("at most 536870912"), "{sent:?}");
+    assert!(sent.stderr.contains(HINT), "{sent:?}");
     assert_eq!(fs::metadata(&path).unwrap().len(), GIANT, "it held {whole} bytes");
     let refused = room.run(&["shutdown", "crew", "--force"]);
     assert!(refused.stderr.is_empty() || !refused.stderr.contains("panicked"), "{refused:?}");
     is_named_and_mended(&room, &path);
     room.ok(&["send", "--team", "crew", "bob", "again"]);
+}
+
+#[test]
+fn a_file_of_the_team_that_another_program_locked_is_waited_for_aloud() {
+    for place in ["inboxes/bob.json", "config.json", "pitcrew/journal.ndjson"] {
+        let room = Room::with_crew();
+        room.ok(&["send", "--team", "crew", "bob", "hello"]);
+        let path = room.root().join("teams/crew").join(place);
+        let held = fs::File::open(&path).unwrap();
+        held.lock().unwrap();
+        let sending = &["send", "--team", "crew", "bob", "hello"][..];
+        let changing = &["member", "mode", "bob", "plan", "--team", "crew"][..];
+        let args = if place == "config.json" { changing } else { sending };
+        let mut running = Running::of(&mut room.command(args));
+        let said = running.line();
+        let holder = format!("process {} (", std::process::id());
+        assert!(said.contains(&path.display().to_string()) && said.contains(&holder), "{place}: {said}");
+        drop(held);
+        let (code, rest) = running.ended();
+        assert_eq!(code, Some(0), "{place}: {rest}");
+    }
+}
+
+#[test]
+fn the_doctor_names_a_long_journal_before_it_reads_it() {
+    let room = Room::with_crew();
+    let path = room.root().join("teams/crew/pitcrew/journal.ndjson");
+    let line = fs::read_to_string(&path).unwrap().lines().next().unwrap().to_owned() + "\n";
+    fs::write(&path, line.repeat(20_000_000 / line.len())).unwrap();
+    let ran = room.run(&["doctor"]);
+    let said = format!("reading {}, ", path.display());
+    assert!(ran.code == 0 && ran.stderr.contains(&said), "{ran:?}");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 //! reading back: nothing that a command said it did is lost.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
 
@@ -53,6 +55,21 @@ fn a_claim_that_was_undone_is_put_back_and_nobody_else_gets_the_task() {
     let refused = room.run(&["task", "claim", "1", "--as", "ann"]);
     assert_ne!(refused.code, 0, "{refused:?}");
     assert_eq!(room.json_file(TASK)["owner"], "bob");
+}
+
+#[test]
+fn a_lock_that_a_killed_repair_left_keeps_the_next_from_nothing() {
+    let room = room();
+    room.ok(&["send", "bob", "first"]);
+    undo(&room, INBOX, || drop(room.ok(&["send", "bob", "second"])));
+    // As the store makes it, and its holder died a second ago.
+    let lock = room.root().join("teams/crew/inboxes/bob.json.lock");
+    fs::create_dir(&lock).unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o1777)).unwrap();
+    fs::File::open(&lock).unwrap().set_modified(SystemTime::now() - Duration::from_secs(1)).unwrap();
+    let repaired = room.run(&["doctor", "--repair"]);
+    assert!(repaired.stdout.contains("-> put back"), "{repaired:?}");
+    assert_eq!(texts(&room), ["first", "second"]);
 }
 
 #[test]

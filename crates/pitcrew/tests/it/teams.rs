@@ -119,6 +119,6 @@ fn a_team_with_a_broken_config_is_listed_with_the_reason() {
     $ pitcrew team list
     TEAM   MEMBERS  RUN BY  MADE        ABOUT
     sound  1        -       [date]
-    torn   0        -       -           [root]/teams/torn/config.json is no…
+    torn   0        -       -           config.json is not readable: at name: EOF while p…
     "#);
 }

@@ -157,6 +157,7 @@ impl TeamLoop {
             inbox: member.name.inbox_file(),
             part: Part::Teammate { worktree },
             known_mode: Some(known_mode),
+            member: Some(member.clone()),
             turns: self.last_turns.get(&member.name).copied().unwrap_or(0),
             answers: Answers::Yes,
         };
@@ -287,7 +288,8 @@ impl TeamLoop {
             }
             return;
         }
-        let panes = RecordedPanes::below(&self.quarters.root).with_programs();
+        let panes = RecordedPanes::below(&self.quarters.root);
+        let panes = panes.with_named_programs(self.hosting.pane_programs.clone());
         match stop_member(&self.quarters.team, &panes, STOP_GRACE, started).await {
             Ok(stopped) if stopped.is_gone() => {}
             Ok(stopped) => {

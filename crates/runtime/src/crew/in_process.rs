@@ -6,7 +6,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::remote::{Launching, Minder};
-use crate::agent::Status;
 use crate::driver::{Driver, Report, ReportKind, Start};
 
 /// Runs agents as tasks of this process. An idle one is a waiting task: it costs memory, no thread and no timer.
@@ -30,7 +29,7 @@ impl InProcess {
         self.tasks.spawn(async move {
             let Err(error) = life.await else { return };
             let reason = format!("a bug in pitcrew ended it: {}", panicked(error));
-            let kind = ReportKind::Ended { status: Status::Failed, reason: Some(reason), text: None };
+            let kind = ReportKind::Broke { reason };
             // The loop reads reports until its last agent ended.
             let _closed = reports.send(Report { agent, kind }).await;
         });

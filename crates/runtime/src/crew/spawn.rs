@@ -347,6 +347,7 @@ impl TeamLoop {
             inbox: member.name.inbox_file(),
             part: Part::Teammate { worktree },
             known_mode: Some(known_mode),
+            member: Some(member.clone()),
             turns: hired.conversation_turns,
             answers: Answers::Yes,
         };
@@ -365,7 +366,15 @@ impl TeamLoop {
         let (name, hired, turns) = self.hire_errand(input, call).await?;
         let Some(reply) = reply.take() else { return Ok(()) };
         let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
-        let hand = Hand { body: Body::Here(hired.link), inbox, part, known_mode: None, turns, answers: Answers::Yes };
+        let hand = Hand {
+            body: Body::Here(hired.link),
+            inbox,
+            part,
+            known_mode: None,
+            member: None,
+            turns,
+            answers: Answers::Yes,
+        };
         self.crew.insert(name.clone(), hand);
         self.here.start(&name, hired.driver, hired.start);
         Ok(())

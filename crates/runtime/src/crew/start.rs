@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput,
     neutralised, render,
@@ -33,7 +32,7 @@ use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::identity::ProcessIdentity;
 use crate::run::{Begin, RunEnd, RunError, RunHandle, RunOptions, RunOutcome, Stopper};
-use crate::supervision::{LeftRunning, escaped, forget_ended, sweep};
+use crate::supervision::{LeftRunning, RecordedPanes, escaped, forget_ended, sweep};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
 pub(crate) const EVENTS_WAITING: usize = 1024;
@@ -84,20 +83,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
     let name = quarters.model_name.clone();
     let model = quarters.model(&name).map_err(|source| RunError::Model { name, source })?;
     let stopper = Stopper::default();
-    let wakers = Wakers {
-        stopper: stopper.clone(),
-        reports: reported,
-        sightings,
-        requests,
-        watch: Some(watch),
-        door: None,
-        decisions: FuturesUnordered::new(),
-        grace: None,
-        tidying: None,
-        answer_due: None,
-        was_stopped: false,
-        was_killed: false,
-    };
+    let wakers = Wakers::new(stopper.clone(), reported, sightings, requests, watch);
     let mut team_loop = TeamLoop {
         quarters,
         desk,
@@ -108,6 +94,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         limits,
         kept: Vec::new(),
         lead_text: None,
+        lead_is_broken: false,
         retry_after: None,
         farewells: BTreeMap::new(),
         adopted: Adopted::NotYet,
@@ -157,7 +144,9 @@ async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
         team.note_pane_host(panes.host()).await?;
     }
     if let Begin::TakeOver { member: Some(member), .. } = &options.begin {
-        begin_take_over(&team, member, &options.furnishings.root, options.furnishings.shutdown_grace).await?;
+        let panes = RecordedPanes::below(&options.furnishings.root);
+        let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
+        begin_take_over(&team, member, &panes, options.furnishings.shutdown_grace).await?;
     }
     if options.begin.is_resumed() {
         finish_take_over(&team, &options.furnishings.cwd).await?;
@@ -258,7 +247,15 @@ impl TeamLoop {
         })?;
         let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
         let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
-        let hand = Hand { body: Body::Here(link), inbox, part: Part::Lead, known_mode, turns, answers: Answers::Yes };
+        let hand = Hand {
+            body: Body::Here(link),
+            inbox,
+            part: Part::Lead,
+            known_mode,
+            member: None,
+            turns,
+            answers: Answers::Yes,
+        };
         self.crew.insert(AgentName::lead(), hand);
         let started = RunStarted {
             agent: AgentName::lead(),
@@ -457,13 +454,16 @@ impl TeamLoop {
         let text = self.lead_text.clone();
         let end = match self.course.why() {
             _ if self.wakers.was_killed => RunEnd::Interrupted,
-            None | Some(Why::Finished) if is_gone => RunEnd::Failed { reason: Why::Gone.in_words() },
+            None | Some(Why::Finished | Why::LeadFailed(_)) if is_gone => {
+                RunEnd::Failed { reason: Why::Gone.in_words() }
+            }
             None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
             Some(Why::Interrupted | Why::ShutDown) => RunEnd::Interrupted,
             Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text },
             Some(Why::ModelUnavailable(reason)) => {
                 RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
             }
+            Some(Why::LeadFailed(reason)) if self.lead_is_broken => RunEnd::Broken { reason: reason.clone() },
             Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
             Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
         };

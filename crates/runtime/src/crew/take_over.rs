@@ -30,7 +30,7 @@ const CUT_OFF: &str =
 pub(super) async fn begin_take_over(
     team: &Team,
     member: &AgentName,
-    root: &Path,
+    panes: &RecordedPanes,
     grace: Duration,
 ) -> Result<(), RunError> {
     let member = team.member(member.as_str()).await?.name;
@@ -39,7 +39,7 @@ pub(super) async fn begin_take_over(
         let said = format!("nothing is kept of the conversation of '{member}' that could go on");
         return Err(ApiError::new(ErrorCode::InvalidStatus, said).with("agent", member.as_str()).into());
     }
-    stop_own_process(team, &member, root, grace).await?;
+    stop_own_process(team, &member, panes, grace).await?;
     team.begin_take_over(&Actor::User, &member).await?;
     Ok(())
 }
@@ -58,10 +58,14 @@ pub(super) async fn finish_take_over(team: &Team, cwd: &Path) -> Result<(), RunE
     Ok(team.end_take_over().await?)
 }
 
-async fn stop_own_process(team: &Team, member: &AgentName, root: &Path, grace: Duration) -> Result<(), RunError> {
+async fn stop_own_process(
+    team: &Team,
+    member: &AgentName,
+    panes: &RecordedPanes,
+    grace: Duration,
+) -> Result<(), RunError> {
     if let Some(started) = team.started().await?.remove_entry(member) {
-        let panes = RecordedPanes::below(root).with_programs();
-        let stopped = stop_member(team, &panes, grace, started).await?;
+        let stopped = stop_member(team, panes, grace, started).await?;
         tracing::info!(%member, end = ?stopped.end, "its process makes room for the lead");
     }
     let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(member)).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, Member, MessageId, counted, neutralised};
+use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, LEAD_NAME, Member, MessageId, counted, neutralised};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
@@ -45,6 +45,8 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_text: Option<String>,
+    /// The lead ended since something under it failed.
+    pub(super) lead_is_broken: bool,
     /// How long the vendor of the lead's model asks to wait, once the lead is parked.
     pub(super) retry_after: Option<Duration>,
     pub(super) farewells: BTreeMap<AgentName, Farewell>,
@@ -99,6 +101,32 @@ pub(super) struct Wakers {
     pub(super) was_killed: bool,
 }
 
+impl Wakers {
+    /// Those that every run has; the others come when there is something to wait for.
+    pub(super) fn new(
+        stopper: Stopper,
+        reports: mpsc::Receiver<Report>,
+        sightings: mpsc::Receiver<Sighting>,
+        requests: mpsc::Receiver<Request>,
+        watch: Watch,
+    ) -> Self {
+        Self {
+            stopper,
+            reports,
+            sightings,
+            requests,
+            watch: Some(watch),
+            door: None,
+            decisions: FuturesUnordered::new(),
+            grace: None,
+            tidying: None,
+            answer_due: None,
+            was_stopped: false,
+            was_killed: false,
+        }
+    }
+}
+
 /// An agent that lives.
 pub(super) struct Hand {
     pub(super) body: Body,
@@ -106,6 +134,8 @@ pub(super) struct Hand {
     pub(super) part: Part,
     /// Its mode, as far as the config may decide that.
     pub(super) known_mode: Option<KnownMode>,
+    /// Its entry in the config, as it was seen last; none for an agent that has none of its own.
+    pub(super) member: Option<Member>,
     pub(super) turns: u32,
     /// Whether it can answer a request to shut down.
     pub(super) answers: Answers,
@@ -390,14 +420,17 @@ impl TeamLoop {
         // Agents go by the very names the config gave them, but for the odd edit by hand; there may be thousands.
         let members: HashMap<&AgentName, &Member> =
             config.members.iter().map(|member| (&member.name, member)).collect();
-        let mut refused = Vec::new();
+        let is_unknown = |member: &&Member| !self.crew.contains_key(&member.name);
+        let mut has_strangers = config.teammates().any(|member| is_unknown(&member));
+        let (mut refused, mut missing) = (Vec::new(), Vec::new());
         for (name, hand) in &mut self.crew {
             let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
                 if matches!(hand.part, Part::Teammate { .. }) {
-                    hand.body.end("it was removed from the team");
+                    missing.extend(hand.member.clone());
                 }
                 continue;
             };
+            hand.member = Some(member.clone());
             hand.body.heed_config();
             let Some(known) = &mut hand.known_mode else { continue };
             match known.look(&self.quarters.team, member) {
@@ -413,6 +446,34 @@ impl TeamLoop {
         }
         for (name, mode) in refused {
             self.refuse_mode(&name, &mode).await;
+        }
+        has_strangers |= !missing.is_empty();
+        if has_strangers {
+            self.mend_members(missing).await;
+        }
+    }
+
+    /// Puts teammates back that a stale config dropped, and ends those that were removed.
+    async fn mend_members(&mut self, missing: Vec<Member>) {
+        let names: Vec<AgentName> = missing.iter().map(|member| member.name.clone()).collect();
+        let mended = match self.quarters.team.mend_members(missing).await {
+            Ok(mended) => mended,
+            Err(error) => return self.warn(format!("who is in the team cannot be seen: {error}")).await,
+        };
+        for name in mended.put_back.iter().chain(&mended.taken_out) {
+            let done = if mended.put_back.contains(name) { "dropped" } else { "brought back" };
+            self.warn(format!(
+                "another program wrote an older config.json and so {done} {name}; that is mended. `pitcrew member remove` \
+                 removes a member"
+            ))
+            .await;
+        }
+        let config = self.quarters.team.config().await;
+        for name in names {
+            let is_there = config.as_ref().map_or(true, |config| config.member(name.as_str()).is_some());
+            if let Some(hand) = self.crew.get_mut(&name).filter(|_| !is_there) {
+                hand.body.end("it was removed from the team");
+            }
         }
     }
 
@@ -458,6 +519,10 @@ impl TeamLoop {
             ReportKind::UsedUp => {
                 let limit = self.used_up(&agent);
                 std::iter::once(News::UsedUp(agent)).chain(limit).collect()
+            }
+            ReportKind::Broke { reason } => {
+                self.lead_is_broken |= agent.as_str() == LEAD_NAME;
+                self.ended(&agent, Status::Failed, Some(reason), None).await
             }
             ReportKind::Ended { status, reason, text } => self.ended(&agent, status, reason, text).await,
             ReportKind::Parked { reason, retry_after } => self.parked(&agent, reason, retry_after).await,

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 use pitcrew_team::store::StoreError;
-use pitcrew_team::{AnswerFound, IdleNotice, IdleReason, PermissionAsk};
+use pitcrew_team::{Actor, AnswerFound, IdleNotice, IdleReason, PermissionAsk};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +21,7 @@ use super::{calls, compaction, inspect, model_call};
 use crate::agent::{
     Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status, Wait,
 };
+use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
 use crate::gate::{Gate, PermissionMode};
 use crate::question::Digest;
@@ -98,6 +99,8 @@ pub(crate) struct Driver {
     was_kept_going: bool,
     /// Why the agent cannot go on, from its idle notice until its next state is told.
     trouble: Option<String>,
+    /// An effect could not be carried out, so that the agent ends.
+    is_broken: bool,
 }
 
 /// What an effect came to.
@@ -130,6 +133,7 @@ impl Driver {
             completed: None,
             was_kept_going: false,
             trouble: None,
+            is_broken: false,
         }
     }
 
@@ -150,6 +154,10 @@ impl Driver {
             () = cancel.cancelled() => ReportKind::Dropped,
             end = self.live(first) => end,
         };
+        let end = match end {
+            ReportKind::Ended { reason: Some(reason), .. } if self.is_broken => ReportKind::Broke { reason },
+            end => end,
+        };
         self.running.clear();
         self.seat.context.cancel.cancel();
         self.seat.context.shells.stop_all(&self.seat.context.limits).await;
@@ -169,6 +177,7 @@ impl Driver {
         loop {
             while let Some(event) = happened.pop_front() {
                 let cause = if let Event::Broken { reason } = &event { Some(reason.clone()) } else { None };
+                self.is_broken |= cause.is_some();
                 for effect in self.agent.handle(event) {
                     let ready = self.catch_up(effect.waits_for()).await;
                     let carried_out = match ready {
@@ -182,6 +191,7 @@ impl Driver {
                         Ok(Outcome::Ended(end)) => return end,
                         // It hears nothing more, so that nothing but this would tell of its end.
                         Err(reason) if self.agent.is_over() => {
+                            self.is_broken = true;
                             let reason = cause.unwrap_or(reason);
                             self.tell_face(Status::Failed, Some(reason.clone())).await;
                             return ReportKind::Ended { status: Status::Failed, reason: Some(reason), text: None };
@@ -286,7 +296,8 @@ impl Driver {
             }
             Effect::SendIdle(report) => self.send_idle(report).await?,
             Effect::SetMode(mode) => {
-                let set = seat.as_reader().adopt_mode(&seat.name, mode.as_str()).await;
+                let (team, actor) = (seat.as_reader(), Actor::Member(seat.name.clone()));
+                let set = as_member(&team, &actor, || team.adopt_mode(&seat.name, mode.as_str())).await;
                 // The crew sees it in the config, and tells the face.
                 set.map_err(|error| chain(&error))?;
                 Outcome::Done
@@ -505,7 +516,8 @@ impl Driver {
             failure,
             result: report.result,
         };
-        let sent = self.seat.team.notify_idle(&self.seat.name, notice).await;
+        let (team, name) = (&self.seat.team, &self.seat.name);
+        let sent = as_member(team, &Actor::Member(name.clone()), || team.notify_idle(name, notice.clone())).await;
         sent.map(|_receipt| Outcome::Done).map_err(|error| chain(&error))
     }
 }

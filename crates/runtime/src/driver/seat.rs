@@ -80,6 +80,8 @@ pub(crate) enum ReportKind {
     Parked { reason: String, retry_after: Option<Duration> },
     /// The agent was dropped where it stood; it can be resumed.
     Dropped,
+    /// The agent is no more, since something under it failed: the disk, the system, or pitcrew itself.
+    Broke { reason: String },
     /// The agent is no more.
     Ended { status: Status, reason: Option<String>, text: Option<String> },
 }

@@ -77,14 +77,18 @@ impl SoloLoop {
                 account.reason = Some("it was stopped, and can be resumed".to_owned());
                 self.set_active(false).await;
             }
-            RunEnd::Success { .. } | RunEnd::Failed { .. } | RunEnd::Parked { .. } | RunEnd::LimitReached { .. }
+            RunEnd::Success { .. }
+            | RunEnd::Failed { .. }
+            | RunEnd::Broken { .. }
+            | RunEnd::Parked { .. }
+            | RunEnd::LimitReached { .. }
                 if is_gone => {}
             RunEnd::LimitReached { reason, .. } => {
                 // The lead reads it, and knows why the process ends.
                 self.quarters.note_state(&self.member, Status::Failed, Some(reason.clone())).await;
                 self.depart(false).await;
             }
-            RunEnd::Success { .. } | RunEnd::Failed { .. } | RunEnd::Parked { .. } => {
+            RunEnd::Success { .. } | RunEnd::Failed { .. } | RunEnd::Broken { .. } | RunEnd::Parked { .. } => {
                 self.depart(matches!(end, RunEnd::Success { .. })).await;
             }
         }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, InboxFile};
+use pitcrew_protocol::{AgentName, InboxFile, Member};
 use pitcrew_team::store::{Change, Lease, LeaseName, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, Team};
 use tokio::sync::mpsc;
@@ -25,10 +25,15 @@ use crate::events::{AgentStarted, RunEvent, RunStarted, waiting_for_model};
 use crate::run::{Asks, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::transcript::{Grant, ToolCall};
 
+/// A member that another client removes again within this time of its being put back is meant to go.
+const MEANT_WITHIN: Duration = Duration::from_secs(10);
+
 /// The loop of one member, and all that it owns.
 pub(super) struct SoloLoop {
     pub(super) quarters: Quarters,
     pub(super) member: AgentName,
+    /// Its entry in the config, as it was seen last, and when another program dropped that.
+    pub(super) entry_seen: EntrySeen,
     pub(super) inbox: InboxFile,
     pub(super) entry: Entry,
     /// Whether a lead of ours put it into the team: without such a lead's process nobody leads it.
@@ -54,6 +59,14 @@ pub(super) struct SoloLoop {
     pub(super) wakers: Wakers,
     /// Held for its drop: while we have it, no other process runs the member.
     pub(super) _lease: Lease,
+}
+
+/// The member's own entry in the config.
+#[derive(Debug)]
+pub(super) struct EntrySeen {
+    pub(super) member: Member,
+    /// When it was put back last.
+    pub(super) put_back_at: Option<Instant>,
 }
 
 /// The agent, ready to be started, and what the face is told of it.
@@ -275,9 +288,8 @@ impl SoloLoop {
     /// Lets the agent know of a mode that was set from outside, and ends it when it was taken out of the team.
     async fn config_changed(&mut self) {
         let Ok(config) = self.quarters.team.config().await else { return };
-        let Some(member) = config.member(self.member.as_str()) else {
-            return self.link.tell(Event::Killed { reason: "it was removed from the team".to_owned() });
-        };
+        let Some(member) = config.member(self.member.as_str()) else { return self.is_missing().await };
+        self.entry_seen.member = member.clone();
         // A new lead takes the lease before it signs anything, so the lease read now tells whose signature this may be.
         if !self.as_reader().vouches_for_mode(member) {
             if self.look_for_lead().await {
@@ -289,6 +301,31 @@ impl SoloLoop {
         }
         let look = self.known_mode.look_again(&self.as_reader(), member);
         self.heed_mode(look).await;
+    }
+
+    /// Puts the member's entry back that a stale config dropped. A lead of another client has its reasons, which it notes
+    /// nowhere: a member that has agreed to leave, or that it removes once more at once, ends.
+    async fn is_missing(&mut self) {
+        let is_leaving = self.ledger.of(&self.member).state == Status::ShutdownRequested;
+        let is_meant =
+            self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN) && !self.is_placed_by_us;
+        if !is_leaving && !is_meant {
+            match self.quarters.team.mend_members(vec![self.entry_seen.member.clone()]).await {
+                Ok(mended) if !mended.put_back.is_empty() => {
+                    self.entry_seen.put_back_at = Some(Instant::now());
+                    let text = "another program wrote an older config.json and so dropped this member; it is put back";
+                    return self.warn(text.to_owned()).await;
+                }
+                Ok(_) => {}
+                Err(error) => return self.warn(format!("who is in the team cannot be seen: {error}")).await,
+            }
+            // The lead may have been faster.
+            let config = self.quarters.team.config().await;
+            if config.is_ok_and(|config| config.member(self.member.as_str()).is_some()) {
+                return;
+            }
+        }
+        self.link.tell(Event::Killed { reason: "it was removed from the team".to_owned() });
     }
 
     async fn heed_mode(&mut self, look: ModeLook) {
@@ -338,6 +375,10 @@ impl SoloLoop {
                 self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None }).await;
             }
             ReportKind::UsedUp => self.used_up(),
+            ReportKind::Broke { reason } => {
+                self.ended(Status::Failed, Some(reason.clone()), None).await;
+                self.end = Some(RunEnd::Broken { reason });
+            }
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
             // Only a lead parks.
             ReportKind::Parked { reason, .. } => self.ended(Status::Failed, Some(reason), None).await,

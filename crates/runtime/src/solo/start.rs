@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::deferred::Deferred;
 use super::lead::Lead;
 use super::options::{Entry, SoloOptions};
-use super::solo_loop::{Beginning, SoloLoop, Wakers};
+use super::solo_loop::{Beginning, EntrySeen, SoloLoop, Wakers};
 use crate::agent::Role;
 use crate::crew::{
     DEFAULT_TYPE, Desk, EVENTS_WAITING, Hire, Hired, InProcess, Ledger, Quarters, REPORTS_WAITING, holder_of_ours,
@@ -110,7 +110,8 @@ impl Arrival {
             known_mode,
             refused_mode,
             is_active: member.is_active,
-            member: member.name,
+            member: member.name.clone(),
+            entry_seen: EntrySeen { member, put_back_at: None },
             entry,
             quarters,
             here,

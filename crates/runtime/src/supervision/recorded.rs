@@ -24,7 +24,6 @@ enum Programs {
     Left,
     /// Those only that the user names elsewhere too.
     Named(Vec<Vec<String>>),
-    Run,
 }
 
 /// What came of closing a pane.
@@ -51,12 +50,6 @@ impl RecordedPanes {
         Self { root: root.to_owned(), programs: Programs::Left }
     }
 
-    /// Those too: the user has named the team.
-    #[must_use]
-    pub fn with_programs(self) -> Self {
-        Self { programs: Programs::Run, ..self }
-    }
-
     /// Those of `named` programs too, and of no other one: a record can name any program.
     #[must_use]
     pub fn with_named_programs(self, named: Vec<Vec<String>>) -> Self {
@@ -80,7 +73,7 @@ impl RecordedPanes {
                         reason: format!("the pane {pane} is closed by a command that names its team: {by}"),
                     }
                 }
-                Programs::Named(_) | Programs::Run => PaneClosed::NotAsked { reason: not_opened(&pane.host) },
+                Programs::Named(_) => PaneClosed::NotAsked { reason: not_opened(&pane.host) },
             };
         };
         let is_program = !pane.host.command.is_empty();
@@ -141,7 +134,6 @@ impl Programs {
         match self {
             Self::Left => false,
             Self::Named(named) => named.contains(command),
-            Self::Run => true,
         }
     }
 }
@@ -151,7 +143,7 @@ fn not_opened(host: &PaneHost) -> String {
     match host.command.is_empty() {
         true => format!("panes of the kind {:?} are not known", host.backend),
         false => format!(
-            "only a record names the program {:?}; it is run when `pitcrew.teammateMode` in the settings names it",
+            "only a record names the program {:?}; it is run when `pitcrew.teammateMode` in the settings or --teammate-mode of a run names it",
             host.command.join(" ")
         ),
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use pitcrew_protocol::{AgentName, TeamCall, tool_schema};
-use pitcrew_team::Team;
+use pitcrew_team::{Actor, Team};
 use serde_json::{Value, json};
 
 use super::tool::{malformed, refusal};
+use crate::dropped::as_member;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// The longest plan a frame carries; the file may be longer.
@@ -64,7 +65,9 @@ impl Tool for ExitPlanMode {
         }
         let path = self.plan_file.to_string_lossy();
         let shown: String = plan.chars().take(PLAN_CHARS).collect();
-        match self.team.request_plan_approval(&self.member, &path, &shown, Some(&context.call)).await {
+        let (team, actor) = (&self.team, Actor::Member(self.member.clone()));
+        let ask = || team.request_plan_approval(&self.member, &path, &shown, Some(&context.call));
+        match as_member(team, &actor, ask).await {
             Ok(asked) => ToolOutcome::done(
                 format!(
                     "Your plan went to the lead for approval (request {}). End your turn; the answer wakes you. Until it \

@@ -9,6 +9,7 @@ use pitcrew_protocol::{
 use pitcrew_team::{Actor, Team};
 use serde_json::{Value, json};
 
+use crate::dropped::as_member;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// The tools by which a member works with its team.
@@ -60,10 +61,12 @@ impl Tool for TeamTool {
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
         match TeamCall::parse(self.name, input) {
-            Some(Ok(call)) => match self.perform(call, &context.call).await {
-                Ok(done) => answer(&done),
-                Err(error) => refusal(&error),
-            },
+            Some(Ok(call)) => {
+                match as_member(&self.team, &self.actor, || self.perform(call.clone(), &context.call)).await {
+                    Ok(done) => answer(&done),
+                    Err(error) => refusal(&error),
+                }
+            }
             Some(Err(error)) => malformed(&error),
             None => ToolOutcome::refused(format_args!("{} is no tool of the team", self.name)),
         }

@@ -28,6 +28,15 @@ pub(crate) const FILE: &str = "pitcrew/trust.json";
 /// The version that is written.
 const VERSION: u64 = 1;
 
+/// The part of the document with the answers about repositories.
+const FOLDERS: &str = "folders";
+
+/// The part of the document with the pane programs that the user named, the latest last.
+const PANE_PROGRAMS: &str = "panePrograms";
+
+/// A user has a few terminals; more programs than these are of long ago.
+const PANE_PROGRAMS_MOST: usize = 100;
+
 /// Thousands of repositories.
 const FILE_LIMIT_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -41,6 +50,8 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trust {
     folders: Vec<FolderTrust>,
+    /// The pane programs that the user named for a run.
+    pane_programs: Vec<Vec<String>>,
     /// Trusted for this run.
     run: BTreeSet<String>,
 }
@@ -142,7 +153,8 @@ impl Trust {
     /// When the document cannot be read, or is of a later version.
     pub fn load(root: &Path) -> Result<Self, TrustError> {
         let document = read(&root.join(FILE))?;
-        Ok(Self { folders: folders_in(&document), run: BTreeSet::new() })
+        let pane_programs = pane_programs_in(&document);
+        Ok(Self { folders: folders_in(&document), pane_programs, run: BTreeSet::new() })
     }
 
     /// Trusts things besides, for this run: those of the command line's layer.
@@ -194,7 +206,7 @@ impl Trust {
         let Some(top) = project.top() else { return Ok(()) };
         let key = top.to_str().ok_or_else(|| TrustError::Path { path: top.to_path_buf() })?;
         let items: BTreeSet<&str> = project.items().iter().map(|item| item.digest.as_str()).collect();
-        edit(root, |folders| {
+        edit_folders(root, |folders| {
             let before =
                 folders.get(key).and_then(|entry| FolderTrust::of(key, entry)).filter(|it| it.answer == answer);
             let before = before.map(|before| before.items).unwrap_or_default();
@@ -221,8 +233,32 @@ impl Trust {
             return Ok(false);
         }
         let mut was_there = false;
-        edit(root, |folders| was_there = folders.shift_remove(folder).is_some())?;
+        edit_folders(root, |folders| was_there = folders.shift_remove(folder).is_some())?;
         Ok(was_there)
+    }
+
+    /// The pane programs that the user named for a run, each with its arguments. A record in a team's folder names programs
+    /// too, but others can write it.
+    #[must_use]
+    pub fn pane_programs(&self) -> &[Vec<String>] {
+        &self.pane_programs
+    }
+
+    /// Keeps that the user named a pane program, so that later commands may run it for its panes.
+    ///
+    /// # Errors
+    /// As [`Trust::answer`].
+    pub fn keep_pane_program(root: &Path, argv: &[String]) -> Result<(), TrustError> {
+        if Self::load(root)?.pane_programs.iter().any(|kept| kept == argv) {
+            return Ok(());
+        }
+        edit(root, PANE_PROGRAMS, json!([]), |programs| {
+            if let Value::Array(programs) = programs {
+                programs.push(json!(argv));
+                let surplus = programs.len().saturating_sub(PANE_PROGRAMS_MOST);
+                programs.drain(..surplus);
+            }
+        })
     }
 
     fn folder(&self, folder: &str) -> Option<&FolderTrust> {
@@ -244,8 +280,13 @@ impl FolderTrust {
     }
 }
 
+fn pane_programs_in(document: &Map<String, Value>) -> Vec<Vec<String>> {
+    let programs = document.get(PANE_PROGRAMS).and_then(Value::as_array).into_iter().flatten();
+    programs.filter_map(|argv| Vec::deserialize(argv).ok()).collect()
+}
+
 fn folders_in(document: &Map<String, Value>) -> Vec<FolderTrust> {
-    let entries = document.get("folders").and_then(Value::as_object).into_iter().flatten();
+    let entries = document.get(FOLDERS).and_then(Value::as_object).into_iter().flatten();
     let mut folders: Vec<FolderTrust> = entries.filter_map(|(folder, entry)| FolderTrust::of(folder, entry)).collect();
     folders.sort_by(|a, b| a.folder.cmp(&b.folder));
     folders
@@ -265,7 +306,16 @@ fn read(path: &Path) -> Result<Map<String, Value>, TrustError> {
 }
 
 /// Changes the answers under a lock, and keeps what is not known.
-fn edit(root: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), TrustError> {
+fn edit_folders(root: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(), TrustError> {
+    edit(root, FOLDERS, json!({}), |folders| {
+        if let Value::Object(folders) = folders {
+            change(folders);
+        }
+    })
+}
+
+/// Changes one part of the document under a lock; `empty` stands for a part that is missing, and has its type.
+fn edit(root: &Path, part: &str, empty: Value, change: impl FnOnce(&mut Value)) -> Result<(), TrustError> {
     let path = root.join(FILE);
     let unwritable = |source| TrustError::Write { path: path.clone(), source };
     let folder = path.parent().unwrap_or(root);
@@ -273,9 +323,12 @@ fn edit(root: &Path, change: impl FnOnce(&mut Map<String, Value>)) -> Result<(),
     let _lock = lock(&path.with_extension("lock"))?;
     let mut document = read(&path)?;
     document.shift_insert(0, "version".to_owned(), json!(VERSION));
-    let folders = document.entry("folders").or_insert_with(|| json!({}));
-    let Value::Object(folders) = folders else { return Err(TrustError::Torn { path }) };
-    change(folders);
+    let kind = std::mem::discriminant(&empty);
+    let value = document.entry(part).or_insert(empty);
+    if std::mem::discriminant(value) != kind {
+        return Err(TrustError::Torn { path });
+    }
+    change(value);
     let text = format!("{:#}\n", Value::Object(document));
     replace(folder, &path, &text).map_err(unwritable)
 }

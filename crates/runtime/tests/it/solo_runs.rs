@@ -1,7 +1,9 @@
 //! A member in a process of its own, placed by its lead: how it begins, works, is parked, cut off, stopped and ended.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, Frame, SendMessageInput};
+use pitcrew_protocol::{AgentName, Frame, SendMessageInput, TeamConfig};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
@@ -260,6 +262,33 @@ async fn a_member_that_is_removed_ends() {
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone(&worker())).await;
     until_it_is(&mut handle, Status::Idle).await;
+    team.remove_member(&Actor::Lead, &bob()).await.unwrap();
+    let reason = "it was removed from the team".to_owned();
+    assert_eq!(finish(handle).await.outcome.end, RunEnd::Failed { reason });
+}
+
+/// Takes bob out of the config as another client does, which notes it nowhere.
+async fn drop_bob(team: &Team) {
+    let edit = |config: &mut TeamConfig| {
+        config.members.retain(|member| member.name != bob());
+        Ok(())
+    };
+    team.backend().edit_team(team.dir(), Arc::new(edit)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_member_that_a_stale_config_drops_puts_itself_back_and_goes_on() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let mut handle = start(setting.alone(&worker())).await;
+    until_it_is(&mut handle, Status::Idle).await;
+    for _ in 0..3 {
+        let before = team.config().await.unwrap().member("bob").cloned();
+        drop_bob(&team).await;
+        until(&mut handle, |event| matches!(event, RunEvent::Warning { text } if text.contains("put back"))).await;
+        assert_eq!(team.config().await.unwrap().member("bob").cloned(), before);
+    }
     team.remove_member(&Actor::Lead, &bob()).await.unwrap();
     let reason = "it was removed from the team".to_owned();
     assert_eq!(finish(handle).await.outcome.end, RunEnd::Failed { reason });

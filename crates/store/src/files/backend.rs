@@ -374,7 +374,8 @@ impl Files {
         // A dead message is marked as read next, and then nothing else tells of it.
         let is_last_word = entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
         let force = if is_last_word { Force::Now } else { Force::Later };
-        let appended = self.append_lines(team, &path, &lines, force)?;
+        let appended = self.append_lines(team, &path, &lines, force);
+        let appended = appended.inspect_err(|error| self.disk.tell_unrecorded(error))?;
         self.checkpoint(team).follow(&appended);
         Ok(())
     }

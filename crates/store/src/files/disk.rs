@@ -7,7 +7,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Mode, OFlags, openat};
@@ -38,6 +38,10 @@ pub struct FileOptions {
     pub on_wait: Option<OnWait>,
     /// Learns of each task file that cannot be read and is left out of the task list; once for each state of the file.
     pub on_passed_over: Option<OnPassedOver>,
+    /// Learns that a journal cannot be written.
+    pub on_unrecorded: Option<OnUnrecorded>,
+    /// Learns of a file that takes long to be looked at.
+    pub on_long_read: Option<OnLongRead>,
     /// Kills this process (SIGKILL) at the n-th crash point it passes, counted from 1; for kill sweeps in tests.
     ///
     /// An inbox, config or document passes `temp written`, `locked`, `renamed`, `lock given back`, `folder forced`; an edit
@@ -79,6 +83,38 @@ impl std::fmt::Debug for OnPassedOver {
     }
 }
 
+/// Who learns that a journal cannot be written, such as one that is too long. What the journal would have told is done.
+#[derive(Clone)]
+pub struct OnUnrecorded(pub Arc<dyn Fn(&StoreError) + Send + Sync>);
+
+impl std::fmt::Debug for OnUnrecorded {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnUnrecorded")
+    }
+}
+
+/// A file that takes long to be looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LongRead {
+    /// The file.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Who learns of a file that takes long to be looked at, before it is read.
+#[derive(Clone)]
+pub struct OnLongRead(pub Arc<dyn Fn(&LongRead) + Send + Sync>);
+
+impl std::fmt::Debug for OnLongRead {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OnLongRead")
+    }
+}
+
+/// A log that is longer takes a second or more to be looked at.
+const LONG_READ: u64 = 16 * 1024 * 1024;
+
 impl FileOptions {
     /// Options with that durability and nothing else.
     #[must_use]
@@ -87,6 +123,8 @@ impl FileOptions {
             durability,
             on_wait: None,
             on_passed_over: None,
+            on_unrecorded: None,
+            on_long_read: None,
             #[cfg(feature = "crash-points")]
             crash_at: None,
         }
@@ -109,6 +147,7 @@ pub(crate) const TEMP_SUFFIX: &str = ".tmp";
 pub(crate) struct Disk {
     options: FileOptions,
     forced: AtomicU64,
+    is_unrecorded_told: AtomicBool,
     #[cfg(feature = "crash-points")]
     passed: AtomicU64,
 }
@@ -173,6 +212,7 @@ impl Disk {
         Self {
             options,
             forced: AtomicU64::new(0),
+            is_unrecorded_told: AtomicBool::new(false),
             #[cfg(feature = "crash-points")]
             passed: AtomicU64::new(0),
         }
@@ -221,9 +261,29 @@ impl Disk {
         flock::lock(file, path, access, |wait| self.tell_wait(wait))
     }
 
-    fn tell_wait(&self, wait: &LockWait) {
+    /// Tells of a wait for a lock.
+    pub(crate) fn tell_wait(&self, wait: &LockWait) {
         if let Some(OnWait(tell)) = &self.options.on_wait {
             tell(wait);
+        }
+    }
+
+    /// Tells that a journal cannot be written; once, since the next line fails in the same way. A folder that is gone took
+    /// its team with it, which others tell.
+    pub(crate) fn tell_unrecorded(&self, error: &StoreError) {
+        let is_gone = matches!(error, StoreError::Io { source, .. } if is_absent(source));
+        if let Some(OnUnrecorded(tell)) = &self.options.on_unrecorded
+            && !is_gone
+            && !self.is_unrecorded_told.swap(true, Ordering::Relaxed)
+        {
+            tell(error);
+        }
+    }
+
+    /// Tells of a file that is about to be looked at when that takes long.
+    pub(crate) fn tell_reading(&self, path: &Path, bytes: u64) {
+        if let Some(OnLongRead(tell)) = self.options.on_long_read.as_ref().filter(|_| bytes > LONG_READ) {
+            tell(&LongRead { path: path.to_owned(), bytes });
         }
     }
 

@@ -19,7 +19,7 @@ use crate::StoreError;
 const WAIT_AT_MOST: Duration = Duration::from_secs(10);
 
 /// How long a lock is waited for before that is told.
-const TELL_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const TELL_AFTER: Duration = Duration::from_secs(1);
 
 /// What a lock is taken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn lock_within(
 }
 
 /// The process that holds the lock of the file, where the system tells: its number and its name.
-fn holder(file: &File) -> Option<String> {
+pub(crate) fn holder(file: &File) -> Option<String> {
     let inode = file.metadata().ok()?.ino().to_string();
     let locks = fs::read_to_string("/proc/locks").ok()?;
     let pid = locks.lines().find_map(|line| {

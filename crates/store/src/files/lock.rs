@@ -108,9 +108,13 @@ pub(crate) fn lock_path(file: &Path) -> PathBuf {
     PathBuf::from(path)
 }
 
-/// Whether somebody holds the lock of `file`, or left it behind.
+/// Whether somebody holds the lock of `file`. A lock that a dead holder left is nobody's: who wants it breaks it.
 pub(crate) fn is_taken(file: &Path) -> bool {
-    fs::symlink_metadata(lock_path(file)).is_ok()
+    let path = lock_path(file);
+    let Ok(sign) = Sign::at(&path) else { return false };
+    // A holder that has just made its lock is about to flock it, and must not be kept from that.
+    let is_dead = || sign.age() > DEAD_AFTER && was_left_by_the_dead(&path);
+    !sign.is_old() && !is_dead()
 }
 
 impl Lock {

@@ -398,6 +398,9 @@ impl Look<'_> {
     fn at_lines(&mut self, path: &Path) {
         let is_journal = name_of(path) == super::paths::JOURNAL;
         let seen = Seen::at(path);
+        if let Ok(meta) = fs::symlink_metadata(path) {
+            self.files.disk.tell_reading(path, meta.len());
+        }
         let lines = match lines::read_bytes(path) {
             Ok(lines) => lines,
             Err(error) => return self.failed(path, error, |path, reason| Leaving::Torn { path, reason, seen }),

@@ -36,7 +36,7 @@ mod written;
 mod written_log;
 
 pub use backend::FileBackend;
-pub use disk::{Durability, FileOptions, OnPassedOver, OnWait, PassedOver};
+pub use disk::{Durability, FileOptions, LongRead, OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver};
 pub use keep::Keep;
 pub use lock::LockWait;
 pub use look::{BadLine, Leaving, Looked, Seen};

@@ -50,7 +50,7 @@ const CONFIG_MISSING: Duration = Duration::from_secs(2);
 const CONFIG_PAUSE: Duration = Duration::from_millis(10);
 
 impl Files {
-    /// The folders that hold a config, sorted.
+    /// The folders that hold a config, and links in the place of a folder, sorted. Opening a link is refused by its name.
     pub(crate) fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
         let dir = self.paths.teams();
         let entries = match fs::read_dir(&dir) {
@@ -63,9 +63,9 @@ impl Files {
             let name = entry.map_err(failed("list", &dir))?.file_name();
             let Some(name) = name.to_str() else { continue };
             let team = TeamDir::of(name);
-            // A link is no team: what is behind it is somebody's. `doctor` tells of it.
+            // What is behind a link is not looked at, not even for a config.
             let is_link = fs::symlink_metadata(dir.join(name)).is_ok_and(|meta| meta.is_symlink());
-            if team.as_str() == name && !is_link && self.paths.config(&team).is_file() {
+            if team.as_str() == name && (is_link || self.paths.config(&team).is_file()) {
                 teams.push(team);
             }
         }

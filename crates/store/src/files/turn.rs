@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+use super::flock::{self, TELL_AFTER};
+use super::lock::LockWait;
 use super::plain;
 
 /// How long a turn is waited for; longer than dozens of forced writes take, short enough to outlive a stopped process.
@@ -30,9 +32,10 @@ pub(crate) struct Turn {
 
 impl Turn {
     /// Waits for a turn at the file at `path`; `None` when there is none to be had: the file is not there, its file system
-    /// knows no such locks, or it took longer than `patience`.
-    pub(crate) fn take(path: &Path, patience: Duration) -> Option<Self> {
+    /// knows no such locks, or it took longer than `patience`. `tell` learns once of a wait that lasts longer than 1 s.
+    pub(crate) fn take(path: &Path, patience: Duration, tell: impl Fn(&LockWait)) -> Option<Self> {
         let started = Instant::now();
+        let mut is_told = false;
         loop {
             let file = plain::open(path).ok()?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -46,6 +49,11 @@ impl Turn {
             }
             if started.elapsed() >= patience {
                 return None;
+            }
+            if !is_told && started.elapsed() >= TELL_AFTER {
+                is_told = true;
+                let left = patience.saturating_sub(started.elapsed());
+                tell(&LockWait { lock: path.to_owned(), left, holder: flock::holder(&file) });
             }
             thread::sleep(PAUSE);
         }
@@ -66,12 +74,12 @@ mod tests {
     fn a_turn_is_had_by_one_at_a_time() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
-        assert!(Turn::take(&path, PATIENCE).is_none(), "nothing is there to take turns at");
+        assert!(Turn::take(&path, PATIENCE, |_| ()).is_none(), "nothing is there to take turns at");
         fs::write(&path, "[]").unwrap();
-        let turn = Turn::take(&path, Duration::ZERO).unwrap();
-        assert!(Turn::take(&path, Duration::ZERO).is_none());
+        let turn = Turn::take(&path, Duration::ZERO, |_| ()).unwrap();
+        assert!(Turn::take(&path, Duration::ZERO, |_| ()).is_none());
         drop(turn);
-        assert!(Turn::take(&path, Duration::ZERO).is_some());
+        assert!(Turn::take(&path, Duration::ZERO, |_| ()).is_some());
     }
 
     #[test]
@@ -79,12 +87,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (path, new) = (dir.path().join("a.json"), dir.path().join("b.json"));
         fs::write(&path, "[]").unwrap();
-        let old = Turn::take(&path, Duration::ZERO).unwrap();
+        let old = Turn::take(&path, Duration::ZERO, |_| ()).unwrap();
         fs::write(&new, "[1]").unwrap();
         fs::rename(&new, &path).unwrap();
-        let turn = Turn::take(&path, Duration::ZERO);
+        let turn = Turn::take(&path, Duration::ZERO, |_| ());
         assert!(turn.is_some());
         drop(old);
-        assert!(Turn::take(&path, Duration::ZERO).is_none(), "the new file's turn is still had");
+        assert!(Turn::take(&path, Duration::ZERO, |_| ()).is_none(), "the new file's turn is still had");
     }
 }

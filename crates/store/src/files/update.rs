@@ -103,7 +103,7 @@ fn update_there<T>(
     lock_of: &Path,
     plan: &mut impl FnMut(Option<&Snapshot>) -> Result<Plan<T>, Fault>,
 ) -> Result<Updated<T>, StoreError> {
-    let turn = Turn::take(path, PATIENCE);
+    let turn = Turn::take(path, PATIENCE, |wait| disk.tell_wait(wait));
     let mut torn = 0;
     let mut tries = 0;
     while tries < TRIES {

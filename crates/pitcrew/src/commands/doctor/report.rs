@@ -78,7 +78,8 @@ impl Finding {
     }
 
     fn line(&self) -> String {
-        let mut line = self.kind.replace('_', " ");
+        let mut line = if self.is_note { "note: ".to_owned() } else { String::new() };
+        line += &self.kind.replace('_', " ");
         if let Some(team) = &self.team {
             line += &format!(" in team {team}");
         }
@@ -115,9 +116,11 @@ impl Report {
         let mut lines: Vec<String> = self.findings.iter().map(Finding::line).collect();
         lines.extend(self.notes.iter().map(Finding::line));
         lines.extend(self.kept.lines());
-        lines.push(match self.findings.is_empty() {
-            true => "all is well".to_owned(),
-            false => format!("{} found, {} left", self.total, self.left),
+        lines.push(match (self.findings.is_empty(), self.notes.len()) {
+            (true, 0) => "all is well".to_owned(),
+            (true, 1) => "no faults, 1 note".to_owned(),
+            (true, notes) => format!("no faults, {notes} notes"),
+            (false, _) => format!("{} found, {} left", self.total, self.left),
         });
         lines.join("\n")
     }

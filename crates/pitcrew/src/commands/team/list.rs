@@ -65,17 +65,26 @@ fn table(teams: &[Row]) -> String {
             0 => team.members.len().to_string(),
             some => format!("{} ({some} running)", team.members.len()),
         };
-        let about = team.problem.as_ref().or(team.description.as_ref());
+        let about = problem(team).or_else(|| team.description.clone());
         [
             team.name.clone(),
             members,
             running.as_ref().map_or_else(|| "-".to_owned(), Running::short),
             team.created_at_ms.and_then(day).unwrap_or_else(|| "-".to_owned()),
-            about.map(|text| first_line(text, DESCRIPTION_CHARS)).unwrap_or_default(),
+            about.map(|text| first_line(&text, DESCRIPTION_CHARS)).unwrap_or_default(),
         ]
     };
     let rows: Vec<_> = teams.iter().map(cells).collect();
     output::table(["TEAM", "MEMBERS", "RUN BY", "MADE", "ABOUT"], &rows)
+}
+
+/// Why a team cannot be used. The path of its folder is left out, which would take all of the room.
+fn problem(team: &TeamSummary) -> Option<String> {
+    let problem = team.problem.as_deref()?;
+    let folder = team.team_file_path.parent();
+    let folder = folder.map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
+    let Some(folder) = folder else { return Some(problem.to_owned()) };
+    Some(problem.replace(&format!("{folder}/"), "").replace(&folder, "it"))
 }
 
 fn day(at_ms: i64) -> Option<String> {

@@ -1,0 +1,48 @@
+//! Acting for a member that a stale config has just dropped: whoever runs it puts it back, and the act is tried again.
+
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode};
+use pitcrew_team::{Actor, Team};
+use tokio::time::{Instant, timeout_at};
+
+/// How long a member may be missing: whoever runs it is woken at once, and writes one file.
+const BACK_WITHIN: Duration = Duration::from_secs(5);
+
+/// Does something for a member; once more if it was refused since the config lacked the member, and does no longer.
+///
+/// # Errors
+/// What was refused.
+pub(crate) async fn as_member<T, Acting: Future<Output = Result<T, ApiError>>>(
+    team: &Team,
+    actor: &Actor,
+    act: impl Fn() -> Acting,
+) -> Result<T, ApiError> {
+    match (act().await, actor) {
+        (Err(error), Actor::Member(name)) if is_missing(&error, name) && is_put_back(team, name).await => act().await,
+        (done, _) => done,
+    }
+}
+
+/// Whether the refusal says that this member is not in the team.
+fn is_missing(error: &ApiError, name: &AgentName) -> bool {
+    let subject = error.details.get("agent").and_then(|agent| agent.as_str());
+    error.code == ErrorCode::AgentNotFound && subject == Some(name.as_str())
+}
+
+/// Waits until the member is in the config again; not for one that was removed.
+async fn is_put_back(team: &Team, name: &AgentName) -> bool {
+    let deadline = Instant::now() + BACK_WITHIN;
+    let Ok(mut watch) = team.backend().watch(team.dir()).await else { return false };
+    loop {
+        match (team.config().await, team.ended_members().await) {
+            (Ok(config), _) if config.member(name.as_str()).is_some() => return true,
+            (Ok(_), Ok(ended)) if !ended.contains(name) => {}
+            (_, _) => return false,
+        }
+        if !matches!(timeout_at(deadline, watch.next()).await, Ok(Some(_))) {
+            return false;
+        }
+    }
+}
