@@ -24,6 +24,7 @@ mod members;
 mod messages;
 mod model_faults;
 mod models_over_http;
+mod modes;
 mod moved;
 mod not_started;
 mod odd_places;

@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{OnceLock, PoisonError};
 
+use pitcrew_team::store::own_mode;
 use tokio::process::Command;
 
 use super::bubblewrap::Bubblewrap;
@@ -195,7 +196,7 @@ impl Kept {
             return;
         }
         for folder in OPEN_OF_PITCREW.map(|name| self.machine.root.join(name)) {
-            if let Err(error) = fs::create_dir_all(&folder) {
+            if let Err(error) = own_mode::create_folders(&folder) {
                 tracing::warn!(folder = %folder.display(), %error, "commands have no such folder");
             }
         }
