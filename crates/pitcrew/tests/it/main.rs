@@ -11,6 +11,7 @@ mod desk;
 mod doctor;
 mod drift;
 mod failure_reasons;
+mod git_folders;
 mod help;
 mod hostile_files;
 mod hostile_repository;

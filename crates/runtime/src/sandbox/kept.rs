@@ -271,7 +271,7 @@ impl Kept {
 
     /// What a command may read, with its git folders and the git configuration for it.
     fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
-        let git = GitFolder::of(&grant.cwd);
+        let git = GitFolder::of(&grant.cwd, &self.options.git);
         let mut readable = Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
         readable.withheld.extend(self.denied.find(grant, &readable.open));
         let config = self.git_configs.of(&grant.cwd, self.machine.home.as_deref(), self.workshop()?.path())?;
