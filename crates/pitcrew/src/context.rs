@@ -247,6 +247,7 @@ impl Context {
             root: Some(self.root.clone()),
         };
         let settings = Settings::load(&paths, counted.layers).map_err(Failure::unusable)?;
+        let settings = settings.with_git_folders(counted.git_folders);
         let warnings = counted.warnings.into_iter().chain(unread).collect();
         Ok(Loaded { settings, project_agents: counted.agents, top, left_out: counted.left_out, warnings })
     }

@@ -1,20 +1,17 @@
 //! Trust in a project's files at the command line: the question with its list, and what is said of what is left out.
 //!
-//! What the files would do and how far they count is `pitcrew_runtime::trust`'s; here it is shown and answered.
+//! What the files would do and how far they count is `pitcrew_runtime::trust`'s; here the list is printed, and the question asked.
 
-use std::io::{BufRead as _, Write as _};
 use std::path::Path;
 
-use pitcrew_runtime::trust::{Answer, Item, LeftOut, Project, Standing, TRUSTED_ITEMS, Trust, WhyLeftOut};
+use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
+use pitcrew_runtime::trust::{Answer, LeftOut, Project, Standing, TRUSTED_ITEMS, Trust, WhyLeftOut};
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Loaded};
 use crate::failure::Failure;
+use crate::live::trust_prompt;
 use crate::output::{self, visible};
-
-/// What is shown of one thing at most, in characters: its head and its tail, with the number between.
-const HEAD_CHARS: usize = 1_500;
-const TAIL_CHARS: usize = 500;
 
 /// So many names of what is left out are said, the rest as a number.
 const MOST_KEYS: usize = 12;
@@ -47,13 +44,12 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     let project = read(context, folder)?;
     // Where the answers cannot be read none can be kept; the run says so.
     let Ok(trust) = Trust::load(&context.root) else { return Ok(()) };
-    let has_grown = match trust.standing(&project) {
+    let before = match trust.standing(&project) {
         Standing::UsersOwn | Standing::NothingToTrust | Standing::Trusted | Standing::Declined => return Ok(()),
-        Standing::NotTrusted => false,
-        Standing::Grown => true,
+        Standing::NotTrusted => TrustedBefore::Never,
+        Standing::Grown => TrustedBefore::Less,
     };
-    output::remark(&question(&project, has_grown));
-    match answer() {
+    match trust_prompt::ask(&TrustQuestion::of(&project, before)).map_err(Failure::internal)? {
         Some(answer) => keep(context, &project, answer),
         None => Ok(()),
     }
@@ -100,57 +96,8 @@ pub(crate) fn keep(context: &Context, project: &Project, answer: Answer) -> Resu
 
 /// What a project's files would do, a line each, and then what counts in no case.
 pub(crate) fn list(project: &Project) -> String {
-    let mut lines: Vec<String> = project.items().iter().map(line).collect();
-    for LeftOut { file, keys, .. } in project.never() {
-        lines.push(format!("  never, trusted or not: {} in {}", few(keys), visible(&file.display().to_string())));
-    }
-    lines.join("\n")
-}
-
-fn line(item: &Item) -> String {
-    format!("  {} ({})", whole(&item.does), visible(&item.file.display().to_string()))
-}
-
-fn question(project: &Project, has_grown: bool) -> String {
-    let top = project.top().map(|top| visible(&top.display().to_string())).unwrap_or_default();
-    let count = project.items().len();
-    let begin = match (has_grown, count) {
-        (true, _) => format!("You trusted {top}, and now its files would do more. All of it:"),
-        (false, _) => format!("{top} is not trusted yet. Its files would do this:"),
-    };
-    let things = if count == 1 { "this 1 thing" } else { &format!("these {count} things") };
-    format!(
-        "{begin}\n{}\nWithout trust only its rules that deny or ask and its instructions count.\n\
-         Trust it to do {things}, in every run until it would do more? [y]es, [n]o:",
-        list(project)
-    )
-}
-
-/// The answer of the person at the terminal; none when its input has ended.
-fn answer() -> Option<Answer> {
-    loop {
-        let mut typed = String::new();
-        if std::io::stdin().lock().read_line(&mut typed).ok()? == 0 {
-            return None;
-        }
-        match typed.trim().to_lowercase().as_str() {
-            "y" | "yes" => return Some(Answer::Trusted),
-            "n" | "no" => return Some(Answer::Declined),
-            _ => _ = writeln!(anstream::stderr().lock(), "[y]es or [n]o:"),
-        }
-    }
-}
-
-/// A text with what could steer a terminal made visible: whole, or its head and tail with the number between.
-fn whole(text: &str) -> String {
-    let count = text.chars().count();
-    if count <= HEAD_CHARS + TAIL_CHARS {
-        return visible(text);
-    }
-    let head: String = text.chars().take(HEAD_CHARS).collect();
-    let tail: String = text.chars().skip(count - TAIL_CHARS).collect();
-    let between = count - HEAD_CHARS - TAIL_CHARS;
-    format!("{} [... {between} characters, to be read in the file ...] {}", visible(&head), visible(&tail))
+    let lines = TrustQuestion::list(project);
+    lines.iter().map(|line| format!("  {}", line.text)).collect::<Vec<_>>().join("\n")
 }
 
 fn few(keys: &[String]) -> String {
@@ -168,15 +115,6 @@ fn few(keys: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_long_command_shows_its_head_and_its_tail() {
-        let long = format!("echo {}; rm -rf ~", " ".repeat(5_000));
-        let shown = whole(&long);
-        assert!(shown.starts_with("echo ") && shown.ends_with("; rm -rf ~"), "{shown}");
-        assert!(shown.contains("[... 3015 characters, to be read in the file ...]"), "{shown}");
-        assert_eq!(whole("a\x1b[2K\nb"), "a\\u{1b}[2K\\nb");
-    }
 
     #[test]
     fn many_names_are_a_number() {

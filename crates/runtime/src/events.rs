@@ -113,6 +113,13 @@ pub enum RunEvent {
         /// The rule that would have allowed the call, where nobody was there to ask.
         would_allow: Option<String>,
     },
+    /// The person beside an agent allowed it something from now on, for this run.
+    AllowedAlways {
+        /// The agent, which alone it counts for.
+        agent: AgentName,
+        /// A rule such as `Bash(npm test:*)`, or words where there is none.
+        what: String,
+    },
     /// An agent's permission mode changed.
     ModeChanged {
         /// The agent.

@@ -13,6 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use pitcrew_team::store::own_mode;
 use serde::{Deserialize, Serialize};
 
 use crate::sandbox::Sandbox;
@@ -180,7 +181,7 @@ impl Worktrees {
         let start = self.git.commit("HEAD").await?;
         let start = start.ok_or_else(|| WorktreeError::NoCommit { path: self.git.checkout().to_owned() })?;
         let base = self.git.head_reference().await?;
-        let folder = self.prepare_folder().await?;
+        let folder = self.prepare_folder(team).await?;
         let turn = self.turn(&common).await?;
         let (path, branch) = self.free_name(&folder, team, member).await?;
         turn.say(&Making { path: path.clone(), branch: branch.clone(), removed: None })?;
@@ -355,14 +356,14 @@ impl Worktrees {
         self.tidy(&record.worktree.path);
     }
 
-    /// Makes the folder for worktrees, which must not be inside the checkout.
-    async fn prepare_folder(&self) -> Result<PathBuf, WorktreeError> {
+    /// Makes the folder for worktrees of a team, which must not be inside the checkout; gives the one of all teams.
+    async fn prepare_folder(&self, team: &str) -> Result<PathBuf, WorktreeError> {
         let checkout = self.git.top_folder().await?;
         let folder = real(&self.folder);
         if folder.starts_with(&checkout) {
             return Err(WorktreeError::InsideCheckout { folder, checkout });
         }
-        fs::create_dir_all(&folder).map_err(WorktreeError::io("create", &folder))?;
+        own_mode::create_folders(&folder.join(team)).map_err(WorktreeError::io("create", &folder))?;
         Ok(folder)
     }
 

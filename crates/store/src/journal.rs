@@ -7,6 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use pitcrew_protocol::{AgentName, MessageId, TaskAssignment, TaskId};
 use serde::{Deserialize, Serialize};
 
+/// How many things that one member was allowed a summary names.
+const MOST_ALWAYS: usize = 100;
+
 /// The state of a member that was just added to its team.
 const SPAWNED: &str = "spawned";
 
@@ -37,6 +40,9 @@ pub struct MemberSummary {
     pub states: Vec<MemberState>,
     /// How many turns it ended since it was last spawned.
     pub turns: u32,
+    /// What it was allowed from now on since then, as far as it keeps that when it is resumed.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub always: BTreeSet<String>,
 }
 
 /// A change of a member's state.
@@ -68,6 +74,7 @@ impl JournalSummary {
                 if state == SPAWNED {
                     // Another member of the same name.
                     member.turns = 0;
+                    member.always.clear();
                 }
                 member.states.retain(|earlier| earlier.state != state);
                 member.states.push(MemberState { state, detail });
@@ -75,6 +82,12 @@ impl JournalSummary {
             Event::TurnEnded { member, .. } => {
                 let turns = &mut self.members.entry(member).or_default().turns;
                 *turns = turns.saturating_add(1);
+            }
+            Event::AllowedAlways { member, what, lasts: true } => {
+                let always = &mut self.members.entry(member).or_default().always;
+                if always.len() < MOST_ALWAYS {
+                    always.insert(what);
+                }
             }
             Event::MessagePersisted { id, frame: Some(frame), .. } if frame == TaskAssignment::TYPE => {
                 self.assignments.insert(id);
@@ -91,6 +104,7 @@ impl JournalSummary {
             | Event::Started { .. }
             | Event::Stopped { .. }
             | Event::Permission { .. }
+            | Event::AllowedAlways { .. }
             | Event::ConversationCompacted { .. } => {}
         }
     }
@@ -98,7 +112,9 @@ impl JournalSummary {
     /// Texts of which each line that changes a summary has one; others may have one too.
     pub(crate) fn texts() -> Vec<String> {
         let assignment = format!(r#""frame":"{}""#, TaskAssignment::TYPE);
-        fast([r#""event":"member_changed""#.to_owned(), r#""event":"turn_ended""#.to_owned(), assignment])
+        let events = ["member_changed", "turn_ended", "allowed_always"].map(|name| format!(r#""event":"{name}""#));
+        let [changed, ended, always] = events;
+        fast([changed, ended, always, assignment])
     }
 }
 
@@ -258,6 +274,15 @@ pub enum Event {
         /// `asked`, `allowed` or `denied`.
         outcome: String,
     },
+    /// The person beside a member allowed it something from now on, for this run.
+    AllowedAlways {
+        /// The member, which alone it counts for.
+        member: AgentName,
+        /// A rule such as `Bash(npm test:*)`, or words where there is none.
+        what: String,
+        /// Whether the member keeps it when it is resumed.
+        lasts: bool,
+    },
     /// A summary took the place of an agent's conversation, which came near the end of what its model can read.
     ConversationCompacted {
         /// The agent.
@@ -301,6 +326,7 @@ impl Event {
             | Self::Started { .. }
             | Self::Stopped { .. }
             | Self::Permission { .. }
+            | Self::AllowedAlways { .. }
             | Self::ConversationCompacted { .. }
             | Self::TurnEnded { .. } => None,
         }

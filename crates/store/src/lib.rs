@@ -12,6 +12,7 @@ mod files;
 mod format;
 mod journal;
 mod memory;
+pub mod own_mode;
 mod table;
 
 pub use backend::{

@@ -153,6 +153,7 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             | Event::Started { .. }
             | Event::Stopped { .. }
             | Event::Permission { .. }
+            | Event::AllowedAlways { .. }
             | Event::ConversationCompacted { .. }
             | Event::TurnEnded { .. } => {}
         }
@@ -177,6 +178,7 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
         | Event::Started { .. }
         | Event::Stopped { .. }
         | Event::Permission { .. }
+        | Event::AllowedAlways { .. }
         | Event::ConversationCompacted { .. }
         | Event::TurnEnded { .. } => None,
     }

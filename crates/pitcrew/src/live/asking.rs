@@ -61,6 +61,22 @@ pub(crate) enum Turn {
     Back,
 }
 
+impl Turn {
+    /// The part that is shown after this turn of a question of so many pages.
+    pub(crate) fn from(self, part: Part, pages: usize) -> Part {
+        let last = pages.saturating_sub(1);
+        match (part, self) {
+            _ if pages < 2 => Part::Ends,
+            (Part::Ends, Self::On) => Part::Page(0),
+            (Part::Ends, Self::Back) => Part::Page(last),
+            (Part::Page(page), Self::On) if page >= last => Part::Ends,
+            (Part::Page(page), Self::On) => Part::Page(page + 1),
+            (Part::Page(0), Self::Back) => Part::Ends,
+            (Part::Page(page), Self::Back) => Part::Page(page.min(last + 1) - 1),
+        }
+    }
+}
+
 impl Questions {
     /// No question yet; the sender is for the run.
     pub(crate) fn open() -> (mpsc::Sender<Ask>, Self) {
@@ -114,16 +130,7 @@ impl Questions {
 
     /// Turns the pages of the question that is shown.
     pub(crate) fn turn(&mut self, turn: Turn, Seen { pages, .. }: Seen) {
-        let last = pages.saturating_sub(1);
-        self.part = match (self.part, turn) {
-            _ if pages < 2 => Part::Ends,
-            (Part::Ends, Turn::On) => Part::Page(0),
-            (Part::Ends, Turn::Back) => Part::Page(last),
-            (Part::Page(page), Turn::On) if page >= last => Part::Ends,
-            (Part::Page(page), Turn::On) => Part::Page(page + 1),
-            (Part::Page(0), Turn::Back) => Part::Ends,
-            (Part::Page(page), Turn::Back) => Part::Page(page.min(last + 1) - 1),
-        };
+        self.part = turn.from(self.part, pages);
     }
 
     fn show_next(&mut self) {

@@ -7,7 +7,7 @@ use super::asking::{Current, Seen, key};
 use crate::output::{FAINT, STRONG};
 
 /// The key that turns to the next page.
-const TURN: &str = "PgDn";
+pub(super) const TURN: &str = "PgDn";
 
 /// The fewest rows that a call is given before the answers are told in short.
 const ROWS_FOR_CALL: usize = 6;
@@ -83,7 +83,7 @@ fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<R
     (rows, shown.pages)
 }
 
-fn styled(row: Row) -> (Style, String) {
+pub(super) fn styled(row: Row) -> (Style, String) {
     let style = match row.kind {
         Kind::Text => Style::new(),
         Kind::Added => AnsiColor::Green.on_default(),

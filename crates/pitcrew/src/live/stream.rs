@@ -66,6 +66,7 @@ impl Stream {
             | RunEvent::MailDelivered { .. }
             | RunEvent::PermissionAsked { .. }
             | RunEvent::PermissionAnswered { .. }
+            | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => Vec::new(),
@@ -193,6 +194,7 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
             let data = json!({"tool_use_id": call, "allowed": refused.is_none(), "reason": refused, "allow_rule": would_allow});
             Some(("permission_answered", Some(agent), data))
         }
+        RunEvent::AllowedAlways { agent, what } => Some(("allowed_always", Some(agent), json!({"what": what}))),
         RunEvent::ModeChanged { agent, mode } => Some(("mode_changed", Some(agent), json!({"mode": mode.as_str()}))),
         RunEvent::ShuttingDown { reason } => Some(("shutting_down", None, json!({"reason": reason}))),
         RunEvent::Warning { text } => Some(("warning", None, json!({"text": text}))),

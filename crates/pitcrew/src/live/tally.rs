@@ -112,6 +112,7 @@ impl Tally {
             | RunEvent::ModelWaits { .. }
             | RunEvent::ModelSilent { .. }
             | RunEvent::ToolStarted { .. }
+            | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => {}

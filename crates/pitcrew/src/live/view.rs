@@ -120,6 +120,12 @@ impl View {
                 };
                 vec![Remark::of(agent, text)]
             }
+            RunEvent::AllowedAlways { agent, what } => {
+                vec![Remark::of(
+                    agent,
+                    format!("may do this from now on, by an answer beside it: {}", in_one_line(what)),
+                )]
+            }
             RunEvent::ModeChanged { agent, mode } => vec![Remark::of(agent, format!("is in mode {mode} now"))],
             RunEvent::ShuttingDown { reason } => vec![Remark::of_run(format!("shutting down: {reason}"))],
             RunEvent::Warning { text } => vec![Remark::of_run(format!("warning: {}", in_one_line(text)))],

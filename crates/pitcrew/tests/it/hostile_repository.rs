@@ -370,7 +370,7 @@ fn on_a_terminal_it_is_asked_once_with_all_that_it_would_do() {
             "defines the agent",
             "sets FROM_PROJECT=1",
             "counts as the working folder: /",
-            r"evil\u{1b}[2K.md",
+            "evil<U+001B>[2K.md",
             "never, trusted or not: apiKeyHelper",
         ] {
             assert!(shown.contains(said), "{said}: {shown}");
@@ -478,8 +478,8 @@ fn the_answers_are_listed_and_forgotten() {
     nothing was answered yet
     $ pitcrew trust add
     [dir]/work is trusted, and its files do this from now on:
-      sets CI=1\u{1b}[2J (.claude/settings.json)
-      allows without a question: Bash(make:*) (.claude/settings.json)
+      1. sets CI=1<U+001B>[2J (.claude/settings.json)
+      2. allows without a question: Bash(make:*) (.claude/settings.json)
       never, trusted or not: env.PATH in .claude/settings.json
     $ pitcrew trust add nowhere
     error: there is no folder [dir]/work/nowhere

@@ -38,6 +38,8 @@ impl Drop for Room {
 impl Room {
     /// An empty root.
     pub(crate) fn new() -> Self {
+        // What a test writes in the place of ours has the mode of ours then, and `doctor` has nothing to say of it.
+        rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
         // Whatever `TMPDIR` is: sockets have short paths, and what a screen or a table shows of a path is cut.
         let room = Self { dir: tempfile::tempdir_in("/tmp").unwrap() };
         fs::create_dir(room.root()).unwrap();

@@ -52,6 +52,14 @@ impl From<Grant> for Decided {
     }
 }
 
+/// What a person answered.
+#[derive(Debug)]
+pub(crate) struct PersonSaid {
+    pub(crate) grant: Grant,
+    /// What was allowed from now on.
+    pub(crate) always: Option<Offer>,
+}
+
 /// Who is asked in a run, and what was allowed for all of it.
 #[derive(Clone)]
 pub(crate) struct Asking {
@@ -117,8 +125,8 @@ impl Asking {
             Asks::Allow => allowed(Vec::new()).into(),
             Asks::Deny => self.refuse(&pending),
             Asks::Person(person) => {
-                let grant = self.ask(person, pending).await;
-                grant.unwrap_or_else(|| denied("the user did not answer".to_owned())).into()
+                let said = self.ask(person, pending).await;
+                said.map_or_else(|| denied("the user did not answer".to_owned()), |said| said.grant).into()
             }
         }
     }
@@ -140,7 +148,7 @@ impl Asking {
 
     /// Asks a person; `None` from one that does not answer, or is gone. A call that is meanwhile allowed for the run needs no
     /// answer any more; an answer to another question than the one that stands is none.
-    pub(crate) async fn ask(&self, person: mpsc::Sender<Ask>, pending: Pending) -> Option<Grant> {
+    pub(crate) async fn ask(&self, person: mpsc::Sender<Ask>, pending: Pending) -> Option<PersonSaid> {
         let mut always = self.always.subscribe();
         loop {
             let question = self.question(&pending).await?;
@@ -149,7 +157,7 @@ impl Asking {
             let covered = async { always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop) };
             let Answer { digest, choice } = tokio::select! {
                 biased;
-                Ok(()) = covered => return Some(allowed(Vec::new())),
+                Ok(()) = covered => return Some(PersonSaid { grant: allowed(Vec::new()), always: None }),
                 answer = async { person.send(asked).await.ok()?; answered.await.ok() } => answer?,
             };
             let is_offered = match &choice {
@@ -160,7 +168,11 @@ impl Asking {
             let is_refusal = matches!(choice, Choice::No { .. });
             let stands = is_refusal || self.question(&pending).await? == question;
             if is_offered && stands && digest == *question.digest() {
-                return Some(self.follow(choice, &pending).await);
+                let always = match &choice {
+                    Choice::Always { offer, .. } => Some(offer.clone()),
+                    Choice::Once | Choice::No { .. } => None,
+                };
+                return Some(PersonSaid { grant: self.follow(choice, &pending).await, always });
             }
             tracing::info!(agent = %pending.agent, "an answer to a question that has changed is not taken");
         }

@@ -308,7 +308,12 @@ impl TeamLoop {
         match team.backend().journal_summary(team.dir()).await {
             Ok((summary, position)) => {
                 self.journal_position = position;
+                let config = self.quarters.team.config().await.ok();
                 for (name, member) in summary.members {
+                    let is_there = config.iter().any(|it| it.members.iter().any(|one| one.name == name));
+                    for what in member.always.into_iter().filter(|_| is_there) {
+                        self.quarters.sink.tell(RunEvent::AllowedAlways { agent: name.clone(), what }).await;
+                    }
                     let is_status = |change: MemberState| Some((Status::named(&change.state)?, change.detail));
                     if let Some(last) = member.states.into_iter().rev().find_map(is_status) {
                         self.last_states.insert(name.clone(), last);
@@ -353,6 +358,12 @@ impl TeamLoop {
             && outcome != "asked"
         {
             self.answered_elsewhere(request, outcome).await;
+            return Vec::new();
+        }
+        if let Noted::AllowedAlways { member, what, lasts: _ } = &entry.event {
+            // Only processes of members write it.
+            let (agent, what) = (member.clone(), what.clone());
+            self.quarters.sink.tell(RunEvent::AllowedAlways { agent, what }).await;
             return Vec::new();
         }
         let Some((agent, deed)) = self.deed(entry.event).await else { return Vec::new() };

@@ -27,7 +27,7 @@ mod team_loop;
 mod visits;
 mod wake;
 
-pub(crate) use answers::Pending;
+pub(crate) use answers::{Pending, PersonSaid};
 pub(crate) use hire::{Hire, Hired};
 pub(crate) use in_process::InProcess;
 pub(crate) use ledger::Ledger;

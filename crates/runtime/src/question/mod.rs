@@ -3,17 +3,19 @@
 //! [`PermissionQuestion`] is the model: who asks, the call whole, the answers on offer, and a digest of all that is shown.
 //! `body` makes readable lines of a call, `diff` those of a change of a file, `visible` writes out what could not be seen,
 //! and [`lay_out`] fits lines into a width and a height without losing any. Who is asked, and what becomes of the answer,
-//! is the crew's.
+//! is the crew's. [`TrustQuestion`] is the question whether a project is trusted, in the same lines.
 
 mod body;
 mod diff;
 mod digest;
 mod layout;
 mod model;
+mod trust;
 mod visible;
 
 pub use body::{Kind, Line};
 pub use digest::Digest;
 pub use layout::{Part, Row, Shown, Size, lay_out, wrap};
 pub use model::{AskedCall, Choice, Keep, Offer, PermissionQuestion};
+pub use trust::{TrustQuestion, TrustedBefore};
 pub use visible::visible;

@@ -43,6 +43,25 @@ pub enum Offer {
 }
 
 impl Offer {
+    /// What it allows, for those who do not see the question: its rule, or words with the tool where there is none.
+    #[must_use]
+    pub fn allows(&self, tool: &str) -> String {
+        match self {
+            Self::Exactly { rule: Some(rule) } | Self::Rule(rule) => rule.clone(),
+            Self::Exactly { rule: None } => format!("this very call of {tool}"),
+            Self::Edits => "all edits in its folder".to_owned(),
+        }
+    }
+
+    /// Whether the agent keeps it in its conversation, and so when it is resumed.
+    #[must_use]
+    pub fn lasts(&self) -> bool {
+        match self {
+            Self::Exactly { .. } => false,
+            Self::Rule(_) | Self::Edits => true,
+        }
+    }
+
     /// The rule that is written into the settings when the answer is saved; none for one that holds for the run only.
     #[must_use]
     pub fn rule(&self) -> Option<&str> {

@@ -11,6 +11,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::time::Duration;
 
+use pitcrew_team::store::own_mode;
+
 /// The variable that names git's global configuration.
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
 
@@ -113,7 +115,7 @@ impl GitConfigs {
             return Ok(file.clone());
         }
         let folder = folder.join(format!("git-{}", made.len()));
-        fs::create_dir(&folder)?;
+        own_mode::create_folder(&folder)?;
         let file = folder.join("config");
         let mut entries = global(cwd, home);
         let files = COPIED.map(|(key, name)| (key, copied(&entries, key, name, home, &folder)));

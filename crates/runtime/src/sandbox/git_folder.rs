@@ -1,55 +1,104 @@
 //! Where the git folders of a working folder are, read as git does, without starting it.
 //!
-//! A folder is believed to be a checkout's only when it looks like git's and knows the checkout: a `.git` file, link or
-//! `commondir` of an archive could name any repository of the user's. A git folder that stands apart from its checkout
-//! (`--separate-git-dir`) knows nothing of it, and is none here.
+//! A `.git` file, link or list of alternates of an archive could name any repository of the user's. So a folder outside of
+//! the checkout is believed to be the checkout's only when it knows the checkout: as a worktree, or by its `core.worktree`, as
+//! git sets it for submodules. Everything else outside, such as the folder of `--separate-git-dir` and the repositories that
+//! objects are borrowed from, is a claim of the checkout, which counts when the user trusts it (`crate::trust`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// How long a `.git` or `commondir` file can be.
+/// How long a `.git`, `gitdir` or `alternates` file can be.
 const MOST_BYTES: u64 = 4096;
+
+/// How long a git folder's configuration can be.
+const CONFIG_MOST_BYTES: u64 = 256 * 1024;
 
 /// How many other stores of objects are looked at.
 const MOST_ALTERNATES: usize = 16;
 
 /// The git folders of a checkout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct GitFolder {
+pub(crate) struct GitFolder {
     /// The top of the checkout.
-    pub(super) top: PathBuf,
+    pub(crate) top: PathBuf,
     /// Its own git folder.
-    pub(super) own: PathBuf,
+    pub(crate) own: PathBuf,
     /// The folder that all worktrees share; its own where there are none.
-    pub(super) common: PathBuf,
+    pub(crate) common: PathBuf,
     /// Other stores of objects that it borrows from.
-    pub(super) borrowed: Vec<PathBuf>,
+    pub(crate) borrowed: Vec<PathBuf>,
 }
 
+/// A folder outside of a checkout that the checkout's own files name as its git folder, or as a store to borrow from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Claim {
+    /// The file that names it, from the top of the checkout.
+    pub(crate) file: &'static str,
+    /// The folder, without links.
+    pub(crate) folder: PathBuf,
+}
+
+impl Claim {
+    /// Whether it is a store of objects, and no git folder.
+    pub(crate) fn is_store(&self) -> bool {
+        self.file == ALTERNATES
+    }
+}
+
+/// The `.git` of a checkout, and the list of a git folder's alternates.
+const POINTER: &str = ".git";
+const ALTERNATES: &str = ".git/objects/info/alternates";
+
 impl GitFolder {
-    /// Finds the git folder of the checkout that a folder lies in.
-    pub(super) fn of(folder: &Path) -> Option<Self> {
-        let folder = fs::canonicalize(folder).ok()?;
-        folder.ancestors().find_map(Self::at)
+    /// Finds the git folder of the checkout that a folder lies in; of claims those count that are among `trusted`.
+    pub(crate) fn of(folder: &Path, trusted: &[PathBuf]) -> Option<Self> {
+        Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
     }
 
-    fn at(top: &Path) -> Option<Self> {
-        let entry = top.join(".git");
-        let metadata = fs::symlink_metadata(&entry).ok()?;
-        let own = if metadata.is_file() {
-            let text = read(&entry)?;
+    /// What the checkout that a folder lies in claims outside of itself.
+    pub(crate) fn claims(folder: &Path) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        let _all_granted = Self::find(folder, &mut |claim| {
+            claims.push(claim);
+            true
+        });
+        claims
+    }
+
+    fn find(folder: &Path, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
+        let folder = fs::canonicalize(folder).ok()?;
+        for top in folder.ancestors() {
+            let Ok(metadata) = fs::symlink_metadata(top.join(POINTER)) else { continue };
+            let found = Self::at(top, metadata.is_file(), grants);
+            // As git does: a `.git` folder that is none is passed over, a file or link that leads nowhere is not.
+            if found.is_some() || !metadata.is_dir() {
+                return found;
+            }
+        }
+        None
+    }
+
+    fn at(top: &Path, is_file: bool, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
+        let entry = top.join(POINTER);
+        let own = if is_file {
+            let text = read(&entry, MOST_BYTES)?;
             fs::canonicalize(top.join(text.strip_prefix("gitdir:")?.trim())).ok()?
         } else {
             fs::canonicalize(&entry).ok()?
         };
-        if !knows(&own, top) {
-            return None;
-        }
         let common = of_worktree(&own).map_or_else(|| own.clone(), Path::to_path_buf);
         if !own.join("HEAD").is_file() || !is_repository(&common) {
             return None;
         }
-        let borrowed = borrowed(&common.join("objects"));
+        if !knows(&own, top) && !grants(Claim { file: POINTER, folder: own.clone() }) {
+            return None;
+        }
+        let mut is_granted = |store: &Path| {
+            let is_inside = [top, &own, &common].iter().any(|folder| store.starts_with(folder));
+            is_inside || grants(Claim { file: ALTERNATES, folder: store.to_path_buf() })
+        };
+        let borrowed = borrowed(&common.join("objects"), &mut is_granted);
         Some(Self { top: top.to_path_buf(), own, common, borrowed })
     }
 
@@ -59,21 +108,42 @@ impl GitFolder {
     }
 }
 
-/// Whether a git folder is that of a checkout: it lies in it, or in the git folder of a checkout above (a submodule's), or the
-/// repository knows the checkout as a worktree, or one above it.
+/// Whether a git folder is that of a checkout: it lies in it, or it names the checkout as its worktree.
 fn knows(own: &Path, top: &Path) -> bool {
-    let is_above = |folder: &Path| {
-        let holds = folder.file_name().is_some_and(|name| name == ".git")
-            && folder.parent().is_some_and(|it| top.starts_with(it));
-        holds || of_worktree(folder).is_some() && worktree_of(folder).is_some_and(|worktree| top.starts_with(worktree))
-    };
-    own.starts_with(top) || own.ancestors().any(is_above)
+    let is_worktree = || of_worktree(own).is_some() && worktree_of(own).is_some_and(|worktree| worktree == top);
+    own.starts_with(top) || is_worktree() || configured_worktree(own).is_some_and(|worktree| worktree == top)
 }
 
 /// The checkout that git keeps a folder for.
 fn worktree_of(admin: &Path) -> Option<PathBuf> {
-    let link = admin.join(read(&admin.join("gitdir"))?.trim());
+    let link = admin.join(read(&admin.join("gitdir"), MOST_BYTES)?.trim());
     fs::canonicalize(link.parent()?).ok()
+}
+
+/// The checkout that a git folder's configuration names.
+fn configured_worktree(own: &Path) -> Option<PathBuf> {
+    let value = |name: &str| worktree_in(&read(&own.join(name), CONFIG_MOST_BYTES)?);
+    let value = value("config.worktree").or_else(|| value("config"))?;
+    fs::canonicalize(own.join(value)).ok()
+}
+
+/// The last `core.worktree` of a configuration, as git writes one.
+fn worktree_in(config: &str) -> Option<String> {
+    let mut is_core = false;
+    let mut found = None;
+    for line in config.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            is_core = section.trim_end_matches(']').trim().eq_ignore_ascii_case("core");
+        } else if is_core
+            && let Some((key, value)) = line.split_once('=')
+            && key.trim().eq_ignore_ascii_case("worktree")
+        {
+            let value = value.trim();
+            let quoted = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            found = Some(quoted.unwrap_or(value).replace("\\\"", "\"").replace("\\\\", "\\"));
+        }
+    }
+    found
 }
 
 /// The repository that a folder is kept in for a worktree.
@@ -86,24 +156,25 @@ fn is_repository(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
-fn read(file: &Path) -> Option<String> {
+fn read(file: &Path, most_bytes: u64) -> Option<String> {
     let metadata = fs::symlink_metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
+    if !metadata.is_file() || metadata.len() > most_bytes {
         return None;
     }
     fs::read_to_string(file).ok()
 }
 
-/// Stores that `objects/info/alternates` names, and theirs.
-fn borrowed(objects: &Path) -> Vec<PathBuf> {
+/// Stores that `objects/info/alternates` names, and theirs, as far as they are granted.
+fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_path_buf()];
     while let Some(objects) = todo.pop() {
-        let Some(text) = read(&objects.join("info/alternates")) else { continue };
+        let Some(text) = read(&objects.join("info/alternates"), MOST_BYTES) else { continue };
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Ok(store) = fs::canonicalize(objects.join(line)) else { continue };
             let is_store = store.ends_with("objects") && store.parent().is_some_and(is_repository);
-            if is_store && !found.contains(&store) && found.len() < MOST_ALTERNATES {
+            let is_new = !found.contains(&store) && found.len() < MOST_ALTERNATES;
+            if is_store && is_new && is_granted(&store) {
                 found.push(store.clone());
                 todo.push(store);
             }
@@ -129,6 +200,11 @@ mod tests {
         assert!(output.status.success(), "git {words}: {output:?}");
     }
 
+    /// What a folder has when nobody trusts anything.
+    fn of(folder: &Path) -> Option<GitFolder> {
+        GitFolder::of(folder, &[])
+    }
+
     /// A repository with a commit, and a folder of somebody else beside it.
     fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
@@ -144,16 +220,16 @@ mod tests {
     #[test]
     fn checkouts_worktrees_and_submodules_have_their_git_folders() {
         let (_dir, main, other) = place();
-        let found = GitFolder::of(&main).unwrap();
+        let found = of(&main).unwrap();
         assert_eq!((&found.own, &found.common), (&main.join(".git"), &main.join(".git")));
         git(&main, "worktree add --quiet ../tree");
-        let found = GitFolder::of(&main.with_file_name("tree")).unwrap();
+        let found = of(&main.with_file_name("tree")).unwrap();
         assert_eq!((&found.own, &found.common), (&main.join(".git/worktrees/tree"), &main.join(".git")));
         git(&other, "init --quiet");
         git(&other, "commit --quiet --allow-empty -m x");
         for folder in [main.clone(), main.with_file_name("tree")] {
             git(&folder, "submodule --quiet add ../evil sub");
-            let found = GitFolder::of(&folder.join("sub")).unwrap();
+            let found = of(&folder.join("sub")).unwrap();
             assert!(found.own.starts_with(main.join(".git")) && found.own.ends_with("modules/sub"), "{found:?}");
             assert_eq!(found.own, found.common);
         }
@@ -164,7 +240,7 @@ mod tests {
         let (_dir, private, evil) = place();
         git(&private, "worktree add --quiet ../tree");
         let of_private = private.join(".git").display().to_string();
-        let reaches = || GitFolder::of(&evil).is_some_and(|found| found.folders().any(|it| it.starts_with(&private)));
+        let reaches = || of(&evil).is_some_and(|found| found.folders().any(|it| it.starts_with(&private)));
         for target in [of_private.clone(), format!("{of_private}/worktrees/tree")] {
             fs::write(evil.join(".git"), format!("gitdir: {target}\n")).unwrap();
             assert!(!reaches(), "a file that names {target}");
@@ -181,5 +257,68 @@ mod tests {
         fs::write(evil.join("g/worktrees/x/gitdir"), evil.join(".git").display().to_string()).unwrap();
         fs::write(evil.join(".git"), "gitdir: g/worktrees/x").unwrap();
         assert!(!reaches(), "a worktree of its own");
+    }
+
+    #[test]
+    fn a_git_folder_apart_counts_when_it_names_the_checkout_and_else_when_it_is_trusted() {
+        let (_dir, main, other) = place();
+        let apart = main.with_file_name("apart.git");
+        git(&other, &format!("init --quiet --separate-git-dir={}", apart.display()));
+        assert_eq!(of(&other), None, "git writes nothing there by which it knows the checkout");
+        assert_eq!(GitFolder::claims(&other), [Claim { file: POINTER, folder: apart.clone() }]);
+        assert_eq!(GitFolder::of(&other, std::slice::from_ref(&apart)).unwrap().own, apart);
+        for worktree in [other.clone(), PathBuf::from("../evil")] {
+            git(&apart, &format!("config core.worktree {}", worktree.display()));
+            assert_eq!(of(&other).unwrap().own, apart, "{}", worktree.display());
+            assert_eq!(GitFolder::claims(&other), []);
+        }
+        git(&apart, &format!("config core.worktree {}", main.display()));
+        assert_eq!(of(&other), None, "it is another's");
+    }
+
+    #[test]
+    fn a_file_in_a_folder_of_a_repository_reaches_neither_it_nor_its_submodules() {
+        let (_dir, main, other) = place();
+        git(&other, "init --quiet");
+        git(&other, "commit --quiet --allow-empty -m x");
+        git(&main, "submodule --quiet add ../evil sub");
+        fs::create_dir_all(main.join("vendor/evil")).unwrap();
+        for target in
+            ["../../.git", "../../.git/modules/sub", "../../../private/.git", "../../../../../../../root/.ssh"]
+        {
+            fs::write(main.join("vendor/evil/.git"), format!("gitdir: {target}")).unwrap();
+            assert_eq!(of(&main.join("vendor/evil")), None, "{target}");
+        }
+        assert!(of(&main.join("vendor")).is_some());
+    }
+
+    #[test]
+    fn a_folder_that_is_no_repository_is_no_claim() {
+        let (_dir, private, evil) = place();
+        let ssh = private.with_file_name(".ssh");
+        fs::create_dir_all(ssh.join("objects/pack")).unwrap();
+        fs::write(ssh.join("id_rsa"), "key").unwrap();
+        fs::write(evil.join(".git"), format!("gitdir: {}", ssh.display())).unwrap();
+        assert_eq!((of(&evil), GitFolder::claims(&evil)), (None, Vec::new()));
+        fs::remove_file(evil.join(".git")).unwrap();
+        git(&evil, "init --quiet");
+        let alternates = format!("{}\n{}/objects\n/\n", ssh.display(), ssh.display());
+        fs::write(evil.join(".git/objects/info/alternates"), alternates).unwrap();
+        assert_eq!((of(&evil).unwrap().borrowed, GitFolder::claims(&evil)), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn objects_are_borrowed_from_a_repository_only_when_it_is_trusted() {
+        let (_dir, private, evil) = place();
+        git(&evil, "init --quiet");
+        let objects = private.join(".git/objects");
+        fs::write(evil.join(".git/objects/info/alternates"), format!("{}\n", objects.display())).unwrap();
+        assert_eq!(of(&evil).unwrap().borrowed, Vec::<PathBuf>::new());
+        assert_eq!(GitFolder::claims(&evil), [Claim { file: ALTERNATES, folder: objects.clone() }]);
+        assert_eq!(GitFolder::of(&evil, std::slice::from_ref(&objects)).unwrap().borrowed, [objects]);
+        // A store in the checkout itself tells nothing new.
+        git(&evil, "init --quiet --bare inner.git");
+        fs::write(evil.join(".git/objects/info/alternates"), "../../inner.git/objects\n").unwrap();
+        assert_eq!(of(&evil).unwrap().borrowed, [evil.join("inner.git/objects")]);
     }
 }

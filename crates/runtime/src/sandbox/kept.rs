@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{OnceLock, PoisonError};
 
+use pitcrew_team::store::own_mode;
 use tokio::process::Command;
 
 use super::bubblewrap::Bubblewrap;
@@ -195,7 +196,7 @@ impl Kept {
             return;
         }
         for folder in OPEN_OF_PITCREW.map(|name| self.machine.root.join(name)) {
-            if let Err(error) = fs::create_dir_all(&folder) {
+            if let Err(error) = own_mode::create_folders(&folder) {
                 tracing::warn!(folder = %folder.display(), %error, "commands have no such folder");
             }
         }
@@ -270,7 +271,7 @@ impl Kept {
 
     /// What a command may read, with its git folders and the git configuration for it.
     fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
-        let git = GitFolder::of(&grant.cwd);
+        let git = GitFolder::of(&grant.cwd, &self.options.git);
         let mut readable = Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
         readable.withheld.extend(self.denied.find(grant, &readable.open));
         let config = self.git_configs.of(&grant.cwd, self.machine.home.as_deref(), self.workshop()?.path())?;

@@ -35,6 +35,8 @@ pub struct Options {
     pub read: Vec<PathBuf>,
     /// Folders besides that commands in *work* may write (`sandbox.write`).
     pub write: Vec<PathBuf>,
+    /// Git folders and stores of objects outside of a checkout that count as the checkout's, as the user trusts them.
+    pub git: Vec<PathBuf>,
     /// Whether commands in *work* share the machine's network (`sandbox.network`).
     pub network: bool,
     /// Variables that no command gets, besides our own table (`sandbox.withheldVariables`).

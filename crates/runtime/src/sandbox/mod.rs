@@ -33,7 +33,7 @@ mod capabilities;
 mod denied;
 mod environment;
 mod git_config;
-mod git_folder;
+pub(crate) mod git_folder;
 mod grant;
 mod inside;
 mod kept;

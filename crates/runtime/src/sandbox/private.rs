@@ -11,6 +11,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use pitcrew_team::store::own_mode;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 
 use crate::identity::ProcessIdentity;
@@ -100,7 +101,7 @@ impl Drop for PrivateFolder {
 /// # Errors
 /// What the system said; something else in the place of one of our folders.
 pub(super) fn temporary_below(root: &Path) -> io::Result<PathBuf> {
-    fs::create_dir_all(root)?;
+    own_mode::create_folders(root)?;
     let mut temporary = fs::canonicalize(root)?;
     for name in BELOW_ROOT {
         temporary.push(name);
@@ -111,7 +112,7 @@ pub(super) fn temporary_below(root: &Path) -> io::Result<PathBuf> {
 
 /// Makes a folder of ours; a link is not followed.
 fn make_folder(folder: &Path) -> io::Result<()> {
-    match fs::create_dir(folder) {
+    match own_mode::create_folder(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         made => return made,
     }

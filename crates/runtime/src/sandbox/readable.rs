@@ -33,8 +33,9 @@ const SYSTEM: &[&str] = &[
     "/home/linuxbrew/.linuxbrew",
 ];
 
-/// Devices that hold nothing.
-pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
+/// Devices that hold nothing. The terminal is not among them: a command of *read* is in the session of the user's own, where
+/// it could draw what it likes, a question too, and take keys.
+pub(super) const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
 /// Toolchains of a home folder.
 const TOOLCHAINS: &[&str] = &[

@@ -170,6 +170,18 @@ impl Sandbox {
         apart(|| landlock.give_up(&places), work)
     }
 
+    /// Whether a file is a plan: it lies below the root then, and is for its user only, as a transcript is.
+    pub(crate) fn is_plan(&self, file: &Path) -> bool {
+        self.kept.as_ref().is_some_and(|kept| {
+            let root = &kept.machine.root;
+            let real = std::fs::canonicalize(root);
+            [Some(root.as_path()), real.as_deref().ok()]
+                .into_iter()
+                .flatten()
+                .any(|it| file.starts_with(it.join("plans")))
+        })
+    }
+
     /// Says to the model why a command may have been refused something, when its words sound like that.
     pub(crate) fn note(&self, profile: Profile, cwd: &Path, output: &str) -> Option<String> {
         let kept = self.kept.as_ref()?;

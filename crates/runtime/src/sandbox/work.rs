@@ -11,6 +11,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pitcrew_team::store::own_mode;
+
 use super::git_folder::GitFolder;
 use super::quarantine::Absent;
 use super::readable::Readable;
@@ -73,7 +75,7 @@ impl Mounts {
     ) -> io::Result<Self> {
         let mut mounts = Self::default();
         for folder in ["tmp", "var-tmp", "home"] {
-            fs::create_dir(stand_ins.private.join(folder))?;
+            own_mode::create_folder(&stand_ins.private.join(folder))?;
         }
         mounts.own("/tmp", stand_ins.private.join("tmp"));
         mounts.own("/var/tmp", stand_ins.private.join("var-tmp"));

@@ -54,6 +54,7 @@ pub struct Source {
 pub struct Settings {
     sources: Vec<Source>,
     merged: Map<String, Value>,
+    git_folders: Vec<PathBuf>,
 }
 
 impl Settings {
@@ -84,7 +85,19 @@ impl Settings {
             views::check(source)?;
             merge_object(&mut merged, fields);
         }
-        Ok(Self { sources, merged })
+        Ok(Self { sources, merged, git_folders: Vec::new() })
+    }
+
+    /// The same with git folders outside of the checkout that count as its own: what of a project the user trusts.
+    #[must_use]
+    pub fn with_git_folders(self, git_folders: Vec<PathBuf>) -> Self {
+        Self { git_folders, ..self }
+    }
+
+    /// The git folders and stores of objects outside of the checkout that count as its own.
+    #[must_use]
+    pub fn git_folders(&self) -> &[PathBuf] {
+        &self.git_folders
     }
 
     /// The merged object with every field, known or not.

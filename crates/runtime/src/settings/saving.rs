@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
+use pitcrew_team::store::own_mode;
 use serde_json::{Map, Value, json};
 
 use super::error::{SettingsError, origin};
@@ -46,7 +47,7 @@ fn replace(file: &Path, text: &str) -> io::Result<()> {
         Err(error) => return Err(error),
     };
     let folder = target.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
+    own_mode::create_folders(folder)?;
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(text.as_bytes())?;
     let rights = fs::metadata(&target).map_or(Permissions::from_mode(NEW_FILE_MODE), |metadata| metadata.permissions());

@@ -182,6 +182,7 @@ impl Settings {
         sandbox::Options {
             read: folders("read"),
             write: folders("write"),
+            git: self.git_folders().to_vec(),
             network: self.users_own(&["sandbox", "network"]),
             withheld: all("withheldVariables"),
         }

@@ -9,7 +9,7 @@ use futures_util::StreamExt;
 use futures_util::future::{AbortHandle, Abortable, Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{AgentName, InboxFile, Member};
-use pitcrew_team::store::{Change, Lease, LeaseName, Watch};
+use pitcrew_team::store::{Change, Event as Noted, Lease, LeaseName, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, Team};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -19,7 +19,7 @@ use super::ends::Why;
 use super::lead::{Lead, Look};
 use super::options::Entry;
 use crate::agent::{Event, Question, Status};
-use crate::crew::{InProcess, Ledger, Pending, Quarters, mode_named};
+use crate::crew::{InProcess, Ledger, Pending, PersonSaid, Quarters, mode_named};
 use crate::driver::{Driver, Link, Report, ReportKind, Start, chain};
 use crate::events::{AgentStarted, RunEvent, RunStarted, waiting_for_model};
 use crate::run::{Asks, RunEnd, RunLimits, RunOutcome, Stopper};
@@ -79,8 +79,15 @@ pub(super) struct Beginning {
     pub(super) passed_over: Option<String>,
 }
 
+/// What the person beside the member answered.
+pub(super) struct SaidHere {
+    grant: Grant,
+    /// What they allowed from now on, in words, and whether the member keeps it when it is resumed.
+    always: Option<(String, bool)>,
+}
+
 /// A local answer to a call; nothing from somebody who leaves it to the lead.
-type LocalAnswer = (String, Option<Grant>);
+type LocalAnswer = (String, Option<SaidHere>);
 
 /// Everything the loop waits for.
 pub(super) struct Wakers {
@@ -192,7 +199,7 @@ impl SoloLoop {
                     self.warn(text).await;
                 }
             }
-            Wake::Answered(Ok((call, Some(grant)))) => self.link.tell(Event::Answered { call, grant }),
+            Wake::Answered(Ok((call, Some(said)))) => self.answered_here(call, said).await,
             Wake::Answered(Ok((_, None)) | Err(Aborted)) => {}
             Wake::Interrupted => self.link.tell(Event::Interrupted),
             Wake::StopAsked => {
@@ -412,6 +419,17 @@ impl SoloLoop {
         }
     }
 
+    /// Takes an answer of who is here. What they allow from now on counts for this member alone, and its lead learns of it.
+    async fn answered_here(&mut self, call: String, SaidHere { grant, always }: SaidHere) {
+        if let Some((what, lasts)) = always {
+            let member = self.member.clone();
+            // Before the answer itself: with that the lead may have nothing more to read in the journal.
+            self.quarters.team.note([Noted::AllowedAlways { member: member.clone(), what: what.clone(), lasts }]).await;
+            self.quarters.sink.tell(RunEvent::AllowedAlways { agent: member, what }).await;
+        }
+        self.link.tell(Event::Answered { call, grant });
+    }
+
     /// Asks who is here as well; the lead was asked by mail.
     fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
         let pending = Pending {
@@ -425,8 +443,19 @@ impl SoloLoop {
         let asking = self.quarters.asking.clone();
         let answer: BoxFuture<'static, LocalAnswer> = match asking.asks().clone() {
             Asks::Deny => return,
-            Asks::Allow => Box::pin(async move { (id, Some(Grant::Allowed { input: None, updates: Vec::new() })) }),
-            Asks::Person(person) => Box::pin(async move { (id, asking.ask(person, pending).await) }),
+            Asks::Allow => {
+                let grant = Grant::Allowed { input: None, updates: Vec::new() };
+                Box::pin(async move { (id, Some(SaidHere { grant, always: None })) })
+            }
+            Asks::Person(person) => Box::pin(async move {
+                let tool = pending.tool.clone();
+                let said = asking.ask(person, pending).await;
+                let here = |PersonSaid { grant, always }| SaidHere {
+                    grant,
+                    always: always.map(|it| (it.allows(&tool), it.lasts())),
+                };
+                (id, said.map(here))
+            }),
         };
         let (handle, registration) = AbortHandle::new_pair();
         self.asked.insert(call.id, handle);

@@ -6,6 +6,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use pitcrew_team::store::own_mode;
 use tokio_util::sync::CancellationToken;
 
 use super::read_log::Stamp;
@@ -220,15 +221,24 @@ pub(super) fn change(
 /// written is kept out of the team's own files here too.
 fn store(target: &Path, content: &[u8], earlier: Option<Permissions>, context: &ToolContext) -> Result<(), FileError> {
     let folder = target.parent().ok_or_else(|| FileError::Folder { path: target.to_owned() })?;
-    fs::create_dir_all(folder).map_err(FileError::io("create the folder", folder))?;
-    let put = || put(target, folder, content, earlier);
+    let is_plan = context.sandbox.is_plan(target);
+    let created = if is_plan { own_mode::create_folders(folder) } else { fs::create_dir_all(folder) };
+    created.map_err(FileError::io("create the folder", folder))?;
+    let new_mode = if is_plan { own_mode::FILE_MODE } else { NEW_FILE_MODE };
+    let put = || put(target, folder, content, earlier, new_mode);
     context.sandbox.work_on(target, folder, put).map_err(FileError::io("write into", folder))?
 }
 
-fn put(target: &Path, folder: &Path, content: &[u8], earlier: Option<Permissions>) -> Result<(), FileError> {
+fn put(
+    target: &Path,
+    folder: &Path,
+    content: &[u8],
+    earlier: Option<Permissions>,
+    new_mode: u32,
+) -> Result<(), FileError> {
     let mut file = tempfile::Builder::new()
         .prefix(".pitcrew-")
-        .permissions(Permissions::from_mode(NEW_FILE_MODE))
+        .permissions(Permissions::from_mode(new_mode))
         .tempfile_in(folder)
         .map_err(FileError::io("write into", folder))?;
     file.write_all(content).map_err(FileError::io("write", target))?;

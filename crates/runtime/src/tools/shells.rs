@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pitcrew_team::store::own_mode;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -305,9 +306,9 @@ impl Entry {
 
 fn create(output: &Path) -> io::Result<File> {
     if let Some(folder) = output.parent() {
-        fs::create_dir_all(folder)?;
+        own_mode::create_folders(folder)?;
     }
-    File::create_new(output)
+    own_mode::file_options().write(true).create_new(true).open(output)
 }
 
 /// Adds a line to the output of a command that has ended.

@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::definitions::AgentDefinition;
+use crate::sandbox::git_folder::Claim;
 
 /// One thing that a project's files would do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,6 +32,8 @@ pub enum ItemKind {
     Agent,
     /// A folder that counts as the working folder.
     Folder,
+    /// A git folder, or a store of objects, outside of the checkout.
+    GitFolder,
     /// A variable that every command gets.
     Variable,
     /// The mode that a session starts in.
@@ -50,6 +53,7 @@ impl ItemKind {
             Self::Setting => "settings",
             Self::Agent => "agent",
             Self::Folder => "additionalDirectories",
+            Self::GitFolder => "gitFolders",
             Self::Variable => "env",
             Self::Mode => "defaultMode",
             Self::Rule => "allow",
@@ -68,6 +72,7 @@ impl Item {
             ItemKind::Setting
             | ItemKind::Agent
             | ItemKind::Folder
+            | ItemKind::GitFolder
             | ItemKind::Variable
             | ItemKind::Mode
             | ItemKind::Rule
@@ -125,6 +130,17 @@ impl Lister<'_> {
                 command.map(|it| format!("runs {it}")).or_else(|| words("url").map(|url| format!("connects to {url}")));
             format!("starts the MCP server {name}, which {}", does.unwrap_or_else(|| format!("is {server}")))
         });
+    }
+
+    /// Lists a folder outside that git is led to.
+    pub(super) fn git_folder(&mut self, claim: &Claim) {
+        let folder = claim.folder.display();
+        let does = match claim.is_store() {
+            true => format!("borrows git objects of {folder}: commands can read all that this repository holds"),
+            false => format!("has its git folder in {folder}: commands can read it and, in the sandbox, commit there"),
+        };
+        let content = Value::String(claim.folder.to_string_lossy().into_owned());
+        self.add(ItemKind::GitFolder, Path::new(claim.file), &content, does);
     }
 
     fn permissions(&mut self, file: &Path, section: &Value) {

@@ -10,6 +10,7 @@ use super::repository::Repository;
 use crate::definitions::{AgentFiles, Origin};
 use crate::gate::PermissionMode;
 use crate::given_file::Given;
+use crate::sandbox::git_folder::{Claim, GitFolder};
 use crate::settings::{Layer, Paths, Refusal, SettingsError, Source, read, strip};
 
 /// The folder of a project's settings.
@@ -27,6 +28,7 @@ pub struct Project {
     is_user_s: bool,
     layers: Vec<Source>,
     agents: AgentFiles,
+    git_folders: Vec<PathBuf>,
     items: Vec<Item>,
     never: Vec<LeftOut>,
     warnings: Vec<String>,
@@ -39,6 +41,8 @@ pub struct Counted {
     pub layers: Vec<Source>,
     /// Its agent definitions, for [`crate::definitions::Definitions::load`].
     pub agents: AgentFiles,
+    /// The git folders and stores of objects outside of the checkout that count as its own.
+    pub git_folders: Vec<PathBuf>,
     /// What was left out, to be said.
     pub left_out: Vec<LeftOut>,
     /// What could not be read, to be said.
@@ -80,11 +84,14 @@ impl Project {
             is_user_s: is_same_folder(&folder.join(FOLDER), root),
             layers: Vec::new(),
             agents: AgentFiles::default(),
+            git_folders: Vec::new(),
             items: Vec::new(),
             never: Vec::new(),
             warnings: Vec::new(),
         };
         let Some(repository) = project.repository.clone() else { return Ok(project) };
+        let claims = GitFolder::claims(folder);
+        project.git_folders = claims.iter().map(|claim| claim.folder.clone()).collect();
         if project.is_user_s {
             project.read_layers(folder, Given::ByUser, &[Layer::Local])?;
             return Ok(project);
@@ -95,6 +102,7 @@ impl Project {
         project.agents = AgentFiles::read(given, &folder.join(FOLDER).join("agents"), Origin::Project);
         project.strip();
         project.list(&repository.below, folder, given);
+        project.list_git_folders(&claims);
         Ok(project)
     }
 
@@ -130,6 +138,7 @@ impl Project {
                 return Counted {
                     layers: self.layers,
                     agents: self.agents,
+                    git_folders: self.git_folders,
                     left_out: Vec::new(),
                     warnings: self.warnings,
                 };
@@ -138,6 +147,7 @@ impl Project {
                 return Counted {
                     layers: reduced(self.layers, counting),
                     agents: self.agents,
+                    git_folders: self.git_folders,
                     left_out: self.never,
                     warnings: self.warnings,
                 };
@@ -150,6 +160,7 @@ impl Project {
         Counted {
             layers: reduced(self.layers, without_trust),
             agents: AgentFiles::default(),
+            git_folders: Vec::new(),
             left_out,
             warnings: self.warnings,
         }
@@ -198,6 +209,15 @@ impl Project {
         match read(given, &folder.join(MCP_FILE)) {
             Ok(document) => lister.mcp_servers(Path::new(MCP_FILE), &document.unwrap_or_default()),
             Err(error) => self.warnings.push(crate::driver::chain(&error)),
+        }
+        self.items = lister.items;
+    }
+
+    /// Lists what git is led to outside; it is the same in every folder of the checkout.
+    fn list_git_folders(&mut self, claims: &[Claim]) {
+        let mut lister = Lister { below: Path::new(""), items: std::mem::take(&mut self.items) };
+        for claim in claims {
+            lister.git_folder(claim);
         }
         lister.items.sort_by_key(|item| item.kind);
         self.items = lister.items;

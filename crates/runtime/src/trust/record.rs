@@ -11,6 +11,7 @@ use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use pitcrew_team::store::own_mode;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -319,7 +320,7 @@ fn edit(root: &Path, part: &str, empty: Value, change: impl FnOnce(&mut Value)) 
     let path = root.join(FILE);
     let unwritable = |source| TrustError::Write { path: path.clone(), source };
     let folder = path.parent().unwrap_or(root);
-    fs::create_dir_all(folder).map_err(unwritable)?;
+    own_mode::create_folders(folder).map_err(unwritable)?;
     let _lock = lock(&path.with_extension("lock"))?;
     let mut document = read(&path)?;
     document.shift_insert(0, "version".to_owned(), json!(VERSION));

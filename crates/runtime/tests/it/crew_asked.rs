@@ -88,6 +88,20 @@ async fn a_question_is_taken_back_when_another_process_of_the_users_answers_it()
     finish(handle).await;
 }
 
+#[tokio::test]
+async fn the_lead_learns_what_a_member_elsewhere_was_allowed_from_now_on_beside_it() {
+    let setting = Setting::in_files();
+    let (mut handle, team, _ask, request) = asked(&setting).await;
+    let (member, rule) = (guest(), "Bash(curl:*)".to_owned());
+    team.note([pitcrew_team::store::Event::AllowedAlways { member, what: rule.clone(), lasts: true }]).await;
+    team.settle_permission(&guest(), &request, true).await.unwrap();
+    let told = until(&mut handle, |event| matches!(event, RunEvent::AllowedAlways { .. })).await;
+    let Some(RunEvent::AllowedAlways { agent, what }) = told.last() else { panic!("{told:?}") };
+    assert_eq!((agent.as_str(), what), ("guest", &rule));
+    handle.stopper().stop();
+    finish(handle).await;
+}
+
 /// Starts a run whose person gets the questions.
 async fn asking(setting: &Setting, script: &str) -> (RunHandle, mpsc::Receiver<Ask>) {
     let (person, asks) = mpsc::channel(4);

@@ -469,8 +469,15 @@ async fn a_lead_that_comes_back_minds_who_lives_and_closes_what_is_nobodys() {
     let lives = panes.processes();
     let theirs = panes.foreign().await;
     let ghost = panes.start(&sleeper(&setting, "ghost")).await.unwrap().id;
+    let always = |what: &str, lasts| Event::AllowedAlways { member: bob(), what: what.to_owned(), lasts };
+    team.note([always("Bash(make:*)", true), always("this very call of Bash", false)]).await;
     let mut handle = Runtime::start(resumed(&setting, &panes)).await.unwrap();
-    until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::PromptTaken]).await;
+    let seen = until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::PromptTaken]).await;
+    let allowed = seen.iter().filter_map(|event| match event {
+        RunEvent::AllowedAlways { agent, what } => Some((agent.as_str(), what.as_str())),
+        _ => None,
+    });
+    assert_eq!(allowed.collect::<Vec<_>>(), [("bob", "Bash(make:*)")]);
     assert!(
         matches!(panes.state(&ghost).await, Ok(pitcrew_runtime::panes::PaneState::Gone)),
         "the ghost's pane is left"

@@ -34,6 +34,7 @@ mod patience;
 mod sandbox_attacks;
 mod sandbox_free;
 mod sandbox_read;
+mod sandbox_terminal;
 mod sandbox_work;
 mod solo_joins;
 mod solo_runs;

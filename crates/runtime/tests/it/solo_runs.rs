@@ -7,7 +7,7 @@ use pitcrew_protocol::{AgentName, Frame, SendMessageInput, TeamConfig};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::question::Choice;
+use pitcrew_runtime::question::{Choice, Keep};
 use pitcrew_runtime::run::{Asks, RunEnd, RunHandle, Runtime};
 use pitcrew_team::store::Event as Noted;
 use pitcrew_team::{Actor, PermissionAnswer, Team};
@@ -216,6 +216,32 @@ async fn a_permission_that_the_person_beside_it_gives_leaves_no_question_with_th
     let late = PermissionAnswer::Deny { reason: "no".to_owned() };
     let error = team.answer_permission(&Actor::Lead, &request, late, None).await.unwrap_err();
     assert!(error.message.contains("is answered already"), "{error}");
+}
+
+#[tokio::test]
+async fn always_given_beside_a_member_counts_for_it_and_its_lead_can_read_that() {
+    let setting = Setting::new();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let (mut handle, mut asked, _request) = asking(&setting, &team).await;
+    let ask = asked.recv().await.unwrap();
+    let offer = ask.question.offers.last().unwrap().clone();
+    let rule = offer.rule().unwrap().to_owned();
+    ask.reply(Choice::Always { offer, keep: Keep::Run });
+    let (mut was_told, mut is_idle) = (None, false);
+    let seen = |event: &RunEvent| {
+        if let RunEvent::AllowedAlways { agent, what } = event {
+            was_told = Some((agent.to_string(), what.clone()));
+        }
+        is_idle |= matches!(event, RunEvent::AgentChanged { status: Status::Idle, .. });
+        was_told.is_some() && is_idle
+    };
+    until(&mut handle, seen).await;
+    assert_eq!(was_told, Some(("bob".to_owned(), rule.clone())));
+    let journal = team.backend().journal(team.dir()).await.unwrap();
+    let noted = |event: &Noted| matches!(event, Noted::AllowedAlways { member, what, lasts: true } if member.as_str() == "bob" && *what == rule);
+    assert!(journal.iter().any(|entry| noted(&entry.event)), "{journal:?}");
+    assert!(!setting.root.join("settings.json").exists(), "nothing was saved");
 }
 
 #[tokio::test]

@@ -59,7 +59,11 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     };
     let idle = changed(5, "idle", Some(&id(1).0));
     let assigned = sent(7, Some("task_assignment"));
-    let first = [sent(1, None), sent(2, None), read.clone(), turn(4), idle, changed(6, "running", None), assigned];
+    let always = |at_ms, lasts| {
+        entry(at_ms, Event::AllowedAlways { member: lead.clone(), what: format!("lasts: {lasts}"), lasts })
+    };
+    let changes = [turn(4), idle, changed(6, "running", None), assigned, always(7, true), always(7, false)];
+    let first: Vec<_> = [sent(1, None), sent(2, None), read.clone()].into_iter().chain(changes).collect();
     backend.record(&dir, &first).await?;
     let (_, end) = backend.journal_since(&dir, 0).await?;
     same("the way of a message", backend.message_journal(&dir, &id(1)).await?, vec![sent(1, None), read])?;
@@ -69,6 +73,7 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     same("the assignments", summary.assignments.iter().cloned().collect(), vec![id(7)])?;
     let of_lead = summary.members.get(&lead).cloned().unwrap_or_default();
     same("the turns", of_lead.turns, 1)?;
+    same("what lasts", of_lead.always.into_iter().collect(), vec!["lasts: true".to_owned()])?;
     let states = |summary: &JournalSummary| {
         let states = summary.members.get(&lead).cloned().unwrap_or_default().states;
         states.into_iter().map(|change| (change.state, change.detail)).collect::<Vec<_>>()
@@ -77,7 +82,8 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     same("the states", states(&summary), expected)?;
     backend.record(&dir, &[turn(8), changed(9, "spawned", None), changed(10, "idle", None), turn(11)]).await?;
     let (summary, _) = backend.journal_summary(&dir).await?;
-    same("the turns of another of that name", summary.members.get(&lead).map(|member| member.turns), Some(1))?;
+    let another = summary.members.get(&lead).map(|member| (member.turns, member.always.len()));
+    same("the turns of another of that name, and what lasts", another, Some((1, 0)))?;
     let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
     same("the states since", states(&summary), expected)?;
     same("the same as of all", summary, JournalSummary::of(backend.journal(&dir).await?))

@@ -27,7 +27,7 @@ pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 /// Raised when the form of a checkpoint changes, or what a summary takes from a journal. A checkpoint of another form, a
 /// later one too, is passed over and replaced: nothing but time is lost. So it does not carry the version that our other
 /// documents carry, which are refused then.
-const FORM: u64 = 1;
+const FORM: u64 = 2;
 
 /// How much longer a journal becomes before its next checkpoint. To read that much takes some 10 ms.
 const INTERVAL: u64 = 1024 * 1024;
@@ -264,7 +264,7 @@ mod tests {
         let ours = fs::read_to_string(scene.document()).unwrap();
         assert_eq!(scene.summary().members.len(), 1);
         let damages: [fn(&str) -> String; 4] = [
-            |text| text.replace("\"form\":1", "\"form\":2"),
+            |text| text.replace(&format!("\"form\":{FORM}"), "\"form\":999"),
             |text| text.replace("\"turns\":2", "\"turns\":3"),
             |text| text[..text.len() / 2].to_owned(),
             |_| String::new(),

@@ -2,7 +2,7 @@
 //!
 //! Knows nothing of teams and takes no locks; `update` puts the two together.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::flock::{self, Access};
 use super::lock::{Lock, LockWait};
 use super::plain::{self, Unopened};
 use super::{rename, unfinished};
-use crate::StoreError;
+use crate::{StoreError, own_mode};
 
 /// How sure a write must be before it counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -321,7 +321,7 @@ impl Disk {
         }
     }
 
-    /// Writes `bytes` to a temporary file beside `target`, forced to disk.
+    /// Writes `bytes` to a temporary file beside `target`, forced to disk; `mode` is that of the file which it replaces.
     ///
     /// # Errors
     /// [`StoreError::Io`]; also for more bytes than anybody would read back.
@@ -360,7 +360,7 @@ impl Disk {
 fn make_temp(dir: &Path) -> io::Result<(PathBuf, File, File)> {
     loop {
         let path = dir.join(format!("{TEMP_PREFIX}{}{TEMP_SUFFIX}", uuid::Uuid::new_v4().simple()));
-        let file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+        let file = own_mode::file_options().write(true).create_new(true).open(&path)?;
         // Between being made and being locked it looks like a dead writer's, and may be swept.
         match unfinished::guard(&path) {
             Ok(Some(guard)) => return Ok((path, file, guard)),
@@ -481,7 +481,7 @@ pub(crate) fn failed<'a>(action: &'static str, path: &'a Path) -> impl Fn(io::Er
 
 /// Makes a folder and those above it, if they are not there.
 pub(crate) fn make_dir(path: &Path) -> Result<(), StoreError> {
-    fs::create_dir_all(path).map_err(failed("create", path))
+    own_mode::create_folders(path).map_err(failed("create", path))
 }
 
 /// Removes a file if it is there.

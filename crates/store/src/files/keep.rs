@@ -15,8 +15,8 @@ use super::disk::failed;
 use super::look::{Stands, list, name_of};
 use super::plain;
 use super::rename;
-use crate::StoreError;
 use crate::format::FORMAT_VERSION;
+use crate::{StoreError, own_mode};
 
 /// How long what was taken away is kept.
 pub(crate) const KEPT_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
@@ -110,7 +110,7 @@ impl Keep {
         add_line(files, &place, &Line::Kept { path: name.clone() })?;
         let kept = place.join(&name);
         let folder = kept.parent().unwrap_or(&place);
-        fs::create_dir_all(folder).map_err(failed("create", folder))?;
+        own_mode::create_folders(folder).map_err(failed("create", folder))?;
         Ok(kept)
     }
 
@@ -148,7 +148,7 @@ impl Keep {
         for folder in [files.paths.common(), files.paths.archive()] {
             match Stands::at(&folder)? {
                 Stands::Folder => {}
-                Stands::Nothing => fs::create_dir(&folder).map_err(failed("create", &folder))?,
+                Stands::Nothing => own_mode::create_folder(&folder).map_err(failed("create", &folder))?,
                 Stands::File | Stands::Link | Stands::Other => {
                     let reason = "nothing is kept there, since it is no folder".to_owned();
                     return Err(StoreError::Corrupt { path: folder, reason });
@@ -158,7 +158,7 @@ impl Keep {
         let now = jiff::Timestamp::now();
         let short: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
         let place = files.paths.archive().join(format!("{PREFIX}{}-{short}", now.strftime("%Y%m%dT%H%M%SZ")));
-        fs::create_dir(&place).map_err(failed("create", &place))?;
+        own_mode::create_folder(&place).map_err(failed("create", &place))?;
         add_line(files, &place, &Line::Repair { v: FORMAT_VERSION, at_ms: now.as_millisecond() })?;
         files.disk.force_dir(&place)?;
         files.disk.force_dir(&files.paths.archive())?;

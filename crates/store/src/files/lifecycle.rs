@@ -19,7 +19,7 @@ use super::paths::lease_in;
 use super::plain::{self, Unopened};
 use super::rename;
 use super::teams::{is_nameless, pretty};
-use crate::{ArchiveName, StoreError};
+use crate::{ArchiveName, StoreError, own_mode};
 
 impl Files {
     pub(crate) fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
@@ -56,7 +56,7 @@ impl Files {
         let ours = unborn.join("pitcrew");
         let dirs = [unborn.to_owned(), unborn.join("inboxes"), ours.clone()];
         for dir in dirs.iter().chain(&[ours.join("transcripts"), ours.join("output"), ours.join("read")]) {
-            fs::create_dir(dir).map_err(failed("create", dir))?;
+            own_mode::create_folder(dir).map_err(failed("create", dir))?;
         }
         let path = unborn.join("config.json");
         let text = pretty(config).map_err(|fault| fault.at(&path))?;
@@ -215,7 +215,7 @@ impl Files {
         let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
         let short: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
         let place = archive.join(format!("{team}-{time}-{short}"));
-        fs::create_dir(&place).map_err(failed("create", &place))?;
+        own_mode::create_folder(&place).map_err(failed("create", &place))?;
         self.disk.force_dir(&archive)?;
         Ok(place)
     }

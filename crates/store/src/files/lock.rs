@@ -19,7 +19,7 @@ use rustix::fs::{CWD, FlockOperation, Timespec, Timestamps, UTIME_OMIT, flock, u
 use super::disk::failed;
 use super::look::is_free;
 use super::rename;
-use crate::StoreError;
+use crate::{StoreError, own_mode};
 
 /// A lock whose holder gave no sign for so long is nobody's.
 pub(crate) const STALE_AFTER: Duration = Duration::from_secs(10);
@@ -30,8 +30,9 @@ const REFRESH_AFTER: Duration = Duration::from_secs(5);
 /// How long we wait for a lock in all; three times what a dead holder costs.
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 
-/// The mode of a lock of ours: the sticky bit, which no other client sets, and which keeps nobody from removing the folder.
-const OUR_MODE: u32 = 0o1777;
+/// The mode of a lock of ours: our mode of a folder, and the sticky bit, which no other client sets, and which keeps nobody
+/// from removing the folder.
+const OUR_MODE: u32 = OUR_MARK | own_mode::FOLDER_MODE;
 
 /// The bit by which a lock of ours is known.
 const OUR_MARK: u32 = 0o1000;

@@ -11,13 +11,15 @@ use pitcrew_protocol::{AgentName, Task, TeamConfig, TeamDir};
 
 use super::array;
 use super::backend::{FileBackend, Files};
-use super::disk::{Stamp, failed, is_absent};
+use super::disk::{failed, is_absent};
+use super::leaving::{BadLine, Leaving, Seen};
 use super::lines;
 use super::lock::STALE_AFTER;
 use super::ours::{Means, Place, is_unborn, meaning};
 use super::paths::lease_in;
 use super::plain;
 use super::teams::{CONFIG, parse};
+use super::too_open::Treatment;
 use super::update::{Fault, TORN_PAUSE};
 use crate::format::{newer_document, newer_line};
 use crate::{JournalEntry, StoreError};
@@ -33,99 +35,6 @@ const TORN_TRIES: usize = 25;
 
 /// Our document that is in the form of users' settings, whose versions are not ours.
 const SETTINGS: &str = "settings.json";
-
-/// Something left behind.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Leaving {
-    /// A lock, folder or file, whose holder gave no sign for 10 s.
-    StaleLock {
-        /// The lock itself.
-        path: PathBuf,
-    },
-    /// A stale lock, or a folder where a file should be, with something in it: that is somebody's.
-    Occupied {
-        /// The lock or folder.
-        path: PathBuf,
-    },
-    /// A file among the tasks that is no task, under a number or torn.
-    NoTask {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A temporary file of a write that never ended, or the folder of a team that was never whole.
-    Unfinished {
-        /// The file or folder.
-        path: PathBuf,
-    },
-    /// An inbox, a task or a document that is not whole, also when looked at twice.
-    Torn {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-        /// The state in which that was so.
-        seen: Seen,
-    },
-    /// Lines of a log that are none of ours.
-    BadLines {
-        /// The log.
-        path: PathBuf,
-        /// The lines.
-        lines: Vec<BadLine>,
-    },
-    /// A team that was moved to the archive without its tasks.
-    HalfArchived {
-        /// The team.
-        team: TeamDir,
-        /// The folder of its tasks.
-        path: PathBuf,
-    },
-    /// A link where a folder should be. Nothing behind it is looked at.
-    Link {
-        /// The link.
-        path: PathBuf,
-    },
-    /// A file, or something else, where a folder should be.
-    NoFolder {
-        /// What is there.
-        path: PathBuf,
-    },
-    /// A folder among the teams without a config.
-    NoConfig {
-        /// The folder.
-        path: PathBuf,
-    },
-    /// A config that is not whole, or is none of a team. Its folder is no team's then.
-    BadConfig {
-        /// The config.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A file of ours of a later version.
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// Its version.
-        version: u64,
-    },
-    /// What could not be looked at.
-    Unseen {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
-}
-
-/// A line of a log that is none of ours.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct BadLine {
-    /// Its number, from 1 up.
-    pub number: usize,
-    /// What it holds.
-    pub bytes: Vec<u8>,
-}
 
 /// What there is below a root.
 #[derive(Debug, Default)]
@@ -202,6 +111,7 @@ impl Look<'_> {
                     self.at_rates(folder);
                 }
             }
+            self.too_open(None);
         }
         let has_tasks = self.is_folder(&paths.all_tasks()) || self.is_nothing(&paths.all_tasks());
         if self.is_folder(&paths.teams()) {
@@ -213,6 +123,14 @@ impl Look<'_> {
             for path in self.listed(&paths.all_tasks()) {
                 self.at_archived_tasks(&path);
             }
+        }
+    }
+
+    fn too_open(&mut self, team: Option<&TeamDir>) {
+        let open = self.files.too_open(team, Treatment::Name);
+        if !open.is_empty() {
+            let path = team.map_or_else(|| self.files.paths.common(), |team| self.files.paths.team(team));
+            self.found(Leaving::TooOpen { team: team.cloned(), path, open });
         }
     }
 
@@ -290,6 +208,7 @@ impl Look<'_> {
                 false => is_sound = false,
             }
         }
+        self.too_open(Some(&team));
         match is_sound {
             true => self.looked.teams.push(team),
             false => self.looked.others.push(team),
@@ -484,30 +403,6 @@ impl Look<'_> {
             StoreError::Corrupt { reason, .. } => self.found(corrupt(path.to_owned(), reason)),
             error => self.unseen(path, &error),
         }
-    }
-}
-
-impl Leaving {
-    /// A file that is not whole as it stands now.
-    #[must_use]
-    pub fn torn(path: PathBuf, reason: String) -> Self {
-        let seen = Seen::at(&path);
-        Self::Torn { path, reason, seen }
-    }
-}
-
-/// The state of a file when it was looked at. It may have been written, or taken away, before a repair comes to it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Seen(Option<Stamp>);
-
-impl Seen {
-    fn at(path: &Path) -> Self {
-        Self(fs::symlink_metadata(path).ok().map(|meta| Stamp::of(&meta)))
-    }
-
-    /// Whether what stands at `path` is still in that state.
-    pub(super) fn is_at(&self, path: &Path) -> bool {
-        self.0.is_some() && *self == Self::at(path)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
-use std::fs;
 use std::path::Path;
 
 use pitcrew_protocol::{InboxFile, Message, MessageId, TeamDir, message_ids};
@@ -15,7 +14,7 @@ use super::lines::{self, Force};
 use super::overwritten::{MailUpdate, sent};
 use super::update::{self, Fault, Plan};
 use super::written_log::InboxLine;
-use crate::{Appended, StoreError, StoredMessage, UnreadLimit, dialect};
+use crate::{Appended, StoreError, StoredMessage, UnreadLimit, dialect, own_mode};
 
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
@@ -214,7 +213,7 @@ fn in_one_line(text: &str) -> String {
 
 /// Makes a folder whose parent must be there.
 fn make_dir_below(path: &Path) -> Result<(), StoreError> {
-    match fs::create_dir(path) {
+    match own_mode::create_folder(path) {
         Ok(()) => Ok(()),
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) => Err(failed("create", path)(error)),

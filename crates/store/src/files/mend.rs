@@ -7,12 +7,14 @@ use pitcrew_protocol::{TaskId, TeamDir};
 use super::array;
 use super::backend::{FileBackend, Files};
 use super::keep::Keep;
+use super::leaving::{BadLine, Leaving, Seen};
 use super::lines;
 use super::lock::{Lock, set_aside};
-use super::look::{BadLine, Leaving, Seen, Stands, is_free, is_stale, list, name_of};
+use super::look::{Stands, is_free, is_stale, list, name_of};
 use super::ours::{Means, Place, is_unborn, meaning};
 use super::plain;
 use super::tasks::HIGH_WATER;
+use super::too_open::Treatment;
 use crate::StoreError;
 
 /// What came of mending something.
@@ -48,7 +50,8 @@ impl FileBackend {
             | Leaving::Unfinished { .. }
             | Leaving::Torn { .. }
             | Leaving::BadLines { .. }
-            | Leaving::HalfArchived { .. } => true,
+            | Leaving::HalfArchived { .. }
+            | Leaving::TooOpen { .. } => true,
             Leaving::Occupied { .. }
             | Leaving::NoTask { .. }
             | Leaving::Link { .. }
@@ -103,6 +106,10 @@ impl FileBackend {
                 files.must_have_folders(Some(team))?;
                 files.archive_team(team).map(Mend::Kept)
             }
+            Leaving::TooOpen { team, .. } => match files.too_open(team.as_ref(), Treatment::Close).is_empty() {
+                true => Ok(Mend::Done),
+                false => Ok(Mend::Left("the file system keeps no modes, or some of it cannot be opened")),
+            },
             Leaving::Occupied { .. }
             | Leaving::NoTask { .. }
             | Leaving::Link { .. }

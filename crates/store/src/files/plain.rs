@@ -12,7 +12,7 @@ use rustix::fs::OFlags;
 use rustix::io::Errno;
 
 use super::disk::failed;
-use crate::StoreError;
+use crate::{StoreError, own_mode};
 
 /// The longest config, inbox, task or document that is read or written: some ten thousand messages of the longest content.
 pub(crate) const FILE_MOST: u64 = 128 * 1024 * 1024;
@@ -50,9 +50,9 @@ pub(crate) fn open(path: &Path) -> Result<File, Unopened> {
     open_with(OpenOptions::new().read(true), path)
 }
 
-/// Opens, and perhaps makes, a plain file.
+/// Opens, and perhaps makes, a plain file, which gets our mode.
 pub(crate) fn open_with(options: &mut OpenOptions, path: &Path) -> Result<File, Unopened> {
-    checked(options.custom_flags(CAREFUL.bits().cast_signed()).open(path))
+    checked(options.mode(own_mode::FILE_MODE).custom_flags(CAREFUL.bits().cast_signed()).open(path))
 }
 
 /// Takes what was opened with [`CAREFUL`] when it is a plain file.

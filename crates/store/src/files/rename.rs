@@ -8,6 +8,8 @@ use std::path::Path;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use crate::own_mode;
+
 /// Moves a folder to a place where nothing is.
 ///
 /// Where the file system offers it nothing at all is replaced. Elsewhere an *empty folder* at the place is: a plain rename
@@ -55,7 +57,7 @@ pub(crate) fn folder(from: &Path, to: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {}
         done => return done,
     }
-    fs::create_dir(to)?;
+    own_mode::create_folder(to)?;
     let config = from.join("config.json");
     if fs::symlink_metadata(&config).is_ok() {
         fs::rename(&config, to.join("config.json"))?;

@@ -16,7 +16,7 @@ use super::overwritten::Damage;
 use super::reapply::{self, FieldWrite};
 use super::update::{self, Fault, Plan};
 use super::written_log;
-use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit};
+use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit, own_mode};
 
 /// The name of the config's file.
 pub(crate) const CONFIG: &str = "config.json";
@@ -288,7 +288,7 @@ impl Files {
     pub(crate) fn make_ours(&self, team: &TeamDir) -> Result<(), StoreError> {
         let ours = self.paths.ours(team);
         for dir in [ours.clone(), ours.join("transcripts"), ours.join("output"), ours.join("read")] {
-            match fs::create_dir(&dir) {
+            match own_mode::create_folder(&dir) {
                 Ok(()) => {}
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) if is_absent(&error) => return Err(StoreError::NoTeam { team: team.clone() }),

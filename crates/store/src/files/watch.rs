@@ -21,7 +21,7 @@ use super::lease;
 use super::paths::{JOURNAL, lease_in};
 use super::tasks::HIGH_WATER;
 use super::watched::{Folder, Notices, Place, Watched};
-use crate::{Change, StoreError, Watch};
+use crate::{Change, StoreError, Watch, own_mode};
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
 const WATCH_BOUND: usize = 1024;
@@ -99,7 +99,7 @@ impl Files {
         self.must_exist(team)?;
         // Those that a reference client makes later are made now, so that they can be watched.
         for dir in [self.paths.inboxes(team), self.paths.tasks(team), self.paths.ours(team)] {
-            if let Err(error) = std::fs::create_dir_all(&dir) {
+            if let Err(error) = own_mode::create_folders(&dir) {
                 tracing::debug!(path = %dir.display(), %error, "watching without it");
             }
         }

@@ -17,9 +17,15 @@ pub(crate) struct Scene {
     root: tempfile::TempDir,
 }
 
+/// What a test writes in the place of ours has the mode of ours from now on, and a look has nothing to say of it.
+fn own_modes() {
+    rustix::process::umask(rustix::fs::Mode::from_bits_truncate(0o077));
+}
+
 impl Scene {
     /// A root with the team `probe`.
     pub(crate) async fn new() -> Self {
+        own_modes();
         let root = tempfile::tempdir().unwrap();
         let scene = Self { backend: open(root.path()), team: TeamDir::of("probe"), root };
         scene.backend.create_team(&config()).await.unwrap();
@@ -28,6 +34,7 @@ impl Scene {
 
     /// A root with a copy of recorded `teams/` and `tasks/`.
     pub(crate) fn recorded(recording: &str, team: &str) -> Self {
+        own_modes();
         let root = tempfile::tempdir().unwrap();
         let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(recording);
         copy(&fixtures, root.path());

@@ -1,5 +1,7 @@
 //! The check of the files: locks, temporary and torn files, links, configs. What is wrong with them is the store's to know.
 
+use std::path::{Path, PathBuf};
+
 use pitcrew_store::{BadLine, FileBackend, Keep, Leaving, Mend};
 
 use super::fault::{Fault, Mended, Remedy};
@@ -9,6 +11,9 @@ use crate::failure::Failure;
 
 /// How many numbers of lines are shown.
 const LINES_SHOWN: usize = 5;
+
+/// How many paths that are too open are shown.
+const PATHS_SHOWN: usize = 5;
 
 /// What keeps a repair from the rest of a team.
 const NOT_A_TEAM: &str = "so this is no team, and nothing in it is touched";
@@ -65,6 +70,11 @@ fn shown(leaving: &Leaving) -> (Finding, &'static str) {
             let detail = format!("of version {version}, written by a newer pitcrew; use that one");
             (Finding::new("newer", detail).at(path), "")
         }
+        Leaving::TooOpen { team, path, open } => {
+            let detail = format!("other users of this machine may use {}", paths(open, path));
+            let finding = Finding::new("too_open", detail).at(path);
+            (team.iter().fold(finding, Finding::in_team), "closed to others")
+        }
         Leaving::Unseen { path, reason } => {
             (Finding::new("unchecked", format!("it cannot be looked at: {reason}")).at(path), "")
         }
@@ -77,6 +87,19 @@ fn numbers(lines: &[BadLine]) -> String {
     let more = lines.len().saturating_sub(LINES_SHOWN);
     let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{noun} {}{and_more}", shown.join(", "))
+}
+
+/// The first paths, from a folder on, and the number of the others.
+fn paths(open: &[PathBuf], folder: &Path) -> String {
+    let short = |path: &PathBuf| match path.strip_prefix(folder) {
+        Ok(below) if below.as_os_str().is_empty() => "the folder itself".to_owned(),
+        Ok(below) => below.display().to_string(),
+        Err(_) => path.display().to_string(),
+    };
+    let shown: Vec<String> = open.iter().take(PATHS_SHOWN).map(short).collect();
+    let more = open.len().saturating_sub(PATHS_SHOWN);
+    let and_more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{and_more}", shown.join(", "))
 }
 
 pub(super) fn mend(rooms: &Rooms, leaving: &Leaving, keep: &mut Keep) -> Result<Mended, Failure> {

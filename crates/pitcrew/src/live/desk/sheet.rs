@@ -100,6 +100,7 @@ impl Sheet {
             | RunEvent::ToolEnded(_)
             | RunEvent::PermissionAsked { .. }
             | RunEvent::PermissionAnswered { .. }
+            | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => {

@@ -1,0 +1,139 @@
+//! The question whether a project is trusted, on the terminal before a run begins: whole or page by page, until it is answered.
+
+use std::io;
+
+use anstyle::Style;
+use pitcrew_runtime::question::{Part, Size, TrustQuestion, lay_out, wrap};
+use pitcrew_runtime::trust::Answer;
+use rustix::process::{Signal, getpid, kill_process};
+
+use super::asking::Seen;
+use super::desk::{Entry, Foot, Terminal, Typed};
+use super::panel::{TURN, styled};
+use crate::output::STRONG;
+
+/// What is asked for first, and after a line that is no answer.
+const PROMPT: &str = "[y]es, [n]o: ";
+const PROMPT_AGAIN: &str = "[y]es or [n]o: ";
+
+/// Asks until it is answered; none when the terminal is gone.
+///
+/// # Errors
+/// When the terminal cannot be read key by key.
+pub(crate) fn ask(question: &TrustQuestion) -> io::Result<Option<Answer>> {
+    let mut terminal = Terminal::enter()?;
+    let (mut entry, mut part, mut prompt) = (Entry::default(), Part::Ends, PROMPT);
+    loop {
+        let foot = foot(question, part, Terminal::room(), prompt);
+        terminal.draw(&[], &foot, &entry.parts())?;
+        let Ok(event) = crossterm::event::read() else { return Ok(None) };
+        match entry.take(event) {
+            Typed::Line(line) => match answer(&line) {
+                Some(answer) => return Ok(Some(answer)),
+                None => prompt = PROMPT_AGAIN,
+            },
+            Typed::Turn(turn) => part = turn.from(part, foot.seen.pages),
+            Typed::End => {
+                // The terminal is the shell's again, and the process ends as by the key at any other time.
+                drop(terminal);
+                kill_process(getpid(), Signal::INT)?;
+                return Ok(None);
+            }
+            Typed::Suspend => terminal.suspend()?,
+            Typed::Editing | Typed::Resized | Typed::Interrupt => {}
+        }
+    }
+}
+
+/// The question in a room. What does not fit is said, and shown page by page.
+fn foot(question: &TrustQuestion, part: Part, Size { columns, rows }: Size, prompt: &str) -> Foot {
+    let strong =
+        |text: &str| wrap(text, columns).into_iter().map(|row| (STRONG, row)).collect::<Vec<(Style, String)>>();
+    let (heading, asks) = (strong(&question.heading), strong(&question.asks));
+    // The last row is for the answer.
+    let room = rows.saturating_sub(heading.len() + asks.len() + 1).max(1);
+    let shown = lay_out(&question.lines, Size { columns, rows: room }, part, TURN);
+    let list = shown.rows.into_iter().map(styled);
+    let mut lines: Vec<(Style, String)> = heading.into_iter().chain(list).chain(asks).collect();
+    // On a terminal that is too low for all the list goes before the question does.
+    let most = rows.saturating_sub(1).max(1);
+    lines.drain(..lines.len().saturating_sub(most));
+    Foot { lines, prompt: prompt.to_owned(), seen: Seen { pages: shown.pages, shows_rules: true } }
+}
+
+fn answer(line: &str) -> Option<Answer> {
+    match line.trim().to_lowercase().as_str() {
+        "y" | "yes" => Some(Answer::Trusted),
+        "n" | "no" => Some(Answer::Declined),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_runtime::question::TrustedBefore;
+    use pitcrew_runtime::trust::Project;
+    use serde_json::json;
+
+    use super::*;
+
+    fn question(settings: &serde_json::Value) -> TrustQuestion {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("work/.claude")).unwrap();
+        std::fs::write(dir.path().join("work/.claude/settings.json"), settings.to_string()).unwrap();
+        let project = Project::read(&dir.path().join("work"), &dir.path().join("root")).unwrap();
+        let question = TrustQuestion::of(&project, TrustedBefore::Never);
+        TrustQuestion { heading: "/work is not trusted yet. Its files would do this:".to_owned(), ..question }
+    }
+
+    fn shown(question: &TrustQuestion, (columns, rows): (usize, usize), part: Part) -> String {
+        let foot = foot(question, part, Size { columns, rows }, PROMPT);
+        assert!(foot.lines.len() < rows, "{foot:?}");
+        assert!(foot.lines.iter().all(|(_, row)| row.chars().count() <= columns), "{foot:?}");
+        foot.lines.iter().map(|(_, row)| row.trim_end()).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn everything_that_a_project_would_do_is_shown_with_what_could_not_be_seen() {
+        let hook = json!([{"hooks": [{"type": "command", "command": "echo a\u{1b}[2K\necho b"}]}]);
+        let settings = json!({"hooks": {"Stop": hook}, "permissions": {"allow": ["Bash"]}, "apiKeyHelper": "./evil"});
+        insta::assert_snapshot!(shown(&question(&settings), (80, 20), Part::Ends), @r"
+        /work is not trusted yet. Its files would do this:
+        │ 1. allows without a question: Bash (.claude/settings.json)
+        │ 2. runs on Stop: echo a<U+001B>[2K
+        │    echo b (.claude/settings.json)
+          never, trusted or not: apiKeyHelper in .claude/settings.json
+          Without trust only its rules that deny or ask and its instructions count.
+        Trust it to do these 2 things, in every run until it would do more?
+        ");
+    }
+
+    #[test]
+    fn a_long_list_is_shown_by_its_ends_and_page_by_page() {
+        let rules: Vec<String> = (1..=40).map(|number| format!("Bash(make {number})")).collect();
+        let question = question(&json!({"permissions": {"allow": rules}}));
+        let pages: Vec<String> = (0..10).map(|page| shown(&question, (80, 12), Part::Page(page))).collect();
+        for number in 1..=40 {
+            assert!(pages.iter().any(|page| page.contains(&format!("Bash(make {number})"))), "{number}");
+        }
+        insta::assert_snapshot!(shown(&question, (80, 12), Part::Ends), @r"
+        /work is not trusted yet. Its files would do this:
+        │ 1. allows without a question: Bash(make 1) (.claude/settings.json)
+        │ 2. allows without a question: Bash(make 2) (.claude/settings.json)
+        │ 3. allows without a question: Bash(make 3) (.claude/settings.json)
+        │ 4. allows without a question: Bash(make 4) (.claude/settings.json)
+        ── 33 more lines here, PgDn shows them ──
+        │ 38. allows without a question: Bash(make 38) (.claude/settings.json)
+        │ 39. allows without a question: Bash(make 39) (.claude/settings.json)
+        │ 40. allows without a question: Bash(make 40) (.claude/settings.json)
+          Without trust only its rules that deny or ask and its instructions count.
+        Trust it to do these 40 things, in every run until it would do more?
+        ");
+    }
+
+    #[test]
+    fn only_a_yes_or_a_no_is_an_answer() {
+        assert_eq!((answer(" Yes "), answer("n")), (Some(Answer::Trusted), Some(Answer::Declined)));
+        assert_eq!((answer("what?"), answer("")), (None, None));
+    }
+}

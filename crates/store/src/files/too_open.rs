@@ -1,0 +1,233 @@
+//! Files and folders of ours that other users of the machine may use: found, and closed.
+//!
+//! Today's are created closed ([`own_mode`]); earlier versions left the mode to the umask. Nothing is
+//! reached through a link: every folder is opened from the one above it. Only plain files with one name and folders count,
+//! of these only the user's own, and only under names that we write (`ours`).
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use pitcrew_protocol::TeamDir;
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat};
+
+use super::backend::Files;
+use super::look::Stands;
+use super::ours::{Means, Place, meaning};
+use super::paths::{JOURNAL, lease_in};
+use super::plain::CAREFUL;
+use crate::own_mode;
+
+/// No folder of ours lies deeper below `pitcrew/`.
+const DEEPEST: usize = 24;
+
+/// How far into a journal its first line ends.
+const FIRST_LINE_BYTES: u64 = 64 * 1024;
+
+/// How what is too open is treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Treatment {
+    /// It is only named.
+    Name,
+    /// It is closed to others.
+    Close,
+}
+
+/// Whose a folder is, and so what in it is ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// Of it nothing but the folder itself: what is inside is other programs'.
+    Itself,
+    /// Everything below it is ours.
+    Whole,
+    /// `pitcrew/` of the root.
+    Common,
+    /// The archive.
+    Archive,
+    /// The counters of rates.
+    Rates,
+    /// `pitcrew/` of a team.
+    Team,
+    /// Logs of members.
+    Logs,
+    /// What members printed.
+    Output,
+    /// What our processes wrote.
+    Writes,
+}
+
+impl Extent {
+    /// Whether what is called `name` in such a folder is ours, and how far.
+    fn of(self, name: &str) -> Option<Self> {
+        let is_ours = |place: Place| meaning(place, name) != Means::Foreign;
+        let when = |condition: bool| condition.then_some(Self::Whole);
+        match self {
+            Self::Itself => None,
+            Self::Whole => Some(Self::Whole),
+            Self::Common => match name {
+                "archive" => Some(Self::Archive),
+                "rates" => Some(Self::Rates),
+                "tmp" | "worktrees" => Some(Self::Itself),
+                name => when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock")),
+            },
+            // What is kept keeps its mode, so that it can be put back as it was.
+            Self::Archive => is_of_the_archive(name).then_some(Self::Itself),
+            Self::Rates => {
+                let of_teams = ["spawns.", "tasks.", "broadcasts."];
+                when(matches!(name, "teams" | "calls") || of_teams.iter().any(|it| name.starts_with(it)))
+            }
+            Self::Team => match name {
+                "transcripts" | "read" => Some(Self::Logs),
+                "output" => Some(Self::Output),
+                "writes" => Some(Self::Writes),
+                name => when(is_ours(Place::Ours) || lease_in(name).is_some()),
+            },
+            Self::Logs => when(is_ours(Place::Logs)),
+            Self::Output => when(name.ends_with(".log")),
+            Self::Writes => when(name.ends_with(".ndjson")),
+        }
+    }
+}
+
+/// Whether a folder of the archive is called so: `<team>-<time>-<8 hexadecimal digits>`, or `.repair-` in front.
+fn is_of_the_archive(name: &str) -> bool {
+    let Some((front, id)) = name.rsplit_once('-') else { return false };
+    let Some((_, time)) = front.rsplit_once('-') else { return false };
+    let is_time = time.len() == 16 && time.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'T' | b'Z'));
+    is_time && id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+impl Files {
+    /// What of a team, or of `pitcrew/` of the root, other users may use; sorted. After [`Treatment::Close`] these are those
+    /// that could not be closed.
+    pub(crate) fn too_open(&self, team: Option<&TeamDir>, treatment: Treatment) -> Vec<PathBuf> {
+        let mut search = Search { treatment, found: Vec::new() };
+        // The root itself may be a link.
+        let Ok(root) = openat(CWD, self.paths.root(), OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()) else {
+            return Vec::new();
+        };
+        let root = (File::from(root), self.paths.root().to_owned());
+        match team {
+            None => search.below(&root, &["pitcrew"], Extent::Common),
+            Some(team) => {
+                search.below(&root, &["teams", team.as_str(), "pitcrew"], Extent::Team);
+                if self.is_made_by_us(team) {
+                    let folders: [&[&str]; 3] =
+                        [&["teams", team.as_str()], &["teams", team.as_str(), "inboxes"], &["tasks", team.as_str()]];
+                    for names in folders {
+                        search.below(&root, names, Extent::Itself);
+                    }
+                }
+            }
+        }
+        search.found.sort();
+        search.found
+    }
+
+    /// Whether a team's journal begins with its creation; that of a team which another client made does not.
+    fn is_made_by_us(&self, team: &TeamDir) -> bool {
+        let path = self.paths.ours(team).join(JOURNAL);
+        let is_apart = path.ancestors().skip(1).take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder)));
+        let Some(file) = is_apart.then(|| super::plain::open(&path).ok()).flatten() else { return false };
+        let mut bytes = Vec::new();
+        if file.take(FIRST_LINE_BYTES).read_to_end(&mut bytes).is_err() {
+            return false;
+        }
+        let first = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        let entry = serde_json::from_slice::<serde_json::Value>(first).unwrap_or_default();
+        entry.get("event").and_then(|event| event.as_str()) == Some("team_created")
+    }
+}
+
+struct Search {
+    treatment: Treatment,
+    found: Vec<PathBuf>,
+}
+
+/// An open folder and its path.
+type Opened = (File, PathBuf);
+
+impl Search {
+    /// Looks at the folder that these names lead to.
+    fn below(&mut self, start: &Opened, names: &[&str], extent: Extent) {
+        let Some((last, above)) = names.split_last() else { return };
+        let mut at = (start.0.try_clone(), start.1.clone());
+        for name in above {
+            let Ok(folder) = &at.0 else { return };
+            at = (open(folder, *name, OFlags::DIRECTORY), at.1.join(name));
+        }
+        let (Ok(folder), path) = at else { return };
+        let Ok(stat) = statat(&folder, *last, AtFlags::SYMLINK_NOFOLLOW) else { return };
+        if is_folder(&stat) {
+            self.at_entry(&folder, *last, &path.join(last), &stat, extent, 0);
+        }
+    }
+
+    fn at_entry<P: rustix::path::Arg + Copy>(
+        &mut self,
+        above: &File,
+        name: P,
+        path: &Path,
+        stat: &Stat,
+        extent: Extent,
+        depth: usize,
+    ) {
+        let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
+        let is_open = stat.st_mode & own_mode::OF_OTHERS != 0;
+        if is_own && is_open && !self.is_closed(above, name, stat) {
+            self.found.push(path.to_owned());
+        }
+        if extent != Extent::Itself
+            && is_folder(stat)
+            && depth < DEEPEST
+            && let Ok(folder) = open(above, name, OFlags::DIRECTORY)
+        {
+            self.inside(&folder, path, extent, depth + 1);
+        }
+    }
+
+    fn inside(&mut self, folder: &File, path: &Path, extent: Extent, depth: usize) {
+        let Ok(entries) = Dir::read_from(folder) else { return };
+        for entry in entries.flatten() {
+            let name: &CStr = entry.file_name();
+            let Ok(text) = name.to_str() else { continue };
+            let Ok(stat) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let is_plain = FileType::from_raw_mode(stat.st_mode).is_file() && stat.st_nlink == 1;
+            if matches!(text, "." | "..") || !(is_plain || is_folder(&stat)) {
+                continue;
+            }
+            let Some(below) = extent.of(text) else { continue };
+            self.at_entry(folder, name, &path.join(text), &stat, below, depth);
+        }
+    }
+
+    /// Closes it, if that is wanted, and says whether it is closed now.
+    fn is_closed<P: rustix::path::Arg>(&self, above: &File, name: P, seen: &Stat) -> bool {
+        self.treatment == Treatment::Close && close(above, name, seen).unwrap_or(false)
+    }
+}
+
+/// Takes the rights of others away from the very thing that was looked at.
+fn close<P: rustix::path::Arg>(above: &File, name: P, seen: &Stat) -> io::Result<bool> {
+    let kind = if is_folder(seen) { OFlags::DIRECTORY } else { OFlags::empty() };
+    let file = open(above, name, kind)?;
+    let now = file.metadata()?;
+    if (now.dev(), now.ino(), now.uid()) != (seen.st_dev, seen.st_ino, seen.st_uid) {
+        return Ok(false);
+    }
+    let mut rights = now.permissions();
+    rights.set_mode(now.mode() & 0o7777 & !own_mode::OF_OTHERS);
+    file.set_permissions(rights)?;
+    // Some file systems keep no modes.
+    Ok(file.metadata()?.mode() & own_mode::OF_OTHERS == 0)
+}
+
+fn open<P: rustix::path::Arg>(above: &File, name: P, kind: OFlags) -> io::Result<File> {
+    Ok(File::from(openat(above, name, OFlags::RDONLY | CAREFUL | kind, Mode::empty())?))
+}
+
+fn is_folder(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode).is_dir()
+}
