@@ -67,7 +67,7 @@ agents:
 
 /// Ways to shed what tells of a tool: the session, the environment, the parents. Each runs `attack`, which writes to the file
 /// that it is given.
-const SHED: [&str; 4] = [
+pub(crate) const SHED: [&str; 4] = [
     "setsid -f env -i sh -c 'sleep 0.2; /bin/sh $W/attack OUT'",
     "setsid -f sh -c 'exec env -i setsid -f /bin/sh $W/attack OUT'",
     "tmux -S $W/tmux -f /dev/null new-session -d \"env -i /bin/sh $W/attack OUT\"",

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod agent;
+mod attacks;
 mod bad_input;
 mod crashes;
 mod damage;

@@ -40,6 +40,10 @@ pub(super) struct Berth {
     pub(super) program: Program,
 }
 
+/// Why another client is no teammate of a run under `--sandbox`.
+const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
+                                allows that with sandbox.allowOtherClients";
+
 impl TeamLoop {
     /// Decides where a new teammate lives: as asked, as its definition says, or as the run does.
     pub(super) fn berth(&self, input: &SpawnInput, definition: &AgentDefinition) -> Result<Berth, ToolOutcome> {
@@ -70,17 +74,22 @@ impl TeamLoop {
             (TeammatePlace::InProcess, _) => Ok(Berth { backend: None, program: Program::Pitcrew }),
             (TeammatePlace::Pane, Some(panes)) => {
                 let program = program.unwrap_or(self.hosting.program);
-                if program != Program::Pitcrew && !self.quarters.allows_clients {
-                    return Err(ToolOutcome::refused(
-                        "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
-                         allows that with sandbox.allowOtherClients",
-                    ));
+                if !self.may_run(program) {
+                    return Err(ToolOutcome::refused(UNBOUNDED_CLIENT));
                 }
                 Ok(Berth { backend: Some(panes.to_owned()), program })
             }
             (TeammatePlace::Pane, None) => Err(ToolOutcome::refused(
                 "It would run in a pane, and this run has none; the user gives it panes with --teammate-mode",
             )),
+        }
+    }
+
+    /// Whether teammates may run in the program: another client's commands are bounded by no sandbox of ours.
+    fn may_run(&self, program: Program) -> bool {
+        match program {
+            Program::Pitcrew => true,
+            Program::Claude => self.quarters.allows_clients,
         }
     }
 
@@ -201,8 +210,12 @@ impl TeamLoop {
             self.warn(text).await;
             return Vec::new();
         };
-        if SpawnRecord::of(member).is_none() {
+        let Some(record) = SpawnRecord::of(member) else {
             self.warn(format!("{} was started by another client and is left alone", member.name)).await;
+            return Vec::new();
+        };
+        if !self.may_run(record.program) {
+            self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
             return Vec::new();
         }
         let launching = Launching { summary: None, may_be_there: true, call: None };

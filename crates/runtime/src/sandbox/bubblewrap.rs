@@ -9,8 +9,8 @@ use tokio::process::Command;
 
 use super::places::Places;
 
-/// What would let root undo the mounts or reach around them.
-const DROPPED: [&str; 2] = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE"];
+/// What would let root undo the mounts or reach around them: by new mounts, by other processes, by files' handles.
+const DROPPED: [&str; 3] = ["CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH"];
 
 /// What root needs to go about with files of others, as it is used to.
 const KEPT_OF_ROOT: [&str; 8] = [
@@ -23,6 +23,15 @@ const KEPT_OF_ROOT: [&str; 8] = [
     "CAP_SETGID",
     "CAP_SETUID",
 ];
+
+/// Which processes a command sees in mounts of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Processes {
+    /// All of the machine.
+    All,
+    /// Those that it started.
+    Own,
+}
 
 /// The program, found to work.
 #[derive(Debug)]
@@ -74,9 +83,13 @@ impl Bubblewrap {
     /// A folder that is a mount point cannot be renamed or removed, so each on the way is mounted onto itself. The root is
     /// mounted read-only, and all in it that is not kept writable again: so nothing needs to be put, for all to see,
     /// where a kept file is not yet, and none that is replaced meanwhile comes to light writable.
-    pub(super) fn before(&self, places: &Places, cwd: &Path) -> Command {
+    pub(super) fn before(&self, places: &Places, cwd: &Path, processes: Processes) -> Command {
         let mut command = Command::new(&self.program);
         command.args(["--dev-bind", "/", "/"]);
+        match processes {
+            Processes::All => {}
+            Processes::Own => _ = command.args(["--unshare-pid", "--proc", "/proc"]),
+        }
         for way in places.ways.iter().filter(|way| way.parent().is_some()) {
             if !places.roots.contains(way) {
                 command.arg("--dev-bind").arg(way).arg(way);

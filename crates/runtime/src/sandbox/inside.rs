@@ -16,13 +16,18 @@ use super::{Profile, capabilities};
 /// Where the terminals of a command's own are.
 const TERMINALS: [&str; 1] = ["/dev"];
 
-/// What the program is told.
+/// Which rights the program gives up.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Order {
-    /// The folders that the command may write.
-    pub(super) writable: Vec<PathBuf>,
-    /// How rights are given up on this machine.
-    pub(super) landlock: Landlock,
+pub(super) enum Order {
+    /// Those that *work* does not grant.
+    Work {
+        /// The folders that the command may write.
+        writable: Vec<PathBuf>,
+        /// How rights are given up on this machine.
+        landlock: Landlock,
+    },
+    /// The right to look into processes outside, and no other.
+    OtherProcesses(Landlock),
 }
 
 /// Gives up this process's rights as ordered in the first argument, and becomes the program that the others name. For the
@@ -43,14 +48,20 @@ pub fn run_inside(arguments: impl IntoIterator<Item = OsString>) -> io::Error {
 }
 
 fn give_up(order: &OsString) -> io::Result<()> {
-    let order: Order = serde_json::from_slice(order.as_encoded_bytes())?;
-    let signals = if order.landlock.scopes_signals() { Signals::Scoped } else { Signals::OwnGroup };
+    match serde_json::from_slice(order.as_encoded_bytes())? {
+        Order::Work { writable, landlock } => only_work(&writable, landlock),
+        Order::OtherProcesses(landlock) => landlock.leave_other_processes(),
+    }
+}
+
+fn only_work(writable: &[PathBuf], landlock: Landlock) -> io::Result<()> {
+    let signals = if landlock.scopes_signals() { Signals::Scoped } else { Signals::OwnGroup };
     let filters = Filters::of(Profile::Work, signals).map_err(io::Error::other)?;
     let readable = Readable { open: [PathBuf::from("/")].into(), ..Readable::default() };
-    let mut folders: Vec<_> = order.writable.iter().map(PathBuf::as_path).collect();
+    let mut folders: Vec<_> = writable.iter().map(PathBuf::as_path).collect();
     folders.push("/dev/shm".as_ref());
     let writable = Writable { folders: &folders, devices: DEVICES, terminals: &TERMINALS, network: Network::AsIs };
     capabilities::give_up()?;
-    order.landlock.only_read(&readable, &writable)?;
+    landlock.only_read(&readable, &writable)?;
     filters.apply()
 }

@@ -10,7 +10,7 @@ use std::sync::{OnceLock, PoisonError};
 use pitcrew_team::store::own_mode;
 use tokio::process::Command;
 
-use super::bubblewrap::Bubblewrap;
+use super::bubblewrap::{Bubblewrap, Processes};
 use super::denied::DeniedFiles;
 use super::git_config::{self, GitConfigs};
 use super::git_folder::GitFolder;
@@ -168,14 +168,14 @@ impl Kept {
         let places = self.places();
         let means = self.means(cwd, &places);
         let bubblewrap = self.offered().bubblewrap.as_ref().filter(|_| means == Means::Bubblewrap);
-        let mut command = bubblewrap.map_or_else(
-            || Command::new(program),
-            |it| {
-                let mut command = it.before(&places, cwd);
+        let mut command = match bubblewrap {
+            Some(bubblewrap) => {
+                let mut command = self.in_mounts(bubblewrap, &places, cwd)?;
                 command.arg(program);
                 command
-            },
-        );
+            }
+            None => Command::new(program),
+        };
         command.current_dir(cwd);
         fill(&mut command);
         self.withhold(Profile::Free, &mut command);
@@ -187,6 +187,26 @@ impl Kept {
             // A program with rights of its own would not gain them behind the filter.
             (Means::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => Job::spawn(&mut command),
             (Means::Landlock | Means::Bubblewrap | Means::Nothing, _) => apart(mark, || Job::spawn(&mut command))?,
+        }
+    }
+
+    /// The beginning of a command line in mounts of the command's own.
+    ///
+    /// Processes outside have the file system without these mounts, and show it (`/proc/PID/root`). For anybody but root
+    /// they are in another user namespace. For root some of them are open, bubblewrap's own for one, which waits for the
+    /// command without any capability: so a command of root leaves them by Landlock, or has no other processes at all.
+    fn in_mounts(&self, bubblewrap: &Bubblewrap, places: &Places, cwd: &Path) -> io::Result<Command> {
+        if !rustix::process::geteuid().is_root() {
+            return Ok(bubblewrap.before(places, cwd, Processes::All));
+        }
+        match (self.offered().landlock, self.inner()) {
+            (Some(landlock), Ok((own, arguments))) if Path::new(own).is_file() => {
+                let order = serde_json::to_string(&Order::OtherProcesses(landlock))?;
+                let mut command = bubblewrap.before(places, cwd, Processes::All);
+                command.arg(own).args(arguments).arg(order);
+                Ok(command)
+            }
+            (Some(_) | None, Ok(_) | Err(_)) => Ok(bubblewrap.before(places, cwd, Processes::Own)),
         }
     }
 
@@ -319,7 +339,7 @@ impl Kept {
         let (empty_file, empty_folder) = self.workshop()?.stand_ins()?;
         let stand_ins = StandIns { private: private.path(), empty_file: &empty_file, empty_folder: &empty_folder };
         let mounts = Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), &readable, stand_ins)?;
-        let order = Order { writable: mounts.writable.clone(), landlock: *landlock };
+        let order = Order::Work { writable: mounts.writable.clone(), landlock: *landlock };
         let mut command = bubblewrap.apart(self.options.network);
         command.args(mounts.arguments(Path::new(own))).arg("--chdir").arg(fs::canonicalize(&grant.cwd)?);
         command.arg("--").arg(INNER).args(arguments).arg(serde_json::to_string(&order)?);

@@ -1,7 +1,8 @@
 //! Rights given up by Landlock.
 //!
-//! Two domains. In *free* everything is granted but what is kept and the folders on the way to it, and only rights to
-//! change are given up. In *read* nothing is granted but reading what may be read, and the private temporary folder.
+//! In *free* everything is granted but what is kept and the folders on the way to it, and only rights to change are given up.
+//! In *read* nothing is granted but reading what may be read, and the private temporary folder. A domain that grants
+//! everything still keeps its processes from looking into those outside of it.
 
 use std::io;
 use std::path::Path;
@@ -58,6 +59,10 @@ impl Landlock {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
+    pub(super) fn leave_other_processes(self) -> io::Result<()> {
+        Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
     pub(super) fn only_read(self, _readable: &Readable, _writable: &Writable<'_>) -> io::Result<()> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
@@ -111,8 +116,19 @@ mod linux {
             for open in &places.open {
                 grant_whole(&mut ruleset, open, rights());
             }
-            let status = restrict(&ruleset)?;
-            match status.ruleset {
+            self.enforce(&ruleset)
+        }
+
+        /// Gives up looking into processes that did not: their memory, their files, and their view of the file system
+        /// (`/proc/PID/root`). Every domain does; all rights to files are granted again.
+        pub(in super::super) fn leave_other_processes(self) -> io::Result<()> {
+            let mut ruleset = ruleset().map_err(io::Error::other)?;
+            grant_whole(&mut ruleset, Path::new("/"), rights());
+            self.enforce(&ruleset)
+        }
+
+        fn enforce(self, ruleset: &RulesetCreated) -> io::Result<()> {
+            match restrict(ruleset)?.ruleset {
                 RulesetStatus::FullyEnforced => Ok(()),
                 RulesetStatus::PartiallyEnforced if !self.holds_truncation => Ok(()),
                 RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced => {

@@ -17,7 +17,8 @@
 //!   *directly* in these, such as the home folder itself when the root is `~/.claude`.
 //! - **bubblewrap**: mounts of the command's own. In *free* the root is mounted read-only, and what is not kept of it
 //!   writable again. For anybody but root it needs a user namespace in which all files of others belong to nobody: ssh then
-//!   refuses the system's configuration; some systems and most containers forbid it.
+//!   refuses the system's configuration; some systems and most containers forbid it. For root, who needs none, processes outside
+//!   would be a way around the mounts: a command of root leaves them by Landlock, applied inside.
 //!
 //! In *free* Landlock comes first, and bubblewrap where its price is lower: when the working folder is on the way to what is
 //! kept or `/tmp` is, and for root, who needs no user namespace. Each command is bounded afresh, because what there is to be

@@ -52,7 +52,7 @@ fn bob() -> AgentName {
 }
 
 /// Panes in which that argv runs, whatever is to be launched; and what was to be launched.
-fn hosting(panes: &ProcessPanes, program: Program, argv: &[&str]) -> (Hosting, Arc<Mutex<Vec<Placement>>>) {
+pub(crate) fn hosting(panes: &ProcessPanes, program: Program, argv: &[&str]) -> (Hosting, Arc<Mutex<Vec<Placement>>>) {
     let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
     let placements = Arc::new(Mutex::new(Vec::new()));
     let seen = placements.clone();
@@ -163,7 +163,7 @@ async fn check_nothing_left(setting: &Setting, panes: &ProcessPanes, processes: 
     assert!(team.config().await.unwrap().member("bob").is_none(), "bob is still a member");
 }
 
-fn stages(events: &[RunEvent]) -> Vec<LaunchStage> {
+pub(crate) fn stages(events: &[RunEvent]) -> Vec<LaunchStage> {
     let stage = |event: &RunEvent| match event {
         RunEvent::AgentLaunched { stage, .. } => Some(*stage),
         _ => None,
@@ -403,7 +403,7 @@ fn tag(setting: &Setting, agent: Option<&str>) -> PaneTag {
 }
 
 /// A team as a killed lead leaves it: its teammate lives in a pane.
-async fn abandoned(setting: &Setting, panes: &ProcessPanes) -> (Team, PaneId) {
+pub(crate) async fn abandoned(setting: &Setting, panes: &ProcessPanes) -> (Team, PaneId) {
     let create = CreateTeam {
         input: TeamCreateInput { team_name: "probe".to_owned(), ..TeamCreateInput::default() },
         cwd: setting.cwd.display().to_string(),
@@ -452,7 +452,7 @@ fn sleeper(setting: &Setting, agent: &str) -> NewPane {
     }
 }
 
-fn resumed(setting: &Setting, panes: &ProcessPanes) -> RunOptions {
+pub(crate) fn resumed(setting: &Setting, panes: &ProcessPanes) -> RunOptions {
     let script =
         ONE.replace("- tools: [{name: Task, input: {name: bob, description: Do the thing, prompt: Do task 1.}}]", "");
     let mut options = setting.options(&script);

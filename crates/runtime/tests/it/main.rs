@@ -11,6 +11,7 @@ mod crew_elsewhere;
 mod crew_forged;
 mod crew_plan_mode;
 mod crew_runs;
+mod crew_sandboxed;
 mod crew_setting;
 mod crew_stopped;
 mod crew_tags;

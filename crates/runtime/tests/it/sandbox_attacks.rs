@@ -1,27 +1,36 @@
-//! The attacks of `tests/attacks.txt` against *read*, whatever the reader of shell text would say of them: the kernel alone.
+//! The attacks of `tests/attacks.txt` as if the reader of shell text said "reads" to everything: none of them is judged, each is
+//! started in *read*, the profile of what runs unasked in plan and default mode. So the kernel alone holds them, but for the
+//! reads that the profile grants. (The suite through the binary, with the real reader, is `attacks` of the crate `pitcrew`.)
 //!
 //! Each runs in a shell of its own, many in one command; what is there is compared before and after each such batch.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
-use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
+use std::process::Command;
 
 use pitcrew_runtime::sandbox::Sandbox;
 use serde_json::json;
 
-use crate::sandbox_read::Ground;
+use crate::sandbox_read::{Ground, inner};
+
+/// Also where another user plays them, who cannot look into the folder of this crate.
+const ATTACKS: &str = include_str!("../attacks.txt");
+
+/// The number of a user that no system gives away.
+const OTHER_USER: u32 = 54_321;
 
 /// How many attacks are one command.
 const BATCH: usize = 40;
 
 /// The lines of each section.
 fn attacks() -> BTreeMap<String, Vec<String>> {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks.txt");
     let mut sections: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut section = String::new();
-    for line in fs::read_to_string(file).unwrap().lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
+    for line in ATTACKS.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             Some(name) if name.chars().all(char::is_alphabetic) => section = name.to_owned(),
             Some(_) | None => sections.entry(section.clone()).or_default().push(line.to_owned()),
@@ -30,9 +39,13 @@ fn attacks() -> BTreeMap<String, Vec<String>> {
     sections
 }
 
-/// The attacks of a section against a target, as scripts of the working folder, in batches of one command each.
-fn batches(ground: &Ground, section: &str, target: &str) -> Vec<(String, Vec<String>)> {
-    let lines = attacks().remove(section).unwrap();
+/// The attacks of a section against a target, as scripts of the working folder, in batches of one command each. Each attack has
+/// one of three targets; with `PITCREW_ATTACKS=all` in the environment all of them.
+fn batches(ground: &Ground, section: &str, nth: usize, target: &str) -> Vec<(String, Vec<String>)> {
+    let is_whole = std::env::var("PITCREW_ATTACKS").is_ok_and(|extent| extent == "all");
+    let lines = attacks().remove(section).unwrap().into_iter().enumerate();
+    let lines = lines.filter(|(number, _)| is_whole || section == "connect" || number % 3 == nth);
+    let lines: Vec<String> = lines.map(|(_, line)| line).collect();
     let lines: Vec<_> = lines.iter().map(|line| line.replace("%T", target).replace("%S", target)).collect();
     let script = |(number, line): (usize, &String)| {
         let name = format!("attacks/{section}-{number}.sh");
@@ -51,19 +64,19 @@ async fn run(ground: &Ground, command: &str) -> String {
 #[test]
 fn there_are_hundreds_of_attacks() {
     let count = |section: &str| attacks()[section].len();
-    assert!(count("write") >= 180 && count("read") >= 60, "{} {}", count("write"), count("read"));
-    assert!(count("connect") >= 30 && count("signal") >= 15);
+    assert!(count("write") >= 300 && count("read") >= 150, "{} {}", count("write"), count("read"));
+    assert!(count("connect") >= 60 && count("signal") >= 25);
 }
 
 #[tokio::test]
-async fn no_attack_writes_into_the_working_folder_beside_it_or_into_the_root() {
+async fn taken_for_reading_no_attack_writes_into_the_working_folder_beside_it_or_into_the_root() {
     let Some(ground) = Ground::new() else { return };
     ground.setting.write("own", "own\n");
     let settings = ground.base.join("home/.claude/settings.json");
     fs::write(&settings, "{}").unwrap();
     let (kept, secret) = (ground.setting.path("kept"), ground.base.join("outside/secret"));
-    for target in [&kept, &secret, &settings] {
-        for (command, lines) in batches(&ground, "write", target.to_str().unwrap()) {
+    for (nth, target) in [&kept, &secret, &settings].into_iter().enumerate() {
+        for (command, lines) in batches(&ground, "write", nth, target.to_str().unwrap()) {
             let before = ground.files();
             let said = run(&ground, &command).await;
             let now = ground.files();
@@ -96,13 +109,13 @@ async fn most_attacks_write_where_nothing_holds_a_command() {
 }
 
 #[tokio::test]
-async fn no_attack_reads_what_is_kept() {
+async fn taken_for_reading_no_attack_reads_what_is_kept() {
     let Some(ground) = Ground::new() else { return };
     ground.setting.write("own", "own\n");
     let (outside, key) = (ground.base.join("outside/secret"), ground.base.join("home/.ssh/id_rsa"));
     let denied = ground.setting.path("denied/key");
-    for target in [&outside, &key, &denied] {
-        for (command, lines) in batches(&ground, "read", target.to_str().unwrap()) {
+    for (nth, target) in [&outside, &key, &denied].into_iter().enumerate() {
+        for (command, lines) in batches(&ground, "read", nth, target.to_str().unwrap()) {
             let said = run(&ground, &command).await;
             assert!(!said.contains("SECRET"), "{} by one of {lines:#?}: {said}", target.display());
         }
@@ -110,27 +123,36 @@ async fn no_attack_reads_what_is_kept() {
 }
 
 #[tokio::test]
-async fn no_attack_connects() {
+async fn taken_for_reading_no_attack_connects() {
     let Some(mut ground) = Ground::new() else { return };
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let path = ground.base.join("outside/socket");
     let unix = UnixListener::bind(&path).unwrap();
+    let name = format!("pitcrew-attacks-{}", std::process::id());
+    let named = UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+    let datagram_path = ground.base.join("outside/datagram");
+    let datagram = UnixDatagram::bind(&datagram_path).unwrap();
+    named.set_nonblocking(true).unwrap();
+    datagram.set_nonblocking(true).unwrap();
     tcp.set_nonblocking(true).unwrap();
     udp.set_nonblocking(true).unwrap();
     unix.set_nonblocking(true).unwrap();
     let ports = [("TCP", tcp.local_addr().unwrap().port()), ("UDP", udp.local_addr().unwrap().port())];
     ground.setting.context.env.extend(ports.map(|(name, port)| (name.to_owned(), port.to_string())));
-    ground.setting.context.env.push(("SOCK".to_owned(), path.display().to_string()));
-    for (command, lines) in batches(&ground, "connect", "") {
+    let paths =
+        [("SOCK", path.display().to_string()), ("DGRAM", datagram_path.display().to_string()), ("ABSTRACT", name)];
+    ground.setting.context.env.extend(paths.map(|(name, path)| (name.to_owned(), path)));
+    for (command, lines) in batches(&ground, "connect", 0, "") {
         let said = run(&ground, &command).await;
         let came = (tcp.accept().is_ok(), udp.recv(&mut [0; 64]).is_ok(), unix.accept().is_ok());
+        assert!(named.accept().is_err() && datagram.recv(&mut [0; 64]).is_err(), "by one of {lines:#?}: {said}");
         assert_eq!(came, (false, false, false), "by one of {lines:#?}: {said}");
     }
 }
 
 #[tokio::test]
-async fn no_attack_signals_a_process_outside() {
+async fn taken_for_reading_no_attack_signals_a_process_outside() {
     let Some(mut ground) = Ground::new() else { return };
     ground.setting.context.env.push(("PID".to_owned(), ground.other.id().to_string()));
     for line in &attacks()["signal"] {
@@ -140,4 +162,36 @@ async fn no_attack_signals_a_process_outside() {
         assert!(stat.contains(") S"), "{line}: {stat}: {said}");
         assert_eq!(stat.rsplit(')').next().unwrap().split_whitespace().nth(16), Some("0"), "its niceness, by {line}");
     }
+}
+
+/// Plays the other tests of this file as a user without rights, by a copy of this program.
+#[test]
+fn taken_for_reading_no_attack_of_another_user_gets_through() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!(
+            "\n!!! SKIPPED: not run as root, so the other tests are another user's; root's are not played. !!!\n"
+        );
+        return;
+    }
+    let dir = tempfile::tempdir_in("/tmp").unwrap();
+    let at = |path: &str| dir.path().join(path);
+    for folder in ["debug/deps", "debug/examples", "home"] {
+        fs::create_dir_all(at(folder)).unwrap();
+    }
+    fs::copy(std::env::current_exe().unwrap(), at("debug/deps/it")).unwrap();
+    fs::copy(inner(), at("debug/examples/sandbox_exec")).unwrap();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    chown(at("home"), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
+    let mut played = Command::new("setpriv");
+    played.args([format!("--reuid={OTHER_USER}"), format!("--regid={OTHER_USER}"), "--clear-groups".to_owned()]);
+    played.arg(at("debug/deps/it")).args(["--nocapture", "sandbox_attacks::taken_for_reading_no_attack_"]);
+    played.args(["--skip", "another_user"]).current_dir(at("home")).env_clear();
+    played
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .envs(std::env::var_os("PITCREW_ATTACKS").map(|it| ("PITCREW_ATTACKS", it)))
+        .env("HOME", at("home"))
+        .env("TMPDIR", at("home"));
+    let ran = played.output().unwrap();
+    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
+    assert!(ran.status.success() && said.contains("4 passed") && !said.contains("SKIPPED"), "{said}");
 }

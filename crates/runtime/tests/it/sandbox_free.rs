@@ -13,6 +13,7 @@ use pitcrew_runtime::tools::{ShellState, ToolContext};
 use serde_json::json;
 
 use crate::patience::until;
+use crate::sandbox_read::inner;
 use crate::tools_setting::Setting;
 
 /// What an agent could think of, from the working folder; each works where nothing is confined. `$ROOT` is the root,
@@ -97,6 +98,16 @@ const ESCAPES: &[&str] = &[
     "mkdir -p dir && python3 -c \"import os, ctypes; ctypes.CDLL(None).syscall(316, -100, \
      (os.environ['ROOT'] + '/teams').encode(), -100, b'dir', 2)\"",
     "mkdir -p dir && mv -T --exchange dir $ROOT/teams",
+    // The processes outside have the file system without the command's mounts.
+    "echo forged > /proc/$PPID/root$ROOT/settings.json",
+    "for process in /proc/[0-9]*; do echo forged > $process/root$ROOT/settings.json; done",
+    "cd /proc/$PPID/cwd && cd $(realpath --relative-to=. $ROOT) && echo forged > settings.json",
+    "nsenter -t $PPID -m sh -c \"echo forged > $ROOT/settings.json\"",
+    "gdb -q -batch -p $PPID -ex \"call (int)truncate(\\\"$ROOT/settings.json\\\", 0)\"",
+    // A file's handle is opened by any mount of its file system; by number on x86-64.
+    "python3 -c \"import ctypes, os, struct; c = ctypes.CDLL(None); h = ctypes.create_string_buffer(136); \
+     h[0:4] = struct.pack('I', 128); c.syscall(303, -100, (os.environ['ROOT'] + '/settings.json').encode(), h, \
+     ctypes.byref(ctypes.c_int()), 0); os.write(c.syscall(304, os.open('/', 0), h, os.O_WRONLY | os.O_TRUNC), b'forged')\"",
     "python3 -c \"import os; f = os.open(os.environ['ROOT'] + '/teams/t/inboxes', os.O_TMPFILE | os.O_RDWR); \
      os.link(f'/proc/self/fd/{f}', os.environ['ROOT'] + '/teams/t/inboxes/bob.json', follow_symlinks=True)\"",
 ];
@@ -206,6 +217,11 @@ fn skipped(what: &str) {
     eprintln!("\n!!! SKIPPED: {what}. Nothing was proved about it on this machine. !!!\n");
 }
 
+/// A machine as the product knows it.
+fn machine(root: &Path) -> Machine {
+    Machine { inner: Some(vec![inner().into_os_string()]), ..Machine::with_root(root, &temporary()) }
+}
+
 /// Where programs put their temporary files; the grounds are below.
 fn temporary() -> PathBuf {
     tempfile::env::temp_dir()
@@ -226,7 +242,7 @@ fn bubblewrap(ground: &Ground, cwd: &Path) -> Option<Sandbox> {
         skipped("bubblewrap is not installed, or may not be used");
         return None;
     }
-    let sandbox = Sandbox::new(Machine::with_root(&ground.root, &temporary()));
+    let sandbox = Sandbox::new(machine(&ground.root));
     assert_eq!(sandbox.means(cwd), Means::Bubblewrap);
     Some(sandbox)
 }
@@ -262,6 +278,17 @@ async fn a_command_in_bubblewrap_changes_nothing_of_the_team() {
     ground.setting.context.cwd = ground.base.clone();
     ground.setting.write("mine", "forged");
     let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
+    ground.check_attacks(&sandbox).await;
+}
+
+#[tokio::test]
+async fn a_command_in_bubblewrap_without_landlock_changes_nothing_of_the_team() {
+    let mut ground = Ground::new();
+    ground.setting.context.cwd = ground.base.clone();
+    ground.setting.write("mine", "forged");
+    let Some(_usable) = bubblewrap(&ground, &ground.base) else { return };
+    // The same command line as where the kernel has none: it is not told how to give up rights inside.
+    let sandbox = Sandbox::new(Machine::with_root(&ground.root, &temporary()));
     ground.check_attacks(&sandbox).await;
 }
 

@@ -1,0 +1,159 @@
+//! Where the attacks are played: as which user, on a machine that offers which means.
+//!
+//! A machine with fewer means is simulated around the binary, which knows nothing of it: Landlock is answered with `ENOSYS`
+//! by a filter of system calls (`examples/without_landlock.rs`), and bubblewrap is covered by a device in mounts of the
+//! run's own.
+
+use std::fmt;
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+/// The number of a user that no system gives away.
+const OTHER: u32 = 54_321;
+
+/// Covers bubblewrap wherever the binary looks for it, and becomes the program that is named next.
+const COVER: &str = "for folder in /usr/bin /usr/local/bin /bin /run/current-system/sw/bin; do
+    if [ -f $folder/bwrap ]; then mount --bind /dev/null $folder/bwrap || exit 125; fi
+done
+exec \"$@\"";
+
+/// Who runs the binary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum User {
+    Root,
+    /// One without rights: of a number of its own where root runs the tests, else whoever runs them.
+    Other,
+}
+
+/// What the simulated machine offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Means {
+    pub(super) landlock: bool,
+    pub(super) bubblewrap: bool,
+}
+
+/// What `doctor` says of a profile.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) read: String,
+    pub(super) work: String,
+    pub(super) free: String,
+}
+
+/// A user on a machine, with a folder that holds the programs.
+pub(super) struct Host {
+    dir: tempfile::TempDir,
+    pub(super) user: User,
+    pub(super) means: Means,
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let user = match self.user {
+            User::Root => "root",
+            User::Other => "another user",
+        };
+        let means = match (self.means.landlock, self.means.bubblewrap) {
+            (true, true) => "Landlock and bubblewrap",
+            (true, false) => "Landlock",
+            (false, true) => "bubblewrap",
+            (false, false) => "nothing",
+        };
+        write!(f, "{user} with {means}")
+    }
+}
+
+impl Host {
+    /// A host, or the reason why it cannot be simulated here.
+    pub(super) fn new(user: User, means: Means) -> Result<Self, String> {
+        if user == User::Root && !is_root() {
+            return Err("not run as root".to_owned());
+        }
+        // Short, for sockets.
+        let host = Self { dir: tempfile::tempdir_in("/tmp").unwrap(), user, means };
+        fs::set_permissions(host.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let example = Path::new(env!("CARGO_BIN_EXE_pitcrew")).with_file_name("examples/without_landlock");
+        assert!(example.is_file(), "{} is built with the tests", example.display());
+        fs::copy(env!("CARGO_BIN_EXE_pitcrew"), host.pitcrew()).unwrap();
+        fs::copy(example, host.dir.path().join("without_landlock")).unwrap();
+        let tried = host.command("true").output().map_err(|error| error.to_string())?;
+        if !tried.status.success() {
+            return Err(String::from_utf8_lossy(&tried.stderr).trim().to_owned());
+        }
+        Ok(host)
+    }
+
+    /// The folder of this host.
+    pub(super) fn folder(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The binary, where the user can run it.
+    pub(super) fn pitcrew(&self) -> PathBuf {
+        self.dir.path().join("pitcrew")
+    }
+
+    /// A program that will run as the user, on the machine as it is simulated, with an empty environment.
+    pub(super) fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut before: Vec<String> = Vec::new();
+        let mut say = |words: &[&str]| before.extend(words.iter().map(|word| (*word).to_owned()));
+        if !self.means.bubblewrap {
+            if is_root() {
+                say(&["unshare", "--mount", "sh", "-c", COVER, "sh"]);
+            } else {
+                say(&["unshare", "--user", "--map-current-user", "--keep-caps", "--mount", "sh", "-c", COVER, "sh"]);
+                say(&["setpriv", "--inh-caps=-all", "--ambient-caps=-all"]);
+            }
+        }
+        if self.user == User::Other && is_root() {
+            let (user, group) = (format!("--reuid={OTHER}"), format!("--regid={OTHER}"));
+            say(&["setpriv", &user, &group, "--clear-groups"]);
+        }
+        if !self.means.landlock {
+            say(&[&self.dir.path().join("without_landlock").display().to_string()]);
+        }
+        before.insert(0, "env".to_owned());
+        let mut words = before.into_iter();
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).arg(program).env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin");
+        command
+    }
+
+    /// Gives the user a folder with all that is in it.
+    pub(super) fn give(&self, folder: &Path) {
+        if self.user == User::Root || !is_root() {
+            return;
+        }
+        let mut todo = vec![folder.to_path_buf()];
+        while let Some(path) = todo.pop() {
+            if path.is_symlink() {
+                continue;
+            }
+            chown(&path, Some(OTHER), Some(OTHER)).unwrap();
+            if path.is_dir() {
+                todo.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+        }
+    }
+
+    /// What the binary says holds here.
+    pub(super) fn held(&self) -> Held {
+        let home = tempfile::tempdir_in(self.folder()).unwrap();
+        self.give(home.path());
+        let mut doctor = self.command(self.pitcrew());
+        doctor.args(["doctor", "--json"]).current_dir(home.path()).env("HOME", home.path()).env("TMPDIR", home.path());
+        let ran = doctor.output().unwrap();
+        let said: Value = serde_json::from_slice(&ran.stdout).unwrap_or_else(|_| panic!("{ran:?}"));
+        let of = |profile: &str| said["sandbox"][profile].as_str().unwrap().to_owned();
+        Held { read: of("read"), work: of("work"), free: of("free") }
+    }
+}
+
+/// Whether root runs the tests.
+pub(super) fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

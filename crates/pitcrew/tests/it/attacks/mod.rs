@@ -1,0 +1,195 @@
+//! The attack suite: every attack of `crates/runtime/tests/attacks.txt`, made by a scripted model through the real binary, as
+//! root and as another user, on machines that offer Landlock, bubblewrap, both or neither.
+//!
+//! Each way of working is judged by what it then offers: trees of files are compared before and after, listeners count
+//! connections, and what nobody may read holds a canary that must not be in any result. A part chosen by a seed is always
+//! played; `PITCREW_ATTACKS=all` plays the whole, another number another part. What cannot be played here is said loudly.
+//!
+//! That the kernel holds a command whatever the reader of shell text took it for is tested beneath, where each attack is
+//! started in *read* as if it had been taken for reading (`sandbox_attacks` of the crate `pitcrew-runtime`).
+
+mod control_socket;
+mod ground;
+mod host;
+mod list;
+mod play;
+mod sandbox_settings;
+
+use ground::Ground;
+use host::{Host, Means, User};
+use list::{Attack, Extent};
+use play::{Played, Way, culprit, play};
+
+const BOTH: Means = Means { landlock: true, bubblewrap: true };
+const LANDLOCK: Means = Means { landlock: true, bubblewrap: false };
+const BUBBLEWRAP: Means = Means { landlock: false, bubblewrap: true };
+const NEITHER: Means = Means { landlock: false, bubblewrap: false };
+
+/// What asks somebody outside who is no pitcrew's: nothing is promised about that in *free*, and it is not to be played on
+/// the machine of whoever runs the tests.
+const OF_THE_MACHINE: [&str; 7] = ["crontab", "at now", "systemd-run", "mount", "kill", "sudo", "pkexec"];
+
+/// Says loudly what is not played here.
+fn skipped(what: &str, why: &str) {
+    eprintln!("\n!!! SKIPPED: {what}: {why}. Nothing was proved about it on this machine. !!!\n");
+}
+
+/// A host, if it can be simulated here, and offers what it should.
+fn host(user: User, means: Means) -> Option<Host> {
+    let host = match Host::new(user, means) {
+        Ok(host) => host,
+        Err(reason) => {
+            skipped(&format!("attacks as {user:?} with {means:?}"), &reason);
+            return None;
+        }
+    };
+    let held = host.held();
+    let is_offered = |what: &str| what.starts_with("held");
+    let Means { landlock, bubblewrap } = means;
+    let found = (is_offered(&held.read), is_offered(&held.work), is_offered(&held.free));
+    let expected = (landlock, landlock && bubblewrap, landlock || bubblewrap);
+    // What is covered is gone; a machine may lack more.
+    assert!(found.0 <= expected.0 && found.1 <= expected.1 && found.2 <= expected.2, "{host}: {held:?}");
+    if found != expected {
+        skipped(&host.to_string(), &format!("{held:?}"));
+        return None;
+    }
+    Some(host)
+}
+
+/// What an attack needs in the working folder, where others may have been successful.
+const AGAIN: &str = "[ -e own ] || echo own > own; ";
+
+/// The attacks that are made in a way of working.
+fn attacks(ground: &Ground, way: Way) -> Vec<Attack> {
+    match way {
+        Way::Default | Way::Plan => bounded(ground, &["outside/secret", SETTINGS, "work/kept"], ""),
+        Way::AcceptEdits => bounded(ground, &["outside/secret", SETTINGS, "work/.git/config"], ""),
+        Way::Sandbox => {
+            bounded(ground, &["outside/secret", SETTINGS, "work/.git/config", "work/.claude/settings.json"], AGAIN)
+        }
+        Way::Bypass => {
+            free(ground, &[SETTINGS, "home/.claude/teams/other/config.json", "home/.claude/pitcrew/trusted.json"])
+        }
+        Way::Rule => free(ground, &[SETTINGS]),
+    }
+}
+
+/// The user's settings, below the ground.
+const SETTINGS: &str = "home/.claude/settings.json";
+
+/// What bounded commands try: to write, to read, to connect, to signal. Of the attacks on a file, two files beside each other share
+/// them.
+fn bounded(ground: &Ground, targets: &[&str], before: &str) -> Vec<Attack> {
+    let mut attacks = Vec::new();
+    for (nth, target) in targets.iter().map(|target| ground.at(target)).enumerate() {
+        attacks.extend(Attack::of_section("write", &target, before).into_iter().skip(nth % 2).step_by(2));
+        attacks.extend(Attack::writing_by_tools(&target));
+    }
+    for (nth, secret) in ground.secrets().into_iter().enumerate() {
+        attacks.extend(Attack::of_section("read", &secret, before).into_iter().skip(nth % 2).step_by(2));
+        attacks.extend(Attack::reading_by_tools(&secret));
+    }
+    for section in ["connect", "signal"] {
+        attacks.extend(Attack::of_section(section, "".as_ref(), before));
+    }
+    let odd = attacks.iter().filter(|attack| attack.tool == "Bash").step_by(9).cloned().flat_map(Attack::odder);
+    attacks.extend(odd.collect::<Vec<_>>());
+    attacks
+}
+
+/// What free commands try: to write.
+fn free(ground: &Ground, targets: &[&str]) -> Vec<Attack> {
+    let mut attacks = Vec::new();
+    for target in targets.iter().map(|target| ground.at(target)) {
+        attacks.extend(Attack::of_section("write", &target, AGAIN));
+        attacks.extend(Attack::writing_by_tools(&target));
+    }
+    attacks.retain(|attack| OF_THE_MACHINE.iter().all(|word| !attack.text().contains(word)));
+    attacks
+}
+
+/// Plays a way of working and says what came of it; what got through is a fault.
+fn play_way(host: &Host, way: Way) -> Played {
+    let extent = Extent::chosen();
+    let chosen = |ground: &Ground| extent.of(attacks(ground, way));
+    let ground = Ground::new(host);
+    let played = play(host, &ground, way, &chosen(&ground));
+    eprintln!("{host}, {way:?}: {played}");
+    if !played.faults.is_empty() {
+        let culprit = culprit(host, way, &chosen);
+        panic!("{host}, {way:?}, at least by `{culprit}`: {:#?}", played.faults);
+    }
+    played
+}
+
+fn play_all(user: User, means: Means, ways: &[Way]) {
+    let Some(host) = host(user, means) else { return };
+    for way in ways {
+        let played = play_way(&host, *way);
+        assert!(played.attacks > 0, "{way:?}");
+    }
+}
+
+const ASKING: [Way; 3] = [Way::Default, Way::Plan, Way::AcceptEdits];
+const FREE: [Way; 2] = [Way::Bypass, Way::Rule];
+
+#[test]
+fn with_landlock_and_bubblewrap_root_is_held_where_commands_are_asked_for() {
+    play_all(User::Root, BOTH, &ASKING);
+}
+
+#[test]
+fn with_landlock_and_bubblewrap_another_user_is_held_where_commands_are_asked_for() {
+    play_all(User::Other, BOTH, &ASKING);
+}
+
+#[test]
+fn with_landlock_and_bubblewrap_root_is_held_in_the_sandbox() {
+    play_all(User::Root, BOTH, &[Way::Sandbox]);
+}
+
+#[test]
+fn with_landlock_and_bubblewrap_another_user_is_held_in_the_sandbox() {
+    play_all(User::Other, BOTH, &[Way::Sandbox]);
+}
+
+#[test]
+fn with_landlock_and_bubblewrap_free_commands_of_root_leave_what_is_kept() {
+    play_all(User::Root, BOTH, &FREE);
+}
+
+#[test]
+fn with_landlock_and_bubblewrap_free_commands_of_another_user_leave_what_is_kept() {
+    play_all(User::Other, BOTH, &FREE);
+}
+
+#[test]
+fn with_landlock_alone_root_is_held() {
+    play_all(User::Root, LANDLOCK, &[&ASKING[..], &FREE[..]].concat());
+}
+
+#[test]
+fn with_landlock_alone_another_user_is_held() {
+    play_all(User::Other, LANDLOCK, &[&ASKING[..], &FREE[..]].concat());
+}
+
+#[test]
+fn with_bubblewrap_alone_root_is_held() {
+    play_all(User::Root, BUBBLEWRAP, &[&ASKING[..], &FREE[..]].concat());
+}
+
+#[test]
+fn with_bubblewrap_alone_another_user_is_held() {
+    play_all(User::Other, BUBBLEWRAP, &[&ASKING[..], &FREE[..]].concat());
+}
+
+#[test]
+fn with_nothing_root_is_asked_for_all_but_builtins() {
+    play_all(User::Root, NEITHER, &ASKING);
+}
+
+#[test]
+fn with_nothing_another_user_is_asked_for_all_but_builtins() {
+    play_all(User::Other, NEITHER, &ASKING);
+}
