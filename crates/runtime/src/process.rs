@@ -13,6 +13,7 @@
 mod tags;
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -53,6 +54,12 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// Variables by which an outer git would redirect a git that we start, or a command of an agent.
 const GIT_LEAKS: [&str; 6] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"];
+
+/// Whether a variable is set or removed for each job, whatever its command says.
+pub(crate) fn is_of_the_job(variable: &OsStr) -> bool {
+    let of_the_job = [TAG_VARIABLE, OWNER_VARIABLE];
+    of_the_job.iter().chain(&GIT_LEAKS).any(|name| variable == *name)
+}
 
 /// Which of the two pipes a piece of output came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,6 +162,11 @@ impl Job {
     /// # Errors
     /// What the system said when the process could not be started.
     pub fn spawn(command: &mut Command) -> io::Result<Self> {
+        Self::spawn_with_input(command, Stdio::null())
+    }
+
+    /// The same with an input.
+    pub(crate) fn spawn_with_input(command: &mut Command, input: Stdio) -> io::Result<Self> {
         let tag = uuid::Uuid::new_v4().to_string();
         for name in GIT_LEAKS {
             command.env_remove(name);
@@ -162,7 +174,7 @@ impl Job {
         let mut child = command
             .env(TAG_VARIABLE, &tag)
             .envs([owner_variable()])
-            .stdin(Stdio::null())
+            .stdin(input)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -173,6 +185,11 @@ impl Job {
         let group = ProcessGroup::led_by(leader, &tag);
         let pipes = (child.stdout.take(), child.stderr.take());
         Ok(Self { group, child: Reaped::new(child), pipes })
+    }
+
+    /// The process that was started.
+    pub(crate) fn leader(&self) -> ProcessIdentity {
+        self.group.claim.leader
     }
 
     /// Leaves to be done what has to be when the command and all it left running have ended.

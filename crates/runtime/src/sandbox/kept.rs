@@ -5,10 +5,11 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 
 use tokio::process::Command;
 
+use super::ahead::{Ahead, Assignment, Vacant};
 use super::bubblewrap::Bubblewrap;
 use super::denied::DeniedFiles;
 use super::git_config::{self, GitConfigs};
@@ -16,7 +17,7 @@ use super::git_folder::GitFolder;
 use super::inside::Order;
 use super::landlock::{Landlock, Network, Writable};
 use super::places::Places;
-use super::private::{PrivateFolder, Workshop, temporary_below};
+use super::private::{PrivateFolder, Workshop, beside, temporary_below};
 use super::quarantine::{Aftermath, Told};
 use super::readable::{DEVICES, Readable, Secrets};
 use super::syscalls::{Filters, Signals};
@@ -42,6 +43,9 @@ const CACHES: [(&str, &str); 5] = [
     ("UV_CACHE_DIR", "/tmp/cache/uv"),
 ];
 
+/// What a command may read, with its git folders and the git configuration for it.
+type Seen = (Readable, Option<GitFolder>, PathBuf);
+
 /// What all clones of a sandbox share.
 #[derive(Debug)]
 pub(super) struct Kept {
@@ -54,6 +58,7 @@ pub(super) struct Kept {
     work: OnceLock<Result<(), String>>,
     secrets: OnceLock<Secrets>,
     workshop: OnceLock<Result<Workshop, String>>,
+    ahead: Ahead,
     git_configs: GitConfigs,
     denied: DeniedFiles,
     told: Told,
@@ -96,6 +101,7 @@ impl Kept {
             work: OnceLock::new(),
             secrets: OnceLock::new(),
             workshop: OnceLock::new(),
+            ahead: Ahead::default(),
             git_configs: GitConfigs::default(),
             denied: DeniedFiles::default(),
             told: Told::default(),
@@ -269,7 +275,7 @@ impl Kept {
     }
 
     /// What a command may read, with its git folders and the git configuration for it.
-    fn readable(&self, grant: &Grant) -> io::Result<(Readable, Option<GitFolder>, PathBuf)> {
+    fn readable(&self, grant: &Grant) -> io::Result<Seen> {
         let git = GitFolder::of(&grant.cwd);
         let mut readable = Readable::find(&self.machine, &self.options, grant, git.as_ref(), self.secrets());
         readable.withheld.extend(self.denied.find(grant, &readable.open));
@@ -291,7 +297,7 @@ impl Kept {
     }
 
     pub(super) fn start_working(
-        &self,
+        self: &Arc<Self>,
         grant: &Grant,
         program: &str,
         fill: impl FnOnce(&mut Command),
@@ -300,31 +306,47 @@ impl Kept {
         if let Some(obstacle) = self.obstacle(&grant.cwd) {
             return Err(io::Error::other(obstacle));
         }
-        let (mut command, private, mounts) = self.working(grant)?;
-        command.arg(program);
+        let seen = self.readable(grant)?;
+        let mut command = Command::new(program);
+        bounded_variables(&mut command, Path::new("/tmp"), &seen.2);
+        command.envs(CACHES);
         fill(&mut command);
         self.withhold(Profile::Work, &mut command);
-        Ok(Job::spawn(&mut command)?.with_aftermath(Aftermath::new(private, mounts.absent, self.told.clone())))
+        let assignment = Assignment::of(&command);
+        let next = || Next { kept: Arc::downgrade(self), grant: grant.clone() };
+        let waiting = self.ahead.take(&grant.cwd, |private| self.lay_out(grant, &seen, private));
+        if let Some(job) = waiting.and_then(|vacant| vacant.assign(&assignment, self.told.clone(), next()).ok()) {
+            return Ok(job);
+        }
+        self.vacant(grant, &seen)?.assign(&assignment, self.told.clone(), next())
     }
 
-    /// A command line that ends before the program, the folder it has to itself, and its mounts.
-    fn working(&self, grant: &Grant) -> io::Result<(Command, PrivateFolder, Mounts)> {
+    /// Starts a process in the sandbox of *work* that waits for its command.
+    fn vacant(&self, grant: &Grant, seen: &Seen) -> io::Result<Vacant> {
+        let private = self.workshop()?.private()?;
+        let mounts = self.lay_out(grant, seen, private.path())?;
+        let mut command = self.working(grant, &mounts)?;
+        self.withhold(Profile::Work, &mut command);
+        Vacant::start(&mut command, private, mounts)
+    }
+
+    fn lay_out(&self, grant: &Grant, (readable, git, _): &Seen, private: &Path) -> io::Result<Mounts> {
+        let (empty_file, empty_folder) = self.workshop()?.stand_ins()?;
+        let stand_ins = StandIns { private, empty_file: &empty_file, empty_folder: &empty_folder };
+        Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), readable, stand_ins)
+    }
+
+    /// A command line that ends before the program.
+    fn working(&self, grant: &Grant, mounts: &Mounts) -> io::Result<Command> {
         let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered() else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let (own, arguments) = self.inner().map_err(io::Error::other)?;
-        let private = self.workshop()?.private()?;
-        let (readable, git, config) = self.readable(grant)?;
-        let (empty_file, empty_folder) = self.workshop()?.stand_ins()?;
-        let stand_ins = StandIns { private: private.path(), empty_file: &empty_file, empty_folder: &empty_folder };
-        let mounts = Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), &readable, stand_ins)?;
         let order = Order { writable: mounts.writable.clone(), landlock: *landlock };
         let mut command = bubblewrap.apart(self.options.network);
         command.args(mounts.arguments(Path::new(own))).arg("--chdir").arg(fs::canonicalize(&grant.cwd)?);
         command.arg("--").arg(INNER).args(arguments).arg(serde_json::to_string(&order)?);
-        bounded_variables(&mut command, Path::new("/tmp"), &config);
-        command.envs(CACHES);
-        Ok((command, private, mounts))
+        Ok(command)
     }
 
     /// Our own program, and what it is told first.
@@ -354,7 +376,9 @@ impl Kept {
         const TRIAL: &str = "echo x > inside && { echo x > \"$1\" || true; } 2> /dev/null";
         let folder = self.workshop()?.private()?;
         let outside = folder.path().with_extension("outside");
-        let (command, _private, _mounts) = self.working(&Grant::at(folder.path()))?;
+        let grant = Grant::at(folder.path());
+        let private = self.workshop()?.private()?;
+        let command = self.working(&grant, &self.lay_out(&grant, &self.readable(&grant)?, private.path())?)?;
         let output = command.into_std().args(["sh", "-c", TRIAL, "sh"]).arg(&outside).output()?;
         if !output.status.success() || !folder.path().join("inside").exists() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -385,6 +409,24 @@ impl Kept {
         let tried = try_out(landlock, &filters, &folder, &outside);
         let _never_made = fs::remove_file(&outside);
         tried.map(|()| filters).map_err(|problem| problem.to_string())
+    }
+}
+
+/// Starts a process for the next command in the same folder; dropped when a command has ended. Earlier it would take time
+/// from a command that runs.
+#[derive(Debug)]
+pub(super) struct Next {
+    kept: Weak<Kept>,
+    grant: Grant,
+}
+
+impl Drop for Next {
+    fn drop(&mut self) {
+        let (Some(kept), Ok(_runtime)) = (self.kept.upgrade(), tokio::runtime::Handle::try_current()) else { return };
+        let grant = std::mem::take(&mut self.grant);
+        beside(move || {
+            kept.ahead.prepare(&grant.cwd, || kept.readable(&grant).and_then(|seen| kept.vacant(&grant, &seen)));
+        });
     }
 }
 

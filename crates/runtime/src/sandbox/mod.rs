@@ -28,6 +28,7 @@
 //! daemon with a socket. Landlock knows no right to change the mode, owner, times or locks of a file. Hooks run with all
 //! rights: they are the user's. What the gate can see is refused before, in words that help; that is `gate`'s.
 
+mod ahead;
 mod bubblewrap;
 mod capabilities;
 mod denied;

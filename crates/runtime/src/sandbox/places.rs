@@ -188,6 +188,11 @@ impl Mount {
     }
 }
 
+/// Where a table of mounts (`mountinfo`) has something mounted.
+pub(super) fn mount_points(table: &[u8]) -> BTreeSet<PathBuf> {
+    table.split(|byte| *byte == b'\n').filter_map(Mount::parse).map(|mount| mount.point).collect()
+}
+
 /// Reads `\040` and its like, as the kernel writes spaces.
 fn unescaped(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());

@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::ahead::MountNamespace;
+use super::kept::Next;
 use super::private::PrivateFolder;
 
 /// How something that was put out of the way ends.
@@ -55,12 +57,19 @@ impl Absent {
 pub(crate) struct Aftermath {
     absent: Vec<Absent>,
     told: Told,
+    after: Option<(Option<MountNamespace>, Next)>,
     _folder: PrivateFolder,
 }
 
 impl Aftermath {
     pub(super) fn new(folder: PrivateFolder, absent: Vec<Absent>, told: Told) -> Self {
-        Self { absent, told, _folder: folder }
+        Self { absent, told, after: None, _folder: folder }
+    }
+
+    /// Keeps the command's mount namespace until then, and has the next one started ahead.
+    pub(super) fn followed_by(mut self, namespace: Option<MountNamespace>, next: Next) -> Self {
+        self.after = Some((namespace, next));
+        self
     }
 }
 

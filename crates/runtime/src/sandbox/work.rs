@@ -9,7 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::git_folder::GitFolder;
 use super::quarantine::Absent;
@@ -47,6 +49,10 @@ pub(super) struct Mounts {
     pub(super) absent: Vec<Absent>,
 }
 
+/// Which files and folders stood at the sources of mounts: device, number, birth.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Identities(Vec<Option<(u64, u64, Option<SystemTime>)>>);
+
 /// Folders that stand in for others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StandIns<'a> {
@@ -73,7 +79,7 @@ impl Mounts {
     ) -> io::Result<Self> {
         let mut mounts = Self::default();
         for folder in ["tmp", "var-tmp", "home"] {
-            fs::create_dir(stand_ins.private.join(folder))?;
+            fs::create_dir_all(stand_ins.private.join(folder))?;
         }
         mounts.own("/tmp", stand_ins.private.join("tmp"));
         mounts.own("/var/tmp", stand_ins.private.join("var-tmp"));
@@ -192,6 +198,29 @@ impl Mounts {
             let cover = if metadata.is_dir() { stand_ins.empty_folder } else { stand_ins.empty_file };
             self.at.insert(path, Mount::ReadOnly(cover.to_path_buf()));
         }
+    }
+
+    /// Whether a command would see and could write the same.
+    pub(super) fn are_like(&self, others: &Self) -> bool {
+        self.at == others.at && self.writable == others.writable
+    }
+
+    /// Whether something is mounted wherever it should be.
+    pub(super) fn are_all_in(&self, points: &BTreeSet<PathBuf>) -> bool {
+        self.at.iter().all(|(at, mount)| matches!(mount, Mount::Link(_)) || points.contains(at))
+    }
+
+    /// What is mounted, by more than its path.
+    pub(super) fn identities(&self) -> Identities {
+        let identity = |mount: &Mount| match mount {
+            Mount::ReadOnly(source) | Mount::Writable(source) => {
+                let metadata = fs::symlink_metadata(source).ok()?;
+                // A number is given again; the time of birth tells the next file that has it.
+                Some((metadata.dev(), metadata.ino(), metadata.created().ok()))
+            }
+            Mount::Empty | Mount::Link(_) => None,
+        };
+        Identities(self.at.values().map(identity).collect())
     }
 
     /// The arguments by which bubblewrap makes them, outer ones first.

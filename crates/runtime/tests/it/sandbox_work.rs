@@ -208,6 +208,65 @@ async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
     assert_eq!(fs::read_link(ground.setting.path(".idea")).unwrap(), PathBuf::from("sub"));
 }
 
+/// Whether a process of ours waits in its sandbox for its command.
+fn one_waits_for_a_command() -> bool {
+    let read = |pid: &str, name: &str| fs::read_to_string(format!("/proc/{pid}/{name}")).unwrap_or_default();
+    let is_ours = |pid: &str| {
+        let parent = |pid: &String| {
+            let stat = read(pid, "stat");
+            stat.rsplit(')').next()?.split_whitespace().nth(1).map(str::to_owned)
+        };
+        std::iter::successors(Some(pid.to_owned()), parent).any(|it| it == std::process::id().to_string())
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten().map(|it| it.file_name().to_string_lossy().into_owned());
+    let waits = |pid: String| {
+        // The order is its last argument: nothing names a program.
+        let line = read(&pid, "cmdline");
+        let ends_with_order = line.trim_end_matches('\0').rsplit('\0').next().is_some_and(|it| it.starts_with('{'));
+        ends_with_order
+            && line.starts_with("/run/pitcrew/exec")
+            && read(&pid, "wchan").contains("unix")
+            && is_ours(&pid)
+    };
+    processes.into_iter().any(waits)
+}
+
+/// Each is done by the user, outside, while a process that was started ahead has the old files mounted.
+const MEANWHILE: &[&str] = &[
+    "cp .git/config c && mv c .git/config",
+    "ln .git/config c && rm .git/config && mv c .git/config",
+    "mv .git .git-old && cp -r .git-old .git",
+    "rm -rf .git/hooks && mkdir .git/hooks",
+    "echo '{}' > .mcp.json",
+    "mkdir -p .vscode && echo '{}' > .vscode/tasks.json",
+    "d=$PWD; cp -a . ../copy && mv ../copy/.git ../copy/g && mv ../copy/g ../copy/.git && mv \"$d\" ../old && mv ../copy \"$d\"",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_a_command_is_started_ahead_is_protected_all_the_same() {
+    for meanwhile in MEANWHILE {
+        let Some(ground) = ground() else { return };
+        let cwd = ground.setting.context.cwd.clone();
+        assert_eq!(ground.bash("echo done").await, "done");
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while !one_waits_for_a_command() {
+            assert!(std::time::Instant::now() < deadline, "nothing is started ahead");
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+        let changed = std::process::Command::new("sh").args(["-c", meanwhile]).current_dir(&cwd).status().unwrap();
+        assert!(changed.success(), "{meanwhile}");
+        let protected =
+            || [".git/config", ".mcp.json", ".vscode/tasks.json"].map(|name| fs::read_to_string(cwd.join(name)).ok());
+        let before = protected();
+        let said = ground
+            .bash("echo x >> .git/config; echo x >> .mcp.json; echo x >> .vscode/tasks.json; echo x > .git/hooks/h; echo x > new; cat new")
+            .await;
+        assert!(said.contains('x') && cwd.join("new").exists(), "{meanwhile}: {said}");
+        assert_eq!(protected(), before, "{meanwhile}: {said}");
+        assert!(!cwd.join(".git/hooks/h").exists(), "{meanwhile}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn a_worktree_commits_while_its_common_git_folder_s_configuration_stays() {
     let Some(mut ground) = ground() else { return };
