@@ -8,6 +8,7 @@
 
 mod language;
 mod stage;
+mod words;
 
 use std::time::Instant;
 

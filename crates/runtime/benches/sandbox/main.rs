@@ -21,8 +21,14 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// How often each is measured.
+/// How often each is measured, unless `--rounds` says it.
 const ROUNDS: usize = 200;
+
+/// How many commands run by one means before it is the next one's turn: what else the machine does then meets all alike.
+const AT_A_TIME: usize = 5;
+
+/// How long an agent thinks at least between two commands: models take longer for any answer.
+const APART: Duration = Duration::from_millis(200);
 
 /// Folders of the large project, and files in each.
 const FOLDERS: usize = 500;
@@ -65,20 +71,117 @@ fn main() {
     let runtime = Runtime::new().expect("a runtime");
     let denies = Settings::merge(vec![(Layer::User, json!({"permissions": {"deny": ["Read(**/.env)"]}}))]);
     let denies = Arc::new(Gate::from_settings(&denies.expect("settings"), None).expect("rules"));
-    println!("true in Bash, {ROUNDS} times each:");
-    let unconfined = show(&runtime, "unconfined", &context(&small, Sandbox::default(), Profile::Free), None);
+    let mut cases = vec![Case::new("unconfined", context(&small, Sandbox::default(), Profile::Free))];
     for profile in [Profile::Free, Profile::Read, Profile::Work] {
-        if !sandbox.support(profile).is_held() {
-            println!("  {profile:<28} {:?}", sandbox.support(profile));
-            continue;
+        match sandbox.support(profile).is_held() {
+            true => cases.push(Case::new(profile.as_str(), context(&small, sandbox.clone(), profile))),
+            false => println!("{profile}: {:?}", sandbox.support(profile)),
         }
-        show(&runtime, profile.as_str(), &context(&small, sandbox.clone(), profile), Some(unconfined));
     }
-    let context = ToolContext { gate: denies, ..context(&large, sandbox, Profile::Read) };
+    if sandbox.support(Profile::Work).is_held() {
+        let apart = context(&small, sandbox.clone(), Profile::Work);
+        cases.push(Case { pause: APART, ..Case::new("work, an agent thinks between", apart) });
+    }
+    let over_many = ToolContext { gate: denies, ..context(&large, sandbox, Profile::Read) };
     let first = Instant::now();
-    runtime.block_on(once(&context));
-    println!("  the first walk through {} files with Read(**/.env) denied: {:.3?}", FOLDERS * FILES, first.elapsed());
-    show(&runtime, "read, 500 folders with rules", &context, Some(unconfined));
+    runtime.block_on(once(&over_many));
+    println!("the first walk through {} files with Read(**/.env) denied: {:.3?}", FOLDERS * FILES, first.elapsed());
+    cases.push(Case::new("read, 500 folders with rules", over_many));
+    let wanted = Wanted::read();
+    cases.retain(|case| wanted.only.as_ref().is_none_or(|only| case.name == *only || case.name == "unconfined"));
+    for round in 0..wanted.rounds.div_ceil(AT_A_TIME) {
+        for case in &mut cases {
+            case.measure(&runtime, round > 0 || wanted.rounds <= AT_A_TIME);
+        }
+    }
+    println!("true in Bash, {} times each, by turns of {AT_A_TIME}:", wanted.rounds);
+    cases.iter().for_each(|case| case.show(cases.first()));
+}
+
+/// What the command line asks for: `--rounds N`, and one case by its name.
+struct Wanted {
+    rounds: usize,
+    only: Option<String>,
+}
+
+impl Wanted {
+    fn read() -> Self {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        let after = |name: &str| arguments.iter().skip_while(|it| *it != name).nth(1);
+        let rounds = after("--rounds").and_then(|rounds| rounds.parse().ok()).unwrap_or(ROUNDS);
+        Self { rounds, only: after("--only").cloned() }
+    }
+}
+
+/// One way to run the command.
+struct Case {
+    name: &'static str,
+    context: ToolContext,
+    /// How long nothing runs before each command.
+    pause: Duration,
+    times: Vec<Duration>,
+    /// Time of processors, of this process and of all it started, in clock ticks.
+    ticks: u64,
+}
+
+impl Case {
+    fn new(name: &'static str, context: ToolContext) -> Self {
+        Self { name, context, pause: Duration::ZERO, times: Vec::new(), ticks: 0 }
+    }
+
+    /// Runs the command a few times. The first time does not count: caches fill.
+    fn measure(&mut self, runtime: &Runtime, counts: bool) {
+        let before = ticks();
+        for _ in 0..AT_A_TIME {
+            std::thread::sleep(self.pause);
+            let start = Instant::now();
+            runtime.block_on(once(&self.context));
+            if counts {
+                self.times.push(start.elapsed());
+            }
+        }
+        if counts {
+            self.ticks += ticks() - before;
+        }
+    }
+
+    fn show(&self, than: Option<&Self>) {
+        let (median, processors) = (self.at(50).as_secs_f64() * 1e3, self.processors());
+        let mut line = format!(
+            "  {:<28} p50 {median:>7.2} ms  p99 {:>7.2} ms  processors {processors:>6.2} ms",
+            self.name,
+            self.at(99).as_secs_f64() * 1e3
+        );
+        if let Some(than) = than.filter(|than| than.name != self.name) {
+            let (its_median, its_processors) = (than.at(50).as_secs_f64() * 1e3, than.processors());
+            line += &format!(
+                "  p50 {:+.2} ms, {:.2} times; processors {:+.2} ms",
+                median - its_median,
+                median / its_median,
+                processors - its_processors
+            );
+        }
+        println!("{line}");
+    }
+
+    fn at(&self, percent: usize) -> Duration {
+        let mut times = self.times.clone();
+        times.sort();
+        times.get(times.len() * percent / 100).copied().unwrap_or_default()
+    }
+
+    /// Milliseconds of processors for one command.
+    fn processors(&self) -> f64 {
+        const TICKS_A_SECOND: f64 = 100.0;
+        self.ticks as f64 * 1e3 / TICKS_A_SECOND / self.times.len().max(1) as f64
+    }
+}
+
+/// The time that processors spent on this process and on all that it waited for.
+fn ticks() -> u64 {
+    let stat = fs::read_to_string("/proc/self/stat").expect("a process table");
+    let fields = stat.rsplit(')').next().expect("fields").split_whitespace().skip(11).take(4);
+    fields.map(|field| field.parse::<u64>().expect("a number")).sum()
 }
 
 fn context(cwd: &Path, sandbox: Sandbox, profile: Profile) -> ToolContext {
@@ -95,28 +198,6 @@ fn context(cwd: &Path, sandbox: Sandbox, profile: Profile) -> ToolContext {
         shells: Shells::new(cwd.join("shells")),
         limits: ToolLimits::default(),
     }
-}
-
-/// Measures, prints, and answers with the median.
-fn show(runtime: &Runtime, name: &str, context: &ToolContext, than: Option<Duration>) -> Duration {
-    let mut times = Vec::with_capacity(ROUNDS);
-    for _ in 0..ROUNDS {
-        let start = Instant::now();
-        runtime.block_on(once(context));
-        times.push(start.elapsed());
-    }
-    times.sort();
-    let at = |percent: usize| times.get(times.len() * percent / 100).copied().unwrap_or_default();
-    let median = at(50);
-    let more = than.map_or_else(String::new, |than| {
-        format!(
-            "  {:+.2} ms, {:.2} times",
-            (median.as_secs_f64() - than.as_secs_f64()) * 1e3,
-            median.as_secs_f64() / than.as_secs_f64()
-        )
-    });
-    println!("  {name:<28} p50 {median:>9.3?}  p99 {:>9.3?}{more}", at(99));
-    median
 }
 
 async fn once(context: &ToolContext) {

@@ -10,7 +10,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::places::Places;
-use super::readable::Readable;
+use super::readable::{Exceptions, Readable};
 
 /// Rights are given up in the kernel's best way.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -82,7 +82,7 @@ mod linux {
     use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
     use super::super::places::Identity;
-    use super::{Landlock, Network, Places, Readable, Writable, io};
+    use super::{Exceptions, Landlock, Network, Places, Readable, Writable, io};
 
     impl Landlock {
         /// Gives up rights on a thread of its own, to see whether the kernel does it.
@@ -142,9 +142,10 @@ mod linux {
         /// Leaves this thread nothing but reading what may be read, and writing what is given to it, for good.
         pub(in super::super) fn only_read(self, readable: &Readable, writable: &Writable<'_>) -> io::Result<()> {
             let mut ruleset = bounding_ruleset(writable.network).map_err(io::Error::other)?;
+            let exceptions = Exceptions::of(&readable.withheld);
             for path in &readable.open {
                 if let Ok(file) = open(rustix::fs::CWD, path.as_os_str()) {
-                    grant_reading(&mut ruleset, file, path, readable);
+                    grant_reading(&mut ruleset, file, exceptions.at(path));
                 }
             }
             for folder in writable.folders {
@@ -195,34 +196,41 @@ mod linux {
 
     /// Grants reading a file or a folder with all below it, but for what is withheld. Names are not: where something below
     /// is withheld, the folders can be listed whole.
-    fn grant_reading(ruleset: &mut RulesetCreated, file: OwnedFd, path: &Path, readable: &Readable) {
-        if readable.is_withheld(path) {
-            return;
-        }
+    fn grant_reading(ruleset: &mut RulesetCreated, file: OwnedFd, exceptions: Option<&Exceptions>) {
         let Ok(kind) = fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode)) else { return };
-        if kind != FileType::Directory {
-            if kind == FileType::RegularFile {
-                drop(
-                    ruleset.add_rule(PathBeneath::new(file, make_bitflags!(AccessFs::{Execute | ReadFile}))).map(drop),
-                );
+        let rights = match (kind, exceptions) {
+            (_, Some(it)) if it.is_whole => return,
+            (FileType::RegularFile, _) => make_bitflags!(AccessFs::{Execute | ReadFile}),
+            (FileType::Directory, None) => AccessFs::from_read(ABI::V1),
+            (FileType::Directory, Some(below)) => {
+                grant_entries(ruleset, &file, below);
+                AccessFs::ReadDir.into()
             }
-            return;
-        }
-        if !readable.has_exception_below(path) {
-            drop(ruleset.add_rule(PathBeneath::new(file, AccessFs::from_read(ABI::V1))).map(drop));
-            return;
-        }
-        let entries = openat(&file, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            (
+                FileType::Symlink
+                | FileType::Fifo
+                | FileType::Socket
+                | FileType::CharacterDevice
+                | FileType::BlockDevice
+                | FileType::Unknown,
+                _,
+            ) => return,
+        };
+        drop(ruleset.add_rule(PathBeneath::new(file, rights)).map(drop));
+    }
+
+    /// Grants reading what is in a folder, each entry by itself.
+    fn grant_entries(ruleset: &mut RulesetCreated, folder: &OwnedFd, exceptions: &Exceptions) {
+        let entries = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
         for entry in entries.and_then(Dir::read_from).into_iter().flatten().flatten() {
             let name = OsStr::from_bytes(entry.file_name().to_bytes());
             if name == "." || name == ".." || entry.file_type() == FileType::Symlink {
                 continue;
             }
-            if let Ok(inner) = open(&file, name) {
-                grant_reading(ruleset, inner, &path.join(name), readable);
+            if let Ok(inner) = open(folder, name) {
+                grant_reading(ruleset, inner, exceptions.below(name));
             }
         }
-        drop(ruleset.add_rule(PathBeneath::new(file, AccessFs::ReadDir)).map(drop));
     }
 
     fn ruleset() -> Result<RulesetCreated, RulesetError> {

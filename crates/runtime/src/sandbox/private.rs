@@ -92,7 +92,16 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        remove(&self.path);
+        let path = std::mem::take(&mut self.path);
+        beside(move || remove(&path));
+    }
+}
+
+/// Does work that nobody waits for on another thread, where there is a runtime: a file system that is busy takes its time.
+pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
+    match tokio::runtime::Handle::try_current() {
+        Ok(runtime) => drop(runtime.spawn_blocking(work)),
+        Err(_none) => work(),
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a sandboxed command may read: the working folder with its git folders, system folders and toolchains, less
 //! credentials and what `Read` deny rules name.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::git_folder::GitFolder;
 use super::{Grant, Machine, Options};
@@ -214,17 +215,50 @@ impl Readable {
         open.extend(options.read.iter().chain(&options.write).filter_map(|path| real(path)));
         Self { open, withheld }
     }
+}
 
-    /// Whether something withheld lies strictly below a path.
-    pub(super) fn has_exception_below(&self, path: &Path) -> bool {
-        let above = (std::ops::Bound::Excluded(path.to_path_buf()), std::ops::Bound::Unbounded);
-        self.withheld.range(above).next().is_some_and(|first| first.starts_with(path))
+/// Withheld paths as a tree of names: walking folders, one look at a name tells whether it or anything below is withheld.
+#[derive(Debug, Default)]
+pub(super) struct Exceptions {
+    /// Whether this path itself is withheld, with all below it.
+    pub(super) is_whole: bool,
+    below: BTreeMap<OsString, Self>,
+}
+
+impl Exceptions {
+    pub(super) fn of(withheld: &BTreeSet<PathBuf>) -> Self {
+        let mut all = Self::default();
+        for path in withheld {
+            let node = names(path).fold(&mut all, |node, name| node.below.entry(name.to_owned()).or_default());
+            node.is_whole = true;
+        }
+        all
     }
 
-    /// Whether a path is withheld, or lies in something that is.
-    pub(super) fn is_withheld(&self, path: &Path) -> bool {
-        path.ancestors().any(|path| self.withheld.contains(path))
+    /// What is withheld at or below a path; nothing when nothing is.
+    pub(super) fn at(&self, path: &Path) -> Option<&Self> {
+        let mut node = self;
+        for name in names(path) {
+            if node.is_whole {
+                break;
+            }
+            node = node.below(name)?;
+        }
+        Some(node)
     }
+
+    /// What is withheld at or below a name in this folder; nothing when nothing is.
+    pub(super) fn below(&self, name: &OsStr) -> Option<&Self> {
+        self.below.get(name)
+    }
+}
+
+/// The names that a path without links is made of.
+fn names(path: &Path) -> impl Iterator<Item = &OsStr> {
+    path.components().filter_map(|component| match component {
+        Component::Normal(name) => Some(name),
+        Component::Prefix(_) | Component::RootDir | Component::CurDir | Component::ParentDir => None,
+    })
 }
 
 /// The folder of an installation, of which this is the folder of programs: it has their libraries beside.
@@ -281,4 +315,29 @@ fn closed_entries(folder: &str) -> Vec<PathBuf> {
             .is_ok_and(|it| !it.is_symlink() && (it.mode() & READ_BY_ALL == 0 || it.file_type().is_socket()))
     };
     entries.map(|entry| entry.path()).filter(is_closed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exceptions_are_found_at_above_and_below_what_is_withheld() {
+        let withheld = ["/a/b/key", "/a/c", "/a/c/inner", "/d"].map(PathBuf::from).into();
+        let all = Exceptions::of(&withheld);
+        let is_whole = |path: &str| all.at(Path::new(path)).map(|it| it.is_whole);
+        for (path, expected) in [
+            ("/", Some(false)),
+            ("/a", Some(false)),
+            ("/a/b", Some(false)),
+            ("/a/b/key", Some(true)),
+            ("/a/b/keys", None),
+            ("/a/c/inner", Some(true)),
+            ("/a/c/other/deep", Some(true)),
+            ("/d/e", Some(true)),
+            ("/dd", None),
+        ] {
+            assert_eq!(is_whole(path), expected, "{path}");
+        }
+    }
 }
