@@ -69,6 +69,11 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// All messages of an inbox, in order; empty for an inbox not made yet. Entries that are no message are passed over.
     async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
 
+    /// Messages that have left an inbox, or may have, in the order in which they left or were written: those that were moved
+    /// to the archive, and those that processes of ours wrote lately. Another client takes its mail out and keeps nothing.
+    /// What is still in the inbox may be among them. Old ones are forgotten.
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
+
     /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
     /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
     /// waiting may still have sent.

@@ -39,6 +39,8 @@ struct Shelf {
 struct Team {
     config: TeamConfig,
     inboxes: HashMap<InboxFile, Vec<Message>>,
+    /// What left an inbox.
+    past_mail: HashMap<InboxFile, Vec<Message>>,
     tasks: TaskTable,
     listed: Option<Arc<[Task]>>,
     journal: Vec<JournalEntry>,
@@ -73,6 +75,7 @@ impl Team {
         Self {
             config,
             inboxes: HashMap::new(),
+            past_mail: HashMap::new(),
             tasks: TaskTable { tasks: BTreeMap::new(), next_id: 1 },
             listed: None,
             journal: Vec::new(),
@@ -111,7 +114,8 @@ impl Team {
         if self.config.is_session_dialect() {
             let before = messages.len();
             let mut taken = there.iter().map(|id| ids.contains(id));
-            messages.retain(|_| taken.next() != Some(true));
+            let past = self.past_mail.entry(inbox.clone()).or_default();
+            past.extend(messages.extract_if(.., |_| taken.next() == Some(true)));
             if messages.len() < before {
                 self.tell(Change::Inbox(inbox.clone()));
             }
@@ -234,12 +238,21 @@ impl Backend for MemoryBackend {
             let Some(messages) = t.inboxes.get_mut(inbox) else { return Ok(0) };
             let mut surplus = messages.iter().filter(|m| m.is_read()).count().saturating_sub(keep);
             let trimmed = surplus;
-            messages.retain(|m| {
+            let gone = messages.extract_if(.., |m| {
                 let goes = surplus > 0 && m.is_read();
                 surplus -= usize::from(goes);
-                !goes
+                goes
             });
+            t.past_mail.entry(inbox.clone()).or_default().extend(gone);
             Ok(trimmed)
+        })
+    }
+
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.with(team, |t| {
+            let past = t.past_mail.get(inbox).map(Vec::as_slice).unwrap_or_default();
+            let ids = message_ids(past.iter());
+            Ok(past.iter().cloned().zip(ids).map(|(message, id)| StoredMessage { id, message }).collect())
         })
     }
 

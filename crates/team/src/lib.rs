@@ -57,7 +57,7 @@ pub use dropped::MembersMended;
 pub use escaped::Escaped;
 pub use handshakes::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
-pub use mail::{Collected, IdleNotice, IdleReason, Mail};
+pub use mail::{Collected, IdleNotice, IdleReason, InboxOwner, Mail};
 pub use members::{Enlisted, MemberRemoved, SpawnMember};
 pub use near::nearest;
 pub use ours::{Program, SpawnRecord};

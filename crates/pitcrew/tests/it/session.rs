@@ -279,6 +279,47 @@ fn an_inbox_of_a_session_is_followed_while_its_client_takes_everything_out() {
 }
 
 #[test]
+fn a_follower_sees_every_message_of_ours_however_soon_the_client_takes_it() {
+    let session = Session::led();
+    let follow = ["--json", "inbox", "--team", TEAM, "team-lead", "--follow"];
+    session.room.json(&["send", "--team", TEAM, "team-lead", "before"]);
+    take(&session.inbox("team-lead"));
+    session.room.json(&["send", "--team", TEAM, "team-lead", "first"]);
+    let mut follower = Running::answering(&mut session.room.command(&follow));
+    let text = |line: String| serde_json::from_str::<Value>(&line).unwrap()["text"].as_str().unwrap().to_owned();
+    let mut seen = vec![text(follower.line())];
+    let expected: Vec<String> =
+        std::iter::once("first".to_owned()).chain((0..20).map(|n| format!("message {n}"))).collect();
+    session.taking("team-lead", || {
+        for message in &expected[1..] {
+            session.room.json(&["send", "--team", TEAM, "team-lead", message]);
+        }
+        seen.extend((1..expected.len()).map(|_| text(follower.line())));
+    });
+    follower.kill();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn the_inbox_of_a_member_that_left_can_be_shown() {
+    let session = Session::led();
+    session.room.json(&["send", "--team", TEAM, "worker", "look here"]);
+    let mut config = session.room.json_file(&format!("teams/{TEAM}/config.json"));
+    config["members"].as_array_mut().unwrap().retain(|member| member["name"] != "worker");
+    fs::write(session.config(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    let shown = |left: &str| {
+        let shown = session.room.json(&["inbox", "--team", TEAM, "worker"]);
+        let told: Vec<_> = shown["messages"].as_array().unwrap().iter().map(|m| m["text"].clone()).collect();
+        assert_eq!(told.last(), Some(&json!("look here")), "{left}: {shown}");
+    };
+    shown("it is still there");
+    take(&session.inbox("worker"));
+    shown("it was taken");
+    let unknown = session.room.run(&["inbox", "--team", TEAM, "nobody"]);
+    assert_eq!(unknown.code, 3, "{}", unknown.stderr);
+}
+
+#[test]
 fn tasks_of_a_session_are_made_and_worked_on_and_nothing_is_said_for_its_lead() {
     let session = Session::led();
     let room = &session.room;

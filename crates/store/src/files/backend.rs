@@ -234,6 +234,11 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.acknowledge(&team, &inbox, &ids)).await
     }
 
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        let (team, inbox) = (team.clone(), inbox.clone());
+        self.run_in(team.clone(), move |files| files.past_mail(&team, &inbox)).await
+    }
+
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
         let (team, inbox) = (team.clone(), inbox.clone());
         self.run_in(team.clone(), move |files| files.trim_inbox(&team, &inbox, keep)).await

@@ -13,7 +13,7 @@ use super::group::Limited;
 use super::lines::{self, Force};
 use super::overwritten::{MailUpdate, sent};
 use super::update::{self, Fault, Plan};
-use super::written_log::InboxLine;
+use super::written_log::{self, InboxLine};
 use crate::{Appended, StoreError, StoredMessage, UnreadLimit, dialect, own_mode};
 
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
@@ -29,6 +29,26 @@ impl Files {
             let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
             Ok(stored(&entries).into_iter().map(|(_, stored)| stored).collect())
         })
+    }
+
+    pub(crate) fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.must_exist(team)?;
+        let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
+        let archived = archived.lines().filter_map(|line| pitcrew_protocol::from_text::<Message>(line).ok());
+        let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
+        let sent = log.iter().filter_map(|line| match line {
+            InboxLine::Sent { message, .. } => pitcrew_protocol::from_text::<Message>(message.get()).ok(),
+            InboxLine::Read(_) | InboxLine::Stamp(_) => None,
+        });
+        let mut there = HashSet::new();
+        let mut past = Vec::new();
+        for message in archived.chain(sent) {
+            let Some(id) = message.id() else { continue };
+            if there.insert(id.clone()) {
+                past.push(StoredMessage { id, message });
+            }
+        }
+        Ok(past)
     }
 
     /// Appends messages in order, with one lock and one fsync.

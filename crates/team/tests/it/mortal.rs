@@ -140,6 +140,10 @@ impl Backend for MortalBackend {
         self.read(self.kept.reapply(team)).await
     }
 
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.read(self.kept.past_mail(team, inbox)).await
+    }
+
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
         self.write(self.kept.trim_inbox(team, inbox, keep)).await
     }
