@@ -30,6 +30,15 @@ const NO_NAMESPACES: i32 = 3;
 const NEEDED: [(&str, &str); 6] =
     [("node", "--version"), ("npm", "--version"), ("python3", "-V"), ("tmux", "-V"), ("ip", "-V"), ("unshare", "-V")];
 
+/// Which version of the client plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    /// 2.1.39, which speaks the named dialect.
+    Recorded,
+    /// 2.1.330, which speaks the session dialect.
+    Today,
+}
+
 /// A sealed place. All that runs in it ends when this is dropped: it is in one process namespace.
 pub(crate) struct Stage {
     sealed: Child,
@@ -49,7 +58,12 @@ pub(crate) struct Request {
 
 impl Stage {
     /// Sets the stage; `None`, said loudly, where something that is needed is missing.
-    pub(crate) fn set(script: &Script) -> Option<Self> {
+    pub(crate) fn set(client: Client, script: &Script) -> Option<Self> {
+        Self::set_in(client, script, |_| ())
+    }
+
+    /// The same, with something in the working folder. In the script, SECRETFILE is the file `secrets/key.txt` there.
+    pub(crate) fn set_in(client: Client, script: &Script, furnish: impl FnOnce(&Path)) -> Option<Self> {
         let missing = NEEDED.iter().find(|(command, answers)| !answers_to(command, answers));
         if let Some((command, _)) = missing {
             return skipped(&format!("{command} is missing"));
@@ -60,19 +74,29 @@ impl Stage {
         if !installed.status.success() {
             return skipped(&format!("the client cannot be installed: {}", String::from_utf8_lossy(&installed.stderr)));
         }
+        if client == Client::Today && !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            return skipped("today's client is a program for Linux on x86-64");
+        }
         let dir = tempfile::tempdir().unwrap();
         let script_file = dir.path().join("script.json");
-        fs::write(&script_file, script.to_json()).unwrap();
         let out = dir.path().join("out");
+        let secret = out.join("work/secrets/key.txt");
+        fs::write(&script_file, script.to_json().replace("SECRETFILE", secret.to_str().unwrap())).unwrap();
         let mut sealed = Command::new(harness("sealed.sh"));
         sealed.arg(&script_file).arg(&out).args(["tmux", "-f", "/dev/null", "-S"]).arg(out.join("tmux")).arg("-D");
+        if client == Client::Today {
+            sealed.env("CLIENT", "today");
+        }
         let sealed = sealed.env("EXTRA_PATH", our_folder()).stdin(Stdio::null()).spawn().unwrap();
         let mut stage = Self { sealed, dir, _turn: turn };
         let look = || {
             let is_set = stage.out().join("tmux").exists().then_some(None);
             is_set.or_else(|| stage.sealed.try_wait().unwrap().map(Some))
         };
-        let Some(ended) = patience::until("the stage is set", look, String::new) else { return Some(stage) };
+        let Some(ended) = patience::until("the stage is set", look, String::new) else {
+            furnish(&stage.work());
+            return Some(stage);
+        };
         assert_eq!(ended.code(), Some(NO_NAMESPACES), "the stage cannot be set");
         skipped("there are no namespaces")
     }
