@@ -223,6 +223,8 @@ impl Team {
             kind: PermissionResponse::TYPE.into(),
             request_id: request_id.to_owned(),
             subtype: subtype.to_owned(),
+            tool_use_id: None,
+            approved_request: None,
             response,
             error,
             foreign: Foreign::default(),

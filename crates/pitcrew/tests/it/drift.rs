@@ -8,12 +8,13 @@ use insta::assert_snapshot;
 
 use crate::room::{Room, copy};
 
-const RECORDINGS: [&str; 5] = [
+const RECORDINGS: [&str; 6] = [
     "claude-2.1.39/in-process",
     "claude-2.1.39/tmux-permissions",
     "claude-2.1.39/refusals",
     "claude-2.1.39/plan-approval",
     "claude-2.1.329/session-team",
+    "claude-2.1.330/session-team",
 ];
 
 const CONFIG: &str = "teams/probe/config.json";
@@ -92,7 +93,7 @@ fn what_is_new_is_told_with_the_file_and_the_field() {
     let (code, told) = recorded.told();
     assert_eq!(code, 1);
     assert_snapshot!(told, @r#"
-    claude 2.9.0; recorded were 2.1.39 and 2.1.329
+    claude 2.9.0; recorded were 2.1.39, 2.1.329, 2.1.330
     new frame nap_notification: [root]/teams/probe/inboxes/team-lead.json
     new field config.schema: [root]/teams/probe/config.json
     new field idle_notification.next: [root]/teams/probe/inboxes/team-lead.json
