@@ -93,8 +93,14 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     ) -> Result<Appended, StoreError>;
 
     /// Marks messages as read; ids that are not there, or read already, are passed over. In a team of the session dialect
-    /// they are taken out of the inbox, as its clients do.
-    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError>;
+    /// they are taken out of the inbox, as its clients do. Answers which ones this call marked or took; of two callers one
+    /// gets each.
+    async fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError>;
 
     /// Moves the oldest read messages past `keep` to the archive; only ever called for inboxes of our own members.
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError>;

@@ -13,6 +13,7 @@
 //! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
 
 mod actor;
+mod claimed;
 mod clock;
 mod command;
 mod delivery;
@@ -49,6 +50,7 @@ mod views;
 pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
+pub use claimed::lead_reads_inbox;
 pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;
 pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};

@@ -115,26 +115,33 @@ impl Files {
     }
 
     /// Marks messages as read; in a session's team they are moved out instead, as its clients do.
-    pub(crate) fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+    pub(crate) fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError> {
         let is_session = self.readers(team)?.is_session;
         let archive = self.paths.read_mail(team, inbox);
         let plan = |text: Option<&str>| {
-            let Some(text) = text else { return Ok(Plan::Keep(false)) };
+            let Some(text) = text else { return Ok(Plan::Keep(Vec::new())) };
             let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
             let is_due = |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
-            let places: Vec<usize> =
-                stored(&entries).into_iter().filter(|(_, stored)| is_due(stored)).map(|(at, _)| at).collect();
+            let due = stored(&entries).into_iter().filter(|(_, stored)| is_due(stored));
+            let (places, marked): (Vec<usize>, Vec<MessageId>) = due.map(|(at, stored)| (at, stored.id)).unzip();
             if places.is_empty() {
-                return Ok(Plan::Keep(false));
+                return Ok(Plan::Keep(marked));
             }
             if is_session {
-                return Ok(Plan::Write(self.moved_out(&entries, &places, &archive)?, true));
+                return Ok(Plan::Write(self.moved_out(&entries, &places, &archive)?, marked));
             }
-            Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), true))
+            Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), marked))
         };
-        let lines = |is_done: &bool| is_done.then(|| InboxLine::Read(ids.to_vec())).into_iter().collect();
-        self.update_mail(team, inbox, plan, lines)?;
-        Ok(())
+        let lines = |marked: &Vec<MessageId>| match marked.is_empty() {
+            true => Vec::new(),
+            false => vec![InboxLine::Read(ids.to_vec())],
+        };
+        self.update_mail(team, inbox, plan, lines)
     }
 
     pub(crate) fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

@@ -298,7 +298,8 @@ impl Files {
             return;
         }
         let log = self.paths.inbox_writes(team, inbox);
-        written_log::add(&self.disk, &log, &lines);
+        let mut lines = Some(lines);
+        let _length = written_log::note(&self.disk, &log, 0, |_: Option<&[InboxLine]>| lines.take().unwrap_or_default());
         if let Err(error) = lines::shorten(&self.disk, &log, INBOX_LOG_MOST, unread_only) {
             tracing::warn!(path = %log.display(), %error, "the log cannot be shortened");
         }

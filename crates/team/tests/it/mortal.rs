@@ -132,7 +132,12 @@ impl Backend for MortalBackend {
         self.write(self.kept.append_within(team, inbox, message, limit)).await
     }
 
-    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+    async fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError> {
         self.write(self.kept.acknowledge(team, inbox, ids)).await
     }
 
