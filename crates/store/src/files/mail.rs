@@ -141,7 +141,7 @@ impl Files {
             true => Vec::new(),
             false => vec![InboxLine::Read(ids.to_vec())],
         };
-        self.update_mail(team, inbox, plan, lines)
+        Ok(self.update_mail(team, inbox, plan, lines)?.value)
     }
 
     pub(crate) fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

@@ -298,8 +298,9 @@ impl Files {
             return;
         }
         let log = self.paths.inbox_writes(team, inbox);
-        let mut lines = Some(lines);
-        let _length = written_log::note(&self.disk, &log, 0, |_: Option<&[InboxLine]>| lines.take().unwrap_or_default());
+        let (since, mut lines) = (lines::length(&log), Some(lines));
+        let _length =
+            written_log::note(&self.disk, &log, since, |_: Option<&[InboxLine]>| lines.take().unwrap_or_default());
         if let Err(error) = lines::shorten(&self.disk, &log, INBOX_LOG_MOST, unread_only) {
             tracing::warn!(path = %log.display(), %error, "the log cannot be shortened");
         }
