@@ -11,7 +11,8 @@ if [ ! -d "$place" ]; then
   fresh=$(mktemp -d "$cache/installing-XXXXXX")
   trap 'rm -rf "$fresh"' EXIT
   cp "$here/package.json" "$here/package-lock.json" "$fresh"
-  npm ci --prefix "$fresh" --omit=optional --ignore-scripts --silent --no-audit --no-fund >&2
+  # --force: the program of today's client is for one platform, and on others the rest is still wanted.
+  npm ci --force --loglevel=error --prefix "$fresh" --omit=optional --ignore-scripts --no-audit --no-fund >&2
   # Of several that install at once, one wins; the others find its folder there.
   mv -T "$fresh" "$place" 2>/dev/null || [ -d "$place" ]
 fi

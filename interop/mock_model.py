@@ -12,6 +12,7 @@ with text and tool_use blocks in the Messages format (ids are filled in). With "
 has this text in what was said since the model's last answer; requests before that, and after the last turn, are answered
 with a word. Inside a tool input, "REQ" becomes the last request id seen in the conversation, "REQ:perm" the last one that
 begins so, and PLANFILE the last plan file's path. Every request is appended to REQUESTS.ndjson with its time and role.
+Scripts call Task and SendMessage in the form of 2.1.39; a request that offers today's tools gets today's form of the call.
 """
 import json
 import re
@@ -80,6 +81,29 @@ def filled(blocks, request):
     return blocks
 
 
+def has_todays_tools(request):
+    return bool({"Agent", "ListAgents", "ToolSearch"} & {tool.get("name") for tool in request.get("tools") or []})
+
+
+def in_todays_form(block):
+    """A call of 2.1.39's Task or SendMessage, as today's client takes it; any other block as it is."""
+    if block.get("name") == "Task":
+        return {**block, "name": "Agent"}
+    given = block.get("input") or {}
+    if block.get("name") != "SendMessage" or "type" not in given:
+        return block
+    kind, content = given["type"], given.get("content")
+    says = {
+        "shutdown_request": {"reason": content},
+        "shutdown_response": {"request_id": given.get("request_id"), "approve": given.get("approve"), "reason": content},
+        "plan_approval_response": {
+            "request_id": given.get("request_id"), "approve": given.get("approve"), "feedback": content},
+    }.get(kind)
+    message = content if says is None else {"type": kind, **{k: v for k, v in says.items() if v is not None}}
+    today = {"to": given.get("recipient", "team-lead"), "message": message, "summary": given.get("summary", kind)}
+    return {**block, "input": today}
+
+
 def answer(request, role):
     if is_side_request(request):
         return [{"type": "text", "text": "ok"}]
@@ -90,7 +114,10 @@ def answer(request, role):
             TURN[role] = turn + 1
     if not due:
         return [{"type": "text", "text": f"{role} has nothing to do"}]
-    return filled(turns[turn]["blocks"], request)
+    blocks = turns[turn]["blocks"]
+    if has_todays_tools(request):
+        blocks = [in_todays_form(block) for block in blocks]
+    return filled(blocks, request)
 
 
 def message(request, blocks):

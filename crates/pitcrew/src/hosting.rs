@@ -23,7 +23,7 @@ use serde_json::{Map, Value};
 use crate::commands::pane_exec;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::output;
+use crate::{output, reference_client};
 
 /// The tmux session that panes are in when the lead is not in tmux itself.
 const TMUX_SESSION: &str = "pitcrew";
@@ -374,6 +374,7 @@ fn launcher(context: &Context, settings: &Settings) -> Launcher {
     let exe = context.exe.display().to_string();
     let root = context.root.display().to_string();
     let claude = client_of(settings).to_owned();
+    let denied = reference_client::deny_rules(&settings.permissions());
     let passed_on = passed_on(context, settings);
     Arc::new(move |placement: &Placement| {
         let mut env = passed_on.clone();
@@ -386,7 +387,8 @@ fn launcher(context: &Context, settings: &Settings) -> Launcher {
             Program::Claude => {
                 env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
                 env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
-                std::iter::once(claude.clone()).chain(recorded(placement)).collect()
+                let rights = reference_client::rights(&denied);
+                std::iter::once(claude.clone()).chain(recorded(placement)).chain(rights).collect()
             }
         };
         Launch { argv, env }
@@ -434,7 +436,19 @@ fn recorded(placement: &Placement) -> Vec<String> {
     if let Some(agent_type) = &placement.agent_type {
         say("--agent-type", agent_type);
     }
-    if !matches!(placement.mode, PermissionMode::Default | PermissionMode::Plan) {
+    let has_mode = match (placement.program, placement.mode) {
+        // A later client that is not told its mode starts in one in which it runs commands unasked.
+        (Program::Claude, _) => true,
+        (Program::Pitcrew, PermissionMode::Default | PermissionMode::Plan) => false,
+        (
+            Program::Pitcrew,
+            PermissionMode::AcceptEdits
+            | PermissionMode::Delegate
+            | PermissionMode::DontAsk
+            | PermissionMode::BypassPermissions,
+        ) => true,
+    };
+    if has_mode {
         say("--permission-mode", placement.mode.as_str());
     }
     if let Some(model) = &placement.model {
@@ -491,6 +505,16 @@ mod tests {
     fn the_reference_client_is_called_with_its_own_flags_in_their_order() {
         let placement = placement(Program::Claude);
         insta::assert_snapshot!(recorded(&placement).join(" "), @"--agent-id bob@backend --agent-name bob --team-name backend --agent-color blue --parent-session-id 806a459e-20e5-4ee3-bf49-40e5333a7d9e --plan-mode-required --agent-type general-purpose --permission-mode acceptEdits --model claude-opus-4-6");
+    }
+
+    #[test]
+    fn the_reference_client_always_gets_a_permission_mode() {
+        for mode in [PermissionMode::Default, PermissionMode::Plan] {
+            let flags = recorded(&Placement { mode, ..placement(Program::Claude) });
+            assert!(flags.windows(2).any(|pair| pair == ["--permission-mode", mode.as_str()]), "{flags:?}");
+            let ours = recorded(&Placement { mode, ..placement(Program::Pitcrew) });
+            assert!(!ours.contains(&"--permission-mode".to_owned()), "{ours:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod limits;
 mod linger;
 mod live;
 mod output;
+mod reference_client;
 mod report;
 mod running;
 mod selection;

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
-use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::identity::{ProcessIdentity, process_of_agent};
 use pitcrew_store::LeaseName;
-use pitcrew_team::{PaneHost, PanePlace, SpawnRecord, Started, Team};
+use pitcrew_team::{PaneHost, PanePlace, Program, SpawnRecord, Started, Team};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -77,7 +77,18 @@ impl Whereabouts {
                 None => {
                     let lease = LeaseName::of_member(&member.name);
                     let holder = team.backend().lease_holder(team.dir(), &lease).await.map_err(Failure::internal)?;
-                    Self::on_its_own(member, holder.map(|holder| holder.pid))
+                    let holder = holder.map(|holder| holder.pid);
+                    match lead {
+                        Running::BySession { .. } if holder.is_none() && SpawnRecord::of(member).is_none() => {
+                            Self::of_session(member)
+                        }
+                        Running::BySession { .. }
+                        | Running::ByPitcrew { .. }
+                        | Running::Stale { .. }
+                        | Running::Elsewhere { .. }
+                        | Running::No
+                        | Running::Unknown => Self::on_its_own(member, holder),
+                    }
                 }
             });
         }
@@ -136,6 +147,21 @@ impl Whereabouts {
             Running::Unknown => (None, None, Standing::Unknown),
         };
         Self { name: member.name.clone(), program: program.map(str::to_owned), pane: None, pid, state }
+    }
+
+    /// A pane teammate of a session that runs here: its client records no process, but its words name it.
+    fn of_session(member: &Member) -> Self {
+        let process = member.agent_id.as_ref().and_then(|id| process_of_agent(id.as_ref()));
+        let unknown = Self::on_its_own(member, None);
+        match process {
+            Some(process) => Self {
+                program: Some(Program::Claude.as_str().to_owned()),
+                pid: Some(process.pid),
+                state: Standing::Running,
+                ..unknown
+            },
+            None => Self { state: Standing::Gone, ..unknown },
+        }
     }
 
     /// One with a process of its own of which nothing is recorded as started; `pid` holds its lease.

@@ -10,7 +10,7 @@ use crate::frame::PermissionResponse;
 use crate::{Frame, LeadProcess, Member, Message, Task, TeamConfig};
 
 /// The versions of the reference client whose files were recorded, below `fixtures/`.
-pub const RECORDED_VERSIONS: [&str; 2] = ["2.1.39", "2.1.329"];
+pub const RECORDED_VERSIONS: [&str; 3] = ["2.1.39", "2.1.329", "2.1.330"];
 
 /// What a file of a team holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -113,7 +113,7 @@ const TASK: Shape = Shape {
 
 const PERMISSION_GRANTED: Shape = {
     const FIELDS: &[&str] = &["updated_input", "permission_updates"];
-    Shape::new("permission_response.response", FIELDS, FIELDS)
+    Shape::new("permission_response.response", FIELDS, &["updated_input"])
 };
 
 /// The fields that every recording of a frame has, its type aside; a frame that was never recorded has none.

@@ -199,7 +199,11 @@ wire_object! {
         pub request_id: String => "request_id" req,
         /// `success` or `error`.
         pub subtype: String => "subtype" req,
-        /// On success: `updated_input` and `permission_updates`.
+        /// The call it is about; from 2.1.330 on (`fixtures/claude-2.1.330/session-team`).
+        pub tool_use_id: String => "tool_use_id" opt,
+        /// What was approved: `tool_use_id`, `tool_name` and `input_digest`; from 2.1.330 on.
+        pub approved_request: Value => "approved_request" opt,
+        /// On success: `updated_input` and `permission_updates`; the latter may be left out when it is empty.
         pub response: Value => "response" opt,
         /// On error: why not.
         pub error: String => "error" opt,

@@ -14,7 +14,7 @@ const TAG: &str = "teammate-message";
 const OLDER_TAG: &str = "teammate_message";
 
 /// The tags that mean something in a conversation: lower case, without what separates their words.
-const RESERVED: [&str; 3] = ["teammatemessage", "systemreminder", "tasknotification"];
+const RESERVED: [&str; 4] = ["crosssessionmessage", "teammatemessage", "systemreminder", "tasknotification"];
 
 /// A message as it stands in a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -217,6 +217,16 @@ impl std::fmt::Display for ProcessIdentity {
     }
 }
 
+/// Finds the process that was called as this member of a session, by the id of the agent among its words. Such an id holds part
+/// of the session's own, so no other session has it.
+#[must_use]
+pub fn process_of_agent(agent_id: &str) -> Option<ProcessIdentity> {
+    let is_it = |entry: &Entry| {
+        entry.words().windows(2).any(|pair| matches!(pair, [flag, id] if flag == "--agent-id" && id == agent_id))
+    };
+    Entry::all().into_iter().filter(is_it).map(|entry| entry.identity).min_by_key(|process| process.start_ticks)
+}
+
 /// One line of the process table. One that ended and is not reaped is not in it: it runs no more.
 pub(crate) struct Entry {
     pub(crate) identity: ProcessIdentity,

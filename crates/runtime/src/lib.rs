@@ -4,6 +4,7 @@
 //! carries that out.
 
 pub mod agent;
+pub mod client_socket;
 mod crew;
 pub mod definitions;
 pub mod door;

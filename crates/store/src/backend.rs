@@ -69,6 +69,11 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// All messages of an inbox, in order; empty for an inbox not made yet. Entries that are no message are passed over.
     async fn inbox(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
 
+    /// Messages that have left an inbox, or may have, in the order in which they left or were written: those that were moved
+    /// to the archive, and those that processes of ours wrote lately. Another client takes its mail out and keeps nothing.
+    /// What is still in the inbox may be among them. Old ones are forgotten.
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
+
     /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
     /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
     /// waiting may still have sent.
@@ -88,8 +93,14 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     ) -> Result<Appended, StoreError>;
 
     /// Marks messages as read; ids that are not there, or read already, are passed over. In a team of the session dialect
-    /// they are taken out of the inbox, as its clients do.
-    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError>;
+    /// they are taken out of the inbox, as its clients do. Answers which ones this call marked or took; of two callers one
+    /// gets each.
+    async fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError>;
 
     /// Moves the oldest read messages past `keep` to the archive; only ever called for inboxes of our own members.
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError>;

@@ -296,8 +296,8 @@ async fn an_acknowledged_message_is_read_and_stays(backend: Arc<dyn Backend>) ->
         same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
     }
     let known = [MessageId("a-1".into()), MessageId("nobody's".into())];
-    backend.acknowledge(&dir, &bob(), &known).await?;
-    backend.acknowledge(&dir, &bob(), &known).await?;
+    same("marked", backend.acknowledge(&dir, &bob(), &known).await?, vec![MessageId("a-1".into())])?;
+    same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
     let read: Vec<_> = backend.inbox(&dir, &bob()).await?.iter().map(|m| m.message.is_read()).collect();
     same("read", read, vec![false, true, false])
 }
@@ -312,9 +312,10 @@ async fn an_acknowledged_message_of_a_session_is_gone(backend: Arc<dyn Backend>)
         same("append", backend.append(&dir, &bob(), message("a", nth)).await?, Appended::New)?;
     }
     let known = ["a-1", "nobody's"].map(|id| MessageId(id.into()));
-    backend.acknowledge(&dir, &bob(), &known).await?;
-    backend.acknowledge(&dir, &bob(), &known).await?;
-    same("left", ids(&backend, &dir).await?, vec!["a-0".into(), "a-2".into()])
+    same("marked", backend.acknowledge(&dir, &bob(), &known).await?, vec![MessageId("a-1".into())])?;
+    same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
+    same("left", ids(&backend, &dir).await?, vec!["a-0".into(), "a-2".into()])?;
+    same("the past", backend.past_mail(&dir, &bob()).await?.first().map(|past| past.id.0.clone()), Some("a-1".into()))
 }
 
 async fn trimming_takes_the_oldest_read_messages_only(backend: Arc<dyn Backend>) -> Result<(), Failure> {
@@ -326,7 +327,9 @@ async fn trimming_takes_the_oldest_read_messages_only(backend: Arc<dyn Backend>)
     backend.acknowledge(&dir, &bob(), &read).await?;
     same("moved", backend.trim_inbox(&dir, &bob(), 1).await?, 2)?;
     same("left", ids(&backend, &dir).await?, vec!["a-2".into(), "a-3".into(), "a-4".into()])?;
-    same("moved again", backend.trim_inbox(&dir, &bob(), 1).await?, 0)
+    same("moved again", backend.trim_inbox(&dir, &bob(), 1).await?, 0)?;
+    let past: Vec<_> = backend.past_mail(&dir, &bob()).await?.into_iter().take(2).map(|past| past.id.0).collect();
+    same("the past", past, vec!["a-0".into(), "a-1".into()])
 }
 
 async fn a_new_task_gets_the_next_id(backend: Arc<dyn Backend>) -> Result<(), Failure> {

@@ -39,6 +39,8 @@ struct Shelf {
 struct Team {
     config: TeamConfig,
     inboxes: HashMap<InboxFile, Vec<Message>>,
+    /// What left an inbox.
+    past_mail: HashMap<InboxFile, Vec<Message>>,
     tasks: TaskTable,
     listed: Option<Arc<[Task]>>,
     journal: Vec<JournalEntry>,
@@ -73,6 +75,7 @@ impl Team {
         Self {
             config,
             inboxes: HashMap::new(),
+            past_mail: HashMap::new(),
             tasks: TaskTable { tasks: BTreeMap::new(), next_id: 1 },
             listed: None,
             journal: Vec::new(),
@@ -105,28 +108,26 @@ impl Team {
         Ok(Appended::New)
     }
 
-    fn acknowledge(&mut self, inbox: &InboxFile, ids: &[MessageId]) {
-        let Some(messages) = self.inboxes.get_mut(inbox) else { return };
+    fn acknowledge(&mut self, inbox: &InboxFile, ids: &[MessageId]) -> Vec<MessageId> {
+        let Some(messages) = self.inboxes.get_mut(inbox) else { return Vec::new() };
         let there = message_ids(messages.iter());
+        let is_due = |(message, id): (&Message, &MessageId)| !message.is_read() && ids.contains(id);
+        let due: Vec<bool> = messages.iter().zip(&there).map(is_due).collect();
+        let marked: Vec<MessageId> =
+            there.into_iter().zip(&due).filter(|(_, is_due)| **is_due).map(|(id, _)| id).collect();
+        let mut due = due.into_iter();
         if self.config.is_session_dialect() {
-            let before = messages.len();
-            let mut taken = there.iter().map(|id| ids.contains(id));
-            messages.retain(|_| taken.next() != Some(true));
-            if messages.len() < before {
-                self.tell(Change::Inbox(inbox.clone()));
-            }
-            return;
-        }
-        let mut changed = false;
-        for (message, id) in messages.iter_mut().zip(there) {
-            if !message.is_read() && ids.contains(&id) {
+            let past = self.past_mail.entry(inbox.clone()).or_default();
+            past.extend(messages.extract_if(.., |_| due.next() == Some(true)));
+        } else {
+            for message in messages.iter_mut().filter(|_| due.next() == Some(true)) {
                 message.read = Some(true);
-                changed = true;
             }
         }
-        if changed {
+        if !marked.is_empty() {
             self.tell(Change::Inbox(inbox.clone()));
         }
+        marked
     }
 }
 
@@ -222,11 +223,13 @@ impl Backend for MemoryBackend {
         self.with(team, |t| t.append(inbox, message, limit))
     }
 
-    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
-        self.with(team, |t| {
-            t.acknowledge(inbox, ids);
-            Ok(())
-        })
+    async fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError> {
+        self.with(team, |t| Ok(t.acknowledge(inbox, ids)))
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {
@@ -234,12 +237,21 @@ impl Backend for MemoryBackend {
             let Some(messages) = t.inboxes.get_mut(inbox) else { return Ok(0) };
             let mut surplus = messages.iter().filter(|m| m.is_read()).count().saturating_sub(keep);
             let trimmed = surplus;
-            messages.retain(|m| {
+            let gone = messages.extract_if(.., |m| {
                 let goes = surplus > 0 && m.is_read();
                 surplus -= usize::from(goes);
-                !goes
+                goes
             });
+            t.past_mail.entry(inbox.clone()).or_default().extend(gone);
             Ok(trimmed)
+        })
+    }
+
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.with(team, |t| {
+            let past = t.past_mail.get(inbox).map(Vec::as_slice).unwrap_or_default();
+            let ids = message_ids(past.iter());
+            Ok(past.iter().cloned().zip(ids).map(|(message, id)| StoredMessage { id, message }).collect())
         })
     }
 

@@ -125,7 +125,8 @@ impl Team {
     /// Notes that messages will not be delivered since `gone` has ended, and takes them out of the unread mail of `to`.
     pub(crate) async fn bury(&self, to: &AgentName, ids: &[MessageId], gone: &AgentName) -> Result<(), ApiError> {
         self.note(ids.iter().map(|id| dead(to, id, gone))).await;
-        self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), ids)).await
+        self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), ids)).await?;
+        Ok(())
     }
 
     /// Gives up the unread mail that a member nobody runs was sent more than [`MAIL_WAITS_MS`] ago; its senders are told.

@@ -7,7 +7,7 @@ use rand::rngs::{StdRng, SysRng};
 use rand::{Rng as _, SeedableRng as _, TryRng as _};
 use uuid::Uuid;
 
-/// The characters after the time in a request id, as many as make it unguessable: 12 of base 36 are 62 bits.
+/// The characters after the time in the id of a permission request, as many as make it unguessable: 12 of base 36 are 62 bits.
 const REQUEST_CHARS: usize = 12;
 
 const BASE_36: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
@@ -44,7 +44,7 @@ impl Entropy {
         Ok(MessageId(id.to_string()))
     }
 
-    /// `<ms>-<random>`, the middle of every request id.
+    /// `<ms>-<random>`, what follows `perm-` in the id of a permission request.
     pub(crate) fn request_stem(&self, now_ms: i64) -> Result<String, ApiError> {
         let mut random = u128::from_le_bytes(self.bytes()?);
         let mut stem = format!("{now_ms}-");

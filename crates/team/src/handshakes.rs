@@ -96,21 +96,25 @@ impl Team {
     ) -> Result<Asked, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(&Actor::Member(member.clone()), &config)?;
-        let now_ms = self.now_ms();
-        let stem = self.teams().entropy().request_stem(now_ms)?;
-        let id = format!("plan_approval-{stem}@{}@{}", speaker.name, config.name);
-        let frame = PlanApprovalRequest {
-            kind: PlanApprovalRequest::TYPE.into(),
-            from: speaker.name.clone(),
-            timestamp: Some(wire_time(now_ms)),
-            plan_file_path: Some(path.to_owned()),
-            plan_content: Some(content.to_owned()),
-            plan: None,
-            request_id: id.clone(),
-            foreign: Foreign::default(),
+        let (team, call) = (self.clone(), call.map(str::to_owned));
+        let (path, content) = (path.to_owned(), content.to_owned());
+        let draft = move |at_ms: i64| {
+            // Other clients show their model no id of another form.
+            let id = format!("plan_approval-{at_ms}@{}@{}", speaker.name, config.name);
+            let frame = PlanApprovalRequest {
+                kind: PlanApprovalRequest::TYPE.into(),
+                from: speaker.name.clone(),
+                timestamp: Some(wire_time(at_ms)),
+                plan_file_path: Some(path.clone()),
+                plan_content: Some(content.clone()),
+                plan: None,
+                request_id: id.clone(),
+                foreign: Foreign::default(),
+            };
+            let request = team.new_request(RequestKind::Plan, &speaker, AgentName::lead(), call.as_deref(), frame)?;
+            Ok((id, request))
         };
-        let request = self.new_request(RequestKind::Plan, &speaker, AgentName::lead(), call, frame)?;
-        let (request_id, receipt, is_answered) = self.ask_for(id, request).await?;
+        let (request_id, receipt, is_answered) = self.ask_for(draft).await?;
         Ok(Asked { request_id, receipt, is_answered })
     }
 
@@ -119,10 +123,16 @@ impl Team {
     /// # Errors
     /// `agent_not_found`, `internal_error`.
     pub async fn request_permission(&self, member: &AgentName, ask: PermissionAsk) -> Result<Asked, ApiError> {
-        let id = format!("perm-{}", self.teams().entropy().request_stem(self.now_ms())?);
-        let request = self.permission_request(member, &id, &ask).await?;
-        let (request_id, receipt, is_answered) = self.ask_for(id, request).await?;
-        self.note([permission(&request_id, member, &ask.tool_name, "asked")]).await;
+        let config = self.config().await?;
+        let (team, from) = (self.clone(), Speaker::of(&Actor::Member(member.clone()), &config)?);
+        let tool_name = ask.tool_name.clone();
+        let draft = move |at_ms: i64| {
+            let id = format!("perm-{}", team.teams().entropy().request_stem(at_ms)?);
+            let request = team.permission_request(&from, &id, &ask)?;
+            Ok((id, request))
+        };
+        let (request_id, receipt, is_answered) = self.ask_for(draft).await?;
+        self.note([permission(&request_id, member, &tool_name, "asked")]).await;
         Ok(Asked { request_id, receipt, is_answered })
     }
 
@@ -136,7 +146,9 @@ impl Team {
         request_id: &str,
         ask: PermissionAsk,
     ) -> Result<Receipt, ApiError> {
-        let request = self.permission_request(member, request_id, &ask).await?;
+        let config = self.config().await?;
+        let from = Speaker::of(&Actor::Member(member.clone()), &config)?;
+        let request = self.permission_request(&from, request_id, &ask)?;
         let receipt = self.ask_again(request_id, request).await?;
         self.note([permission(request_id, member, &ask.tool_name, "asked")]).await;
         Ok(receipt)
@@ -159,13 +171,11 @@ impl Team {
         Ok(if stored.iter().any(is_unread) { AnswerFound::Waits } else { AnswerFound::Lost })
     }
 
-    async fn permission_request(&self, member: &AgentName, id: &str, ask: &PermissionAsk) -> Result<Request, ApiError> {
-        let config = self.config().await?;
-        let speaker = Speaker::of(&Actor::Member(member.clone()), &config)?;
+    fn permission_request(&self, from: &Speaker, id: &str, ask: &PermissionAsk) -> Result<Request, ApiError> {
         let frame = PermissionRequest {
             kind: PermissionRequest::TYPE.into(),
             request_id: id.to_owned(),
-            agent_id: speaker.name.clone(),
+            agent_id: from.name.clone(),
             tool_name: ask.tool_name.clone(),
             tool_use_id: Some(ask.tool_use_id.clone()),
             description: Some(ask.description.clone()),
@@ -174,7 +184,7 @@ impl Team {
             foreign: Foreign::default(),
         };
         let call = Some(ask.tool_use_id.as_str());
-        let mut request = self.new_request(RequestKind::Permission, &speaker, AgentName::lead(), call, frame)?;
+        let mut request = self.new_request(RequestKind::Permission, from, AgentName::lead(), call, frame)?;
         request.tool = Some(ask.tool_name.clone());
         request.digest.clone_from(&ask.digest);
         Ok(request)
@@ -213,6 +223,8 @@ impl Team {
             kind: PermissionResponse::TYPE.into(),
             request_id: request_id.to_owned(),
             subtype: subtype.to_owned(),
+            tool_use_id: None,
+            approved_request: None,
             response,
             error,
             foreign: Foreign::default(),
@@ -270,7 +282,6 @@ impl Team {
         not_signed(config)?;
         self.may_command().await?;
         refusal::check_length("content", reason.as_deref().unwrap_or_default(), self.limits().content_chars)?;
-        let now_ms = self.now_ms();
         let to = match self.recipient(config, recipient).await? {
             Recipient::Member(member) => member.name,
             Recipient::Ended(name) => {
@@ -282,18 +293,24 @@ impl Team {
         if to.as_str() == LEAD_NAME {
             return Err(refusal::invalid("the lead cannot be asked to shut down; it ends with its team"));
         }
-        let id = format!("shutdown-{}@{to}", self.teams().entropy().request_stem(now_ms)?);
-        let frame = ShutdownRequest {
-            kind: ShutdownRequest::TYPE.into(),
-            request_id: id.clone(),
-            from: Some(speaker.frame_name().to_owned()),
-            reason,
-            timestamp: Some(wire_time(now_ms)),
-            foreign: Foreign::default(),
+        let (team, from, asked) = (self.clone(), speaker.clone(), to.clone());
+        let call = call.map(str::to_owned);
+        let draft = move |at_ms: i64| {
+            // As with a plan's.
+            let id = format!("shutdown-{at_ms}@{asked}");
+            let frame = ShutdownRequest {
+                kind: ShutdownRequest::TYPE.into(),
+                request_id: id.clone(),
+                from: Some(from.frame_name().to_owned()),
+                reason: reason.clone(),
+                timestamp: Some(wire_time(at_ms)),
+                foreign: Foreign::default(),
+            };
+            let mut request = team.new_request(RequestKind::Shutdown, &from, asked.clone(), call.as_deref(), frame)?;
+            request.is_parting = is_parting;
+            Ok((id, request))
         };
-        let mut request = self.new_request(RequestKind::Shutdown, speaker, to.clone(), call, frame)?;
-        request.is_parting = is_parting;
-        let (request_id, receipt, _) = self.ask_for(id, request).await?;
+        let (request_id, receipt, _) = self.ask_for(draft).await?;
         Ok(Sent::one(receipt, RequestSent::shutdown(to.as_str(), &request_id)))
     }
 

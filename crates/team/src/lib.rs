@@ -13,6 +13,7 @@
 //! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
 
 mod actor;
+mod claimed;
 mod clock;
 mod command;
 mod delivery;
@@ -49,6 +50,7 @@ mod views;
 pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
+pub use claimed::lead_reads_inbox;
 pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;
 pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};
@@ -57,7 +59,7 @@ pub use dropped::MembersMended;
 pub use escaped::Escaped;
 pub use handshakes::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
-pub use mail::{Collected, IdleNotice, IdleReason, Mail};
+pub use mail::{Collected, IdleNotice, IdleReason, InboxOwner, Mail};
 pub use members::{Enlisted, MemberRemoved, SpawnMember};
 pub use near::nearest;
 pub use ours::{Program, SpawnRecord};

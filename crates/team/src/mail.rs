@@ -123,6 +123,15 @@ pub struct IdleNotice {
     pub result: Option<String>,
 }
 
+/// Whose inbox it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InboxOwner {
+    /// A member's.
+    Member(AgentName),
+    /// That of somebody who is no member any more.
+    Departed(AgentName),
+}
+
 impl Team {
     /// All mail of `name`, read and unread, in order; without what pretends to be a command of the lead.
     ///
@@ -141,6 +150,39 @@ impl Team {
         let (mut stored, _) = self.inbox_of(name).await?;
         stored.retain(|stored| !stored.message.is_read());
         self.verified(name, stored).await
+    }
+
+    /// What has left the inbox of `name`, as far as it is known: what was moved out of it, and what processes of ours wrote
+    /// into it lately. Another client keeps nothing of what it takes.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn past_mail(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
+        let inbox = name.inbox_file();
+        let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox)).await?;
+        let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
+        past.retain(|past| there.iter().all(|there| there.id != past.id));
+        for stored in &mut past {
+            stored.message.read = Some(true);
+        }
+        self.verified(name, past).await
+    }
+
+    /// Finds whose inbox `given` means: a member's, that of one who has left, or one that holds or held messages.
+    ///
+    /// # Errors
+    /// `agent_not_found` with the names of the members.
+    pub async fn inbox_owner(&self, given: &str) -> Result<InboxOwner, ApiError> {
+        let unknown = match self.member(given).await {
+            Ok(member) => return Ok(InboxOwner::Member(member.name)),
+            Err(error) => error,
+        };
+        if let Some(ended) = self.ended().await?.member(given) {
+            return Ok(InboxOwner::Departed(ended.name.clone()));
+        }
+        let name = AgentName::foreign(given);
+        let is_known = !self.mail(&name).await?.is_empty() || !self.past_mail(&name).await?.is_empty();
+        if is_known { Ok(InboxOwner::Departed(name)) } else { Err(unknown) }
     }
 
     /// The unread mail of `name`, for its agent: what pretends to be a command of the lead is refused for good.

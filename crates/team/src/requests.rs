@@ -99,6 +99,10 @@ pub(crate) struct Outgoing {
 #[serde(default)]
 pub(crate) struct Ledger {
     requests: BTreeMap<String, Request>,
+    /// The milliseconds in the latest id that was made here. No id is made twice, also when a request is forgotten or the
+    /// clock goes back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_ms: Option<i64>,
 }
 
 impl Document for Ledger {
@@ -189,6 +193,27 @@ impl Ledger {
         let request = self.requests.get_mut(id).filter(|request| request.from == *asker && request.answer.is_none())?;
         request.answer = Some(answer.clone());
         Some(request.clone())
+    }
+
+    /// Makes a new request at `now_ms`, or at the first millisecond after it whose id is unused: two requests of one
+    /// millisecond differ in nothing else.
+    fn make(
+        &mut self,
+        now_ms: i64,
+        draft: &impl Fn(i64) -> Result<(String, Request), ApiError>,
+    ) -> Result<(String, Request), ApiError> {
+        let mut at_ms = self.last_ms.map_or(now_ms, |last_ms| now_ms.max(last_ms.saturating_add(1)));
+        let (id, request) = loop {
+            let (id, request) = draft(at_ms)?;
+            if !self.requests.contains_key(&id) {
+                break (id, request);
+            }
+            at_ms = at_ms.saturating_add(1);
+        };
+        self.forget_oldest();
+        self.last_ms = Some(at_ms);
+        self.requests.insert(id.clone(), request.clone());
+        Ok((id, request))
     }
 
     fn open_to(&self, to: &AgentName, kind: RequestKind) -> Vec<String> {
@@ -332,16 +357,16 @@ impl Team {
     }
 
     /// Writes a request into the ledger and sends it; for a repeated call, the one that is there. Says whether that one is
-    /// answered.
-    pub(crate) async fn ask_for(&self, id: String, request: Request) -> Result<(String, Receipt, bool), ApiError> {
+    /// answered. `draft` makes the request and its id for a time in milliseconds.
+    pub(crate) async fn ask_for(
+        &self,
+        draft: impl Fn(i64) -> Result<(String, Request), ApiError> + Send + 'static,
+    ) -> Result<(String, Receipt, bool), ApiError> {
+        let now_ms = self.now_ms();
         let (id, request) = self
             .edit_document(move |ledger: &mut Ledger| {
-                if let Some(there) = ledger.again(&request) {
-                    return Ok(there);
-                }
-                ledger.forget_oldest();
-                ledger.requests.insert(id.clone(), request.clone());
-                Ok((id.clone(), request.clone()))
+                let (_, request) = draft(now_ms)?;
+                ledger.again(&request).map_or_else(|| ledger.make(now_ms, &draft), Ok)
             })
             .await?;
         let is_answered = request.answer.as_ref().is_some_and(|answer| answer.frame.unsent.is_none());

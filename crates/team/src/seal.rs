@@ -11,7 +11,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
-use pitcrew_protocol::ApiError;
+use pitcrew_protocol::{ApiError, TeamConfig};
 use pitcrew_store::LeaseHolder;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -241,15 +241,18 @@ impl Trust {
         }
     }
 
-    /// What to tell a member of `team` at its joining, when its lead signs nothing.
+    /// What to tell a member of the team at its joining, when the signatures of its lead cannot be verified, or there are none.
     #[must_use]
-    pub fn caution(&self, team: &str) -> Option<String> {
-        match self {
-            Self::Signed(_) => None,
-            Self::Founding => Some(format!(
-                "team {team} is led by a client that signs nothing: requests and answers of its lead are known by the name they carry"
-            )),
-        }
+    pub fn caution(&self, config: &TeamConfig) -> Option<String> {
+        let lead = match (self, config.is_session_dialect()) {
+            (Self::Signed(_), _) => return None,
+            (Self::Founding, true) => "session, whose signatures cannot be verified here",
+            (Self::Founding, false) => "client that signs nothing",
+        };
+        let team = &config.name;
+        Some(format!(
+            "team {team} is led by a {lead}: requests and answers of its lead are known by the name they carry"
+        ))
     }
 
     /// The trust after the lease of the run changed hands: a key changes only together with the process that holds the

@@ -51,15 +51,15 @@ pub(crate) struct Agent {
     /// The kind of agent it is, where the team's config names none
     #[arg(long, value_name = "TYPE")]
     agent_type: Option<String>,
-    /// Its model [default: the one in the team's config]
-    #[arg(long, value_name = "MODEL")]
+    /// Its model; the last one counts [default: the one in the team's config]
+    #[arg(long, value_name = "MODEL", overrides_with = "model")]
     model: Option<String>,
     /// Start in plan mode, where the team's config names no other
     #[arg(long)]
     plan_mode_required: bool,
-    /// The key that the lead signs its frames with
+    /// The key that the lead signs its frames with; a session's is of another form, and is not used
     #[arg(long, value_name = "KEY")]
-    lead_verify_key: Option<LeadKeys>,
+    lead_verify_key: Option<String>,
     /// The lead's process, which has that key: until it has ended no other key counts
     #[arg(long, value_name = "PID.START", requires = "lead_verify_key", hide = true)]
     lead_process: Option<ProcessIdentity>,
@@ -83,6 +83,7 @@ impl Agent {
         let resume = format!("pitcrew agent --team-name {team} --agent-name {name}");
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         let settings = self.settings(context, &team, &name)?;
+        let lead_key = self.lead_key(context, &team)?;
         let plan = SoloPlan {
             team,
             name,
@@ -96,7 +97,7 @@ impl Agent {
             asks,
             limits: RunLimits { max_turns: self.max_turns, ..RunLimits::default() },
             append_system_prompt: None,
-            lead_key: self.lead_verify_key,
+            lead_key,
             lead_process: self.lead_process,
         };
         live_alone(context, plan, questions, format, &resume)
@@ -110,6 +111,19 @@ impl Agent {
             trusting::for_this_run(context, &folder, &mut layer)?;
         }
         Ok(layer)
+    }
+
+    /// The key of a lead of ours. What the signatures of a session are over is not known, so none is verified there.
+    fn lead_key(&self, context: &Context, team: &str) -> Result<Option<LeadKeys>, Failure> {
+        let Some(key) = &self.lead_verify_key else { return Ok(None) };
+        let is_session = context.briefly(async {
+            let config = context.teams()?.open(team).await?.config().await?;
+            Ok(config.is_session_dialect())
+        })?;
+        if is_session {
+            return Ok(None);
+        }
+        key.parse().map(Some).map_err(|error| Failure::usage(format!("--lead-verify-key: {error}")))
     }
 
     /// The member and its team.

@@ -2,7 +2,7 @@
 
 use pitcrew_protocol::SendMessageInput;
 
-use super::send::{Sender, answered, content, unheard};
+use super::send::{Sender, answered, content, through_sockets, unheard, waiting};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
@@ -27,9 +27,11 @@ impl Broadcast {
         let sender = self.sender.actor();
         let sent = context.briefly(async {
             let team = self.team.open(context).await?;
-            let sent = team.send(&sender, input, None).await?;
+            let mut sent = team.send(&sender, input, None).await?;
+            through_sockets(context, &team, &mut sent).await?;
             let unheard = unheard(&team, &sent).await;
-            Ok((sent, unheard))
+            let waiting = waiting(&team, &sent).await;
+            Ok((sent, unheard, waiting))
         })?;
         answered(context, &sent)
     }

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_protocol::{AgentName, LEAD_NAME, MessageId};
 use pitcrew_store::Change;
-use pitcrew_team::{MessageView, Team};
+use pitcrew_team::{InboxOwner, MessageView, Team};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -16,6 +16,9 @@ use crate::output::{self, FAINT, STRONG, printable};
 use crate::selection::TeamChoice;
 
 /// Show a member's inbox without taking anything out of it
+///
+/// The inbox of a member that has left can be shown too. With --follow, what another client takes at once is shown if a
+/// process of pitcrew sent it; of others' messages what stands in the file when it is looked at.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew inbox                    what the lead was told
@@ -46,11 +49,18 @@ impl Inbox {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         context.briefly(async {
             let team = self.team.open(context).await?;
-            let agent = team.member(&self.agent).await?.name;
+            let (agent, has_left) = match team.inbox_owner(&self.agent).await? {
+                InboxOwner::Member(name) => (name, false),
+                InboxOwner::Departed(name) => (name, true),
+            };
+            if has_left {
+                output::remark(&format!("{} is no member of {} any more", printable(agent.as_str()), team.name()));
+            }
             if self.follow {
                 return self.follow(context, &team, &agent).await;
             }
-            let messages = self.entries(&team, &agent).await?;
+            let mut messages = if has_left && !self.unread { past(&team, &agent).await? } else { Vec::new() };
+            messages.extend(self.entries(&team, &agent).await?);
             let shown = Shown { agent, total: messages.len(), messages };
             context.output.answer(&shown, Shown::text)
         })
@@ -67,9 +77,12 @@ impl Inbox {
         // One that comes while something is shown is heard when it was.
         let mut interrupt = signal(SignalKind::interrupt()).map_err(Failure::internal)?;
         let inbox = agent.inbox_file();
-        let mut shown = HashSet::new();
+        let mut shown: HashSet<MessageId> = past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
         loop {
-            for entry in self.entries(team, agent).await? {
+            let there = self.entries(team, agent).await?;
+            // Another client may have taken what came since the last look.
+            let gone = past(team, agent).await?;
+            for entry in gone.into_iter().chain(there) {
                 if shown.insert(entry.id.clone()) {
                     context.output.item(&entry, text)?;
                 }
@@ -81,8 +94,9 @@ impl Inbox {
                 };
                 match change {
                     Some(Change::Inbox(changed)) if changed == inbox => break,
-                    Some(Change::Unsure) => break,
-                    Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Journal | Change::Lease(_)) => {}
+                    // Of what is gone again the journal tells.
+                    Some(Change::Unsure | Change::Journal) => break,
+                    Some(Change::Inbox(_) | Change::Config | Change::Tasks | Change::Lease(_)) => {}
                     Some(Change::Unwatched { reason }) => {
                         output::remark(&format!("warning: {reason}; changes are looked for every second"));
                     }
@@ -93,6 +107,11 @@ impl Inbox {
             }
         }
     }
+}
+
+/// What has left the inbox, as far as it is known.
+async fn past(team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
+    Ok(team.past_mail(agent).await?.into_iter().map(MessageView::from).collect())
 }
 
 impl Shown {

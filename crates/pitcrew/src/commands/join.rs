@@ -6,10 +6,12 @@ use pitcrew_runtime::run::{Entry, RunLimits};
 
 use super::agent::live_alone;
 use super::run::{OutputFormat, PermissionArgs};
+use super::send::lead_does_not_read;
 use crate::context::Context;
 use crate::crew::{self, SoloPlan};
 use crate::failure::Failure;
 use crate::live::asking::Questions;
+use crate::output;
 
 /// Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
 ///
@@ -56,6 +58,15 @@ impl Join {
         let format = OutputFormat::chosen(self.output_format, context);
         let resume = format!("pitcrew join {} --as {}", self.team, self.name);
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
+        context.briefly(async {
+            // A team that is not there is told when it is joined.
+            if let Ok(team) = context.teams()?.open(&self.team).await
+                && let Some(warning) = lead_does_not_read(&team).await
+            {
+                output::remark(&format!("warning: {warning}"));
+            }
+            Ok(())
+        })?;
         let folder = context.briefly(crew::member_folder(context, &self.team, &self.name))?;
         let mut settings = self.permissions.settings(self.settings.as_deref())?;
         self.permissions.settle_trust(context, &folder, format, &mut settings)?;

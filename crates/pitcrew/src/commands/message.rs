@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pitcrew_protocol::MessageId;
-use pitcrew_team::MessageTrace;
+use pitcrew_team::{DeliveryState, MessageTrace};
 
 use crate::context::Context;
 use crate::failure::Failure;
@@ -34,6 +34,9 @@ fn text(trace: &MessageTrace) -> String {
     ];
     for (step, at) in steps {
         let _ = writeln!(text, "{step:<13} {}", at.as_deref().unwrap_or("-"));
+    }
+    if trace.state == DeliveryState::Acknowledged && trace.injected_at.is_none() {
+        let _ = writeln!(text, "{:<13} by another client, perhaps not read yet", "taken");
     }
     if let Some(at) = &trace.team_deleted_at {
         let _ = writeln!(text, "{:<13} {at}", "team deleted");

@@ -2,9 +2,10 @@
 
 use std::io::Read as _;
 
-use pitcrew_protocol::{AgentName, SendMessageInput};
+use pitcrew_protocol::{AgentName, LEAD_NAME, SendMessageInput};
+use pitcrew_runtime::client_socket::ClientSockets;
 use pitcrew_store::LeaseName;
-use pitcrew_team::{Actor, OPERATOR, Receipt, Sent, SentView, Team};
+use pitcrew_team::{Actor, DeliveryState, OPERATOR, Receipt, Sent, SentView, Team, lead_reads_inbox};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -57,9 +58,11 @@ impl Send {
         let sender = self.sender.actor();
         let sent = context.briefly(async {
             let team = self.team.open(context).await?;
-            let sent = team.send(&sender, input, None).await?;
+            let mut sent = team.send(&sender, input, None).await?;
+            through_sockets(context, &team, &mut sent).await?;
             let unheard = unheard(&team, &sent).await;
-            Ok((sent, unheard))
+            let waiting = waiting(&team, &sent).await;
+            Ok((sent, unheard, waiting))
         })?;
         answered(context, &sent)
     }
@@ -72,6 +75,29 @@ struct Answer<'a> {
     sent: SentView<'a>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<String>,
+}
+
+/// Brings messages that were sent to clients that offer a socket, unless the settings do without.
+pub(crate) async fn through_sockets(context: &Context, team: &Team, sent: &mut Sent) -> Result<(), Failure> {
+    if context.settings_with(&context.cwd, None)?.uses_client_sockets() {
+        ClientSockets::new(&context.root).push(team, &mut sent.receipts).await;
+    }
+    Ok(())
+}
+
+/// A warning when a message waits for the lead of a session that does not look into its inbox.
+pub(crate) async fn waiting(team: &Team, sent: &Sent) -> Option<String> {
+    let waits = |it: &Receipt| it.to.as_str() == LEAD_NAME && it.state == DeliveryState::Persisted;
+    if sent.receipts.iter().any(waits) { lead_does_not_read(team).await } else { None }
+}
+
+/// Says that the lead of a session does not look into its inbox now, when that is so.
+pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
+    let config = team.config().await.ok().filter(|config| !lead_reads_inbox(config))?;
+    Some(format!(
+        "the lead of {} looks into its inbox only while it has a named teammate of its own, and has none now: mail to it waits",
+        config.name
+    ))
 }
 
 /// Which receivers no process runs now. None where another client leads the team, and does not say whether it runs, nor
@@ -104,8 +130,11 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
 }
 
 /// Tells that a message was sent, with the ids it can be asked for by.
-pub(crate) fn answered(context: &Context, (sent, unheard): &(Sent, Vec<AgentName>)) -> Result<(), Failure> {
-    let mut warnings = Vec::new();
+pub(crate) fn answered(
+    context: &Context,
+    (sent, unheard, waiting): &(Sent, Vec<AgentName>, Option<String>),
+) -> Result<(), Failure> {
+    let mut warnings: Vec<String> = waiting.iter().cloned().collect();
     if !unheard.is_empty() {
         let names: Vec<&str> = unheard.iter().map(AgentName::as_str).collect();
         warnings.push(format!("no process runs {} now; the next run of the team reads it", names.join(", ")));

@@ -8,12 +8,13 @@ use insta::assert_snapshot;
 
 use crate::room::{Room, copy};
 
-const RECORDINGS: [&str; 5] = [
+const RECORDINGS: [&str; 6] = [
     "claude-2.1.39/in-process",
     "claude-2.1.39/tmux-permissions",
     "claude-2.1.39/refusals",
     "claude-2.1.39/plan-approval",
     "claude-2.1.329/session-team",
+    "claude-2.1.330/session-team",
 ];
 
 const CONFIG: &str = "teams/probe/config.json";
@@ -79,6 +80,28 @@ fn the_recorded_messages_that_were_taken_out_since_hold_nothing_new() {
 }
 
 #[test]
+fn messages_that_a_member_of_ours_has_taken_are_compared_too() {
+    let recorded = Recorded::of("claude-2.1.330/session-team");
+    let taken = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../fixtures/claude-2.1.330/inboxes-before-consumption/joiner.json");
+    let taken: Vec<serde_json::Value> = serde_json::from_str(&fs::read_to_string(taken).unwrap()).unwrap();
+    let teams = fs::read_dir(recorded.room.root().join("teams")).unwrap();
+    let kept = teams.map(|team| team.unwrap().path()).next().unwrap().join("pitcrew/read");
+    fs::create_dir_all(&kept).unwrap();
+    let line = taken[0].to_string();
+    fs::write(kept.join("joiner.ndjson"), format!("{line}\n")).unwrap();
+    assert_eq!(recorded.told().0, 0, "{}", recorded.told().1);
+    fs::write(
+        kept.join("joiner.ndjson"),
+        format!("{}\n{{torn", line.replacen("\\\"subtype", "\\\"mood\\\":1,\\\"subtype", 1)),
+    )
+    .unwrap();
+    let (code, told) = recorded.told();
+    assert_eq!(code, 1);
+    assert!(told.contains("new field permission_response.mood: "), "{told}");
+}
+
+#[test]
 fn what_is_new_is_told_with_the_file_and_the_field() {
     let recorded = Recorded::of("claude-2.1.39/in-process")
         .with_client("2.9.0 (Claude Code)")
@@ -92,7 +115,7 @@ fn what_is_new_is_told_with_the_file_and_the_field() {
     let (code, told) = recorded.told();
     assert_eq!(code, 1);
     assert_snapshot!(told, @r#"
-    claude 2.9.0; recorded were 2.1.39 and 2.1.329
+    claude 2.9.0; recorded were 2.1.39, 2.1.329, 2.1.330
     new frame nap_notification: [root]/teams/probe/inboxes/team-lead.json
     new field config.schema: [root]/teams/probe/config.json
     new field idle_notification.next: [root]/teams/probe/inboxes/team-lead.json

@@ -161,7 +161,7 @@ fn a_running_session_is_listed_with_its_lead_and_one_that_ended_as_stale() {
 
     MEMBER  TYPE  MODEL  MODE  RUNS IN  STATE  WORKTREE
     team-lead  team-lead  -  -  in-process  runs, claude [pid]  -
-    worker  general-purpose  claude-opus-5-5  -  tmux %1  unknown  -
+    worker  general-purpose  claude-opus-5-5  -  tmux %1  gone  -
 
     TASK  STATUS  OWNER  SUBJECT  WAITS FOR
     #1  pending  -  Do A
@@ -276,6 +276,108 @@ fn an_inbox_of_a_session_is_followed_while_its_client_takes_everything_out() {
     assert_eq!(ids(&seen, "id"), ids(&recorded, "msg_id"));
     let frames: Vec<_> = seen.iter().map(|entry| entry["frame"].as_str()).collect();
     assert_eq!(frames, [None, Some("task_assignment"), Some("shutdown_request")]);
+}
+
+#[test]
+fn a_follower_sees_every_message_of_ours_however_soon_the_client_takes_it() {
+    let session = Session::led();
+    let follow = ["--json", "inbox", "--team", TEAM, "team-lead", "--follow"];
+    session.room.json(&["send", "--team", TEAM, "team-lead", "before"]);
+    take(&session.inbox("team-lead"));
+    session.room.json(&["send", "--team", TEAM, "team-lead", "first"]);
+    let mut follower = Running::answering(&mut session.room.command(&follow));
+    let text = |line: String| serde_json::from_str::<Value>(&line).unwrap()["text"].as_str().unwrap().to_owned();
+    let mut seen = vec![text(follower.line())];
+    let expected: Vec<String> =
+        std::iter::once("first".to_owned()).chain((0..20).map(|n| format!("message {n}"))).collect();
+    session.taking("team-lead", || {
+        for message in &expected[1..] {
+            session.room.json(&["send", "--team", TEAM, "team-lead", message]);
+        }
+        seen.extend((1..expected.len()).map(|_| text(follower.line())));
+    });
+    follower.kill();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_lead_without_a_named_teammate_of_its_own_is_said_not_to_read_and_what_it_takes_not_to_be_read_yet() {
+    let session = Session::led();
+    let send = |text: &str| session.room.json(&["send", "--team", TEAM, "team-lead", text]);
+    let sent = send("with a teammate");
+    assert_eq!(sent.get("warnings"), None);
+    take(&session.inbox("team-lead"));
+    let id = sent["receipts"][0]["id"].as_str().unwrap();
+    let told = session.room.ok(&["message", id]).stdout;
+    assert!(told.ends_with("taken         by another client, perhaps not read yet\n"), "{told}");
+    let mut config = session.room.json_file(&format!("teams/{TEAM}/config.json"));
+    config["members"].as_array_mut().unwrap().retain(|member| member["name"] != "worker");
+    fs::write(session.config(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    let expected = format!(
+        "the lead of {TEAM} looks into its inbox only while it has a named teammate of its own, and has none now: mail to it \
+         waits"
+    );
+    assert_eq!(send("without one")["warnings"], json!([expected]));
+    let model = session.room.script(GUEST);
+    let join = ["join", TEAM, "--as", "guest", "--model", &model, "--permission-mode", FREE];
+    let mut guest = Running::start(&session.room, &join);
+    guest.until(&expected);
+    guest.until("a session, whose signatures cannot be verified here");
+    guest.kill();
+}
+
+#[test]
+fn a_pane_teammate_of_a_session_is_found_by_its_process() {
+    let session = Session::led();
+    let state = || {
+        let shown = session.room.json(&["team", "show", TEAM]);
+        let worker = shown["runs"].as_array().unwrap().iter().find(|it| it["name"] == "worker").unwrap().clone();
+        (worker["state"].clone(), worker["pid"].clone())
+    };
+    assert_eq!(state(), (json!("gone"), Value::Null));
+    let id = format!("worker@{TEAM}");
+    let started = Command::new("sh").args(["-c", "read _", "claude", "--agent-id", &id]).stdin(Stdio::piped()).spawn();
+    let mut started = started.unwrap();
+    assert_eq!(state(), (json!("running"), json!(started.id())));
+    started.kill().unwrap();
+    started.wait().unwrap();
+    assert_eq!(state(), (json!("gone"), Value::Null));
+}
+
+#[test]
+fn the_mode_of_a_client_is_recorded_and_said_to_count_at_its_next_start() {
+    let session = Session::led();
+    let seen = session.room.transcript(&[
+        &["member", "mode", "worker", "plan", "--team", TEAM],
+        &["member", "mode", "worker", "delegate", "--team", TEAM],
+    ]);
+    assert_snapshot!(seen, @r#"
+    $ pitcrew member mode worker plan --team session-6132882e
+    mode plan is recorded for worker; Claude Code takes its mode only when it is started again, or from the approval of its plan
+    $ pitcrew member mode worker delegate --team session-6132882e
+    error: worker is run by Claude Code, which has no mode "delegate"
+    hint: a teammate of pitcrew has it
+    [exit 2]
+    "#);
+}
+
+#[test]
+fn the_inbox_of_a_member_that_left_can_be_shown() {
+    let session = Session::led();
+    session.room.json(&["send", "--team", TEAM, "worker", "look here"]);
+    let mut config = session.room.json_file(&format!("teams/{TEAM}/config.json"));
+    config["members"].as_array_mut().unwrap().retain(|member| member["name"] != "worker");
+    fs::write(session.config(), serde_json::to_string_pretty(&config).unwrap()).unwrap();
+    let shown = |left: &str| {
+        let shown = session.room.json(&["inbox", "--team", TEAM, "worker"]);
+        let told: Vec<_> = shown["messages"].as_array().unwrap().iter().map(|m| m["text"].clone()).collect();
+        assert_eq!(told.last(), Some(&json!("look here")), "{left}: {shown}");
+    };
+    shown("it is still there");
+    take(&session.inbox("worker"));
+    shown("it was taken");
+    let unknown = session.room.run(&["inbox", "--team", TEAM, "nobody"]);
+    assert_eq!(unknown.code, 3, "{}", unknown.stderr);
 }
 
 #[test]

@@ -182,10 +182,10 @@ impl Quarters {
         match hire.role {
             Role::Lead if self.has_team_tools => {
                 tools.extend(lead_tools(desk));
-                tools.extend(team_tools(&self.team, &Actor::Lead));
+                tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
             }
             Role::Teammate => {
-                tools.extend(team_tools(&self.team, &Actor::Member(hire.name.clone())));
+                tools.extend(team_tools(&self.team, &Actor::Member(hire.name.clone()), self.sockets.as_ref()));
                 tools.push(exit_plan_mode(&self.team, &hire.name, self.plan_file(&hire.name)));
             }
             Role::Lead | Role::Subagent => {}

@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::answers::Asking;
 use crate::agent::{ContextBound, Role, Status};
+use crate::client_socket::ClientSockets;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
 use crate::gate::{Gate, PermissionMode, Spawns};
@@ -50,6 +51,8 @@ pub(crate) struct Quarters {
     pub(crate) may_unconfine: bool,
     /// Whether another client, which runs its own commands, may be a teammate.
     pub(crate) allows_clients: bool,
+    /// The message sockets of other clients, unless the settings do without.
+    pub(crate) sockets: Option<ClientSockets>,
     pub(crate) hooks: Arc<Hooks>,
     pub(crate) definitions: Definitions,
     pub(crate) asking: Asking,
@@ -119,6 +122,7 @@ impl Quarters {
             may_unconfine: settings.allows_unsandboxed_commands(),
             allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),
             ignored_files: settings.ignored_files(),
+            sockets: settings.uses_client_sockets().then(|| ClientSockets::new(&furnishings.root)),
             hooks: Arc::new(Hooks::from_settings(&settings)),
             asking,
             locks: PathLocks::new(),

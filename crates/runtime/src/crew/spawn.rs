@@ -176,6 +176,12 @@ impl TeamLoop {
             self.has_price(&model)?;
             self.quarters.model(&model).map_err(|error| unusable(&model, &error))?;
         }
+        let after_plan = self.mode_after_plan(mode, &definition)?;
+        if berth.program == Program::Claude && [mode, after_plan].contains(&PermissionMode::Delegate) {
+            return Err(ToolOutcome::refused(
+                "claude has no permission mode \"delegate\" (its later versions end at once); a teammate of pitcrew has",
+            ));
+        }
         Ok(SpawnMember {
             name: input.name.clone().unwrap_or_default(),
             agent_type: definition.name.clone(),
@@ -183,7 +189,7 @@ impl TeamLoop {
             prompt: input.prompt.clone(),
             plan_mode_required: mode == PermissionMode::Plan,
             cwd: self.quarters.cwd.to_string_lossy().into_owned(),
-            mode: Some(self.mode_after_plan(mode, &definition)?.as_str().to_owned()),
+            mode: Some(after_plan.as_str().to_owned()),
             backend_type: berth.backend,
             program: berth.program,
             max_turns: input.max_turns,

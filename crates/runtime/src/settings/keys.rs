@@ -45,6 +45,7 @@ const SECTIONS: [Section; 4] = [
         names: &[
             "claude",
             "compactAtPercent",
+            "clientSockets",
             "contextWindow",
             "durability",
             "limits",

@@ -130,6 +130,12 @@ impl Settings {
         }
     }
 
+    /// Whether mail goes through the message sockets of other clients too: unless `pitcrew.clientSockets` is false.
+    #[must_use]
+    pub fn uses_client_sockets(&self) -> bool {
+        self.pitcrew("clientSockets") != Some(&Value::Bool(false))
+    }
+
     /// How long a call of a model may wait for it: `pitcrew.modelPatience`, in seconds.
     #[must_use]
     pub fn model_patience(&self) -> Duration {
@@ -237,8 +243,12 @@ pub(super) fn check(source: &Source) -> Result<(), SettingsError> {
     if !source.field(&["model"]).is_none_or(Value::is_string) {
         return Err(wrong("model", "a string"));
     }
-    if !source.field(&["pitcrew", "teams"]).is_none_or(Value::is_boolean) {
-        return Err(wrong("pitcrew.teams", "true or false"));
+    for (field, path) in
+        [("pitcrew.teams", ["pitcrew", "teams"]), ("pitcrew.clientSockets", ["pitcrew", "clientSockets"])]
+    {
+        if !source.field(&path).is_none_or(Value::is_boolean) {
+            return Err(wrong(field, "true or false"));
+        }
     }
     for (field, path) in [
         ("sandbox.allowUnsandboxedCommands", ["sandbox", "allowUnsandboxedCommands"]),

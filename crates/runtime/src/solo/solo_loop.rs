@@ -180,8 +180,9 @@ impl SoloLoop {
         }
         self.quarters.sink.tell(RunEvent::AgentStarted(joins)).await;
         self.lead_changed().await;
-        let caution = self.wakers.lead.trust().borrow().caution(self.quarters.team.name().as_str());
-        if let Some(text) = caution {
+        let config = self.quarters.team.config().await;
+        let trust = self.wakers.lead.trust().borrow().clone();
+        if let Some(text) = config.ok().and_then(|config| trust.caution(&config)) {
             self.warn(text).await;
         }
         self.tell_refused_mode().await;

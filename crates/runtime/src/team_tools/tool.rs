@@ -9,13 +9,14 @@ use pitcrew_protocol::{
 use pitcrew_team::{Actor, Team};
 use serde_json::{Value, json};
 
+use crate::client_socket::ClientSockets;
 use crate::dropped::as_member;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// The tools by which a member works with its team.
-pub(crate) fn team_tools(team: &Team, actor: &Actor) -> Vec<Arc<dyn Tool>> {
+pub(crate) fn team_tools(team: &Team, actor: &Actor, sockets: Option<&ClientSockets>) -> Vec<Arc<dyn Tool>> {
     let tool = |name, description| -> Arc<dyn Tool> {
-        Arc::new(TeamTool { name, description, team: team.clone(), actor: actor.clone() })
+        Arc::new(TeamTool { name, description, team: team.clone(), actor: actor.clone(), sockets: sockets.cloned() })
     };
     vec![
         tool("TaskCreate", "Adds a task to the team's list. It has no owner at first, and nothing it waits for."),
@@ -39,6 +40,7 @@ struct TeamTool {
     description: &'static str,
     team: Team,
     actor: Actor,
+    sockets: Option<ClientSockets>,
 }
 
 #[async_trait]
@@ -84,7 +86,13 @@ impl TeamTool {
             }
             TeamCall::TaskUpdate(input) => team.update_task(actor, input).await?.into(),
             TeamCall::TaskList => TaskListed::of(&team.tasks().await?).into(),
-            TeamCall::SendMessage(input) => team.send(actor, input, Some(key)).await?.answer,
+            TeamCall::SendMessage(input) => {
+                let mut sent = team.send(actor, input, Some(key)).await?;
+                if let Some(sockets) = &self.sockets {
+                    sockets.push(team, &mut sent.receipts).await;
+                }
+                sent.answer
+            }
             TeamCall::TeamCreate(_)
             | TeamCall::TeamDelete
             | TeamCall::Spawn(_)

@@ -361,6 +361,7 @@ agents:
         - {name: Task, input: {name: a, description: d, prompt: p, backend: zellij}}
         - {name: Task, input: {name: b, description: d, prompt: p, program: emacs}}
         - {name: Task, input: {name: c, description: d, prompt: p, backend: in-process, program: claude}}
+        - {name: Task, input: {name: d, description: d, prompt: p, mode: delegate, program: claude}}
     - text: Nobody came.
 "#;
     let mut options = setting.options(script);
@@ -370,6 +371,7 @@ agents:
     <tool_use_error>There is no backend "zellij" in this run; there are: in-process, pane</tool_use_error>
     <tool_use_error>There is no program "emacs"; there are: pitcrew, claude</tool_use_error>
     <tool_use_error>claude cannot run in this process, only in a pane</tool_use_error>
+    <tool_use_error>claude has no permission mode "delegate" (its later versions end at once); a teammate of pitcrew has</tool_use_error>
     "#);
     let without = Setting::new();
     let ran = without.run(without.options(&script.replace("emacs", "claude"))).await;
@@ -377,6 +379,7 @@ agents:
     <tool_use_error>There is no backend "zellij" in this run; there are: in-process</tool_use_error>
     <tool_use_error>It would run in a pane, and this run has none; the user gives it panes with --teammate-mode</tool_use_error>
     <tool_use_error>claude cannot run in this process, only in a pane</tool_use_error>
+    <tool_use_error>It would run in a pane, and this run has none; the user gives it panes with --teammate-mode</tool_use_error>
     "#);
 }
 

@@ -229,9 +229,19 @@ impl Backend for FileBackend {
         told.await.unwrap_or_else(|_| Err(self.shutting_down()))
     }
 
-    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+    async fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError> {
         let (team, inbox, ids) = (team.clone(), inbox.clone(), ids.to_vec());
         self.run_in(team.clone(), move |files| files.acknowledge(&team, &inbox, &ids)).await
+    }
+
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        let (team, inbox) = (team.clone(), inbox.clone());
+        self.run_in(team.clone(), move |files| files.past_mail(&team, &inbox)).await
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

@@ -13,7 +13,7 @@ use super::group::Limited;
 use super::lines::{self, Force};
 use super::overwritten::{MailUpdate, sent};
 use super::update::{self, Fault, Plan};
-use super::written_log::InboxLine;
+use super::written_log::{self, InboxLine};
 use crate::{Appended, StoreError, StoredMessage, UnreadLimit, dialect, own_mode};
 
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
@@ -29,6 +29,26 @@ impl Files {
             let entries = Entries::parse(&snapshot.bytes).map_err(Fault::Torn)?;
             Ok(stored(&entries).into_iter().map(|(_, stored)| stored).collect())
         })
+    }
+
+    pub(crate) fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.must_exist(team)?;
+        let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
+        let archived = archived.lines().filter_map(|line| pitcrew_protocol::from_text::<Message>(line).ok());
+        let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
+        let sent = log.iter().filter_map(|line| match line {
+            InboxLine::Sent { message, .. } => pitcrew_protocol::from_text::<Message>(message.get()).ok(),
+            InboxLine::Read(_) | InboxLine::Stamp(_) => None,
+        });
+        let mut there = HashSet::new();
+        let mut past = Vec::new();
+        for message in archived.chain(sent) {
+            let Some(id) = message.id() else { continue };
+            if there.insert(id.clone()) {
+                past.push(StoredMessage { id, message });
+            }
+        }
+        Ok(past)
     }
 
     /// Appends messages in order, with one lock and one fsync.
@@ -95,26 +115,33 @@ impl Files {
     }
 
     /// Marks messages as read; in a session's team they are moved out instead, as its clients do.
-    pub(crate) fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+    pub(crate) fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError> {
         let is_session = self.readers(team)?.is_session;
         let archive = self.paths.read_mail(team, inbox);
         let plan = |text: Option<&str>| {
-            let Some(text) = text else { return Ok(Plan::Keep(false)) };
+            let Some(text) = text else { return Ok(Plan::Keep(Vec::new())) };
             let entries = Entries::parse(text.as_bytes()).map_err(Fault::Torn)?;
             let is_due = |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
-            let places: Vec<usize> =
-                stored(&entries).into_iter().filter(|(_, stored)| is_due(stored)).map(|(at, _)| at).collect();
+            let due = stored(&entries).into_iter().filter(|(_, stored)| is_due(stored));
+            let (places, marked): (Vec<usize>, Vec<MessageId>) = due.map(|(at, stored)| (at, stored.id)).unzip();
             if places.is_empty() {
-                return Ok(Plan::Keep(false));
+                return Ok(Plan::Keep(marked));
             }
             if is_session {
-                return Ok(Plan::Write(self.moved_out(&entries, &places, &archive)?, true));
+                return Ok(Plan::Write(self.moved_out(&entries, &places, &archive)?, marked));
             }
-            Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), true))
+            Ok(Plan::Write(entries.with_read(&places).map_err(Fault::Torn)?.into_bytes(), marked))
         };
-        let lines = |is_done: &bool| is_done.then(|| InboxLine::Read(ids.to_vec())).into_iter().collect();
-        self.update_mail(team, inbox, plan, lines)?;
-        Ok(())
+        let lines = |marked: &Vec<MessageId>| match marked.is_empty() {
+            true => Vec::new(),
+            false => vec![InboxLine::Read(ids.to_vec())],
+        };
+        Ok(self.update_mail(team, inbox, plan, lines)?.value)
     }
 
     pub(crate) fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

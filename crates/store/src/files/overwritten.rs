@@ -266,8 +266,12 @@ impl Files {
         lines: Vec<InboxLine>,
     ) -> Result<(), StoreError> {
         let path = self.paths.inbox(team, inbox);
-        if !self.readers(team)?.misses_mail(inbox) {
+        let readers = self.readers(team)?;
+        if !readers.misses_mail(inbox) {
             self.logs.set_checked(&path, stamp, since);
+            if readers.is_session {
+                self.keep_sent(team, inbox, lines);
+            }
             return Ok(());
         }
         let mut lines = Some(lines);
@@ -285,6 +289,21 @@ impl Files {
             tracing::warn!(path = %log.display(), %error, "the log cannot be shortened");
         }
         Ok(())
+    }
+
+    /// Keeps what was sent into a session, whose client takes what it reads. Nothing is put back from it.
+    fn keep_sent(&self, team: &TeamDir, inbox: &InboxFile, mut lines: Vec<InboxLine>) {
+        lines.retain(|line| matches!(line, InboxLine::Sent { .. }));
+        if lines.is_empty() {
+            return;
+        }
+        let log = self.paths.inbox_writes(team, inbox);
+        let (since, mut lines) = (lines::length(&log), Some(lines));
+        let _length =
+            written_log::note(&self.disk, &log, since, |_: Option<&[InboxLine]>| lines.take().unwrap_or_default());
+        if let Err(error) = lines::shorten(&self.disk, &log, INBOX_LOG_MOST, unread_only) {
+            tracing::warn!(path = %log.display(), %error, "the log cannot be shortened");
+        }
     }
 
     /// Puts back messages, and marks of read ones, that another program has undone.

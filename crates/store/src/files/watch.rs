@@ -307,6 +307,12 @@ pub(super) fn hand_out(files: &Weak<Files>, all: &Mutex<Routes>, notice: notify:
             (Said::Written, Change::Lease(_)) => {}
             (Said::Written, _) if cfg!(target_os = "linux") => continue,
             (Said::Closed, Change::Lease(_)) => lease::wait_for_end(path),
+            (Said::Written | Said::Closed, Change::Inbox(_)) => {
+                // Told first: another client may take what is there while it is compared. What is put back is told anew.
+                routes(all).tell(&team, Told::Change(change.clone()));
+                files.verify(&team, &change, path);
+                continue;
+            }
             (Said::Written | Said::Closed, _) => files.verify(&team, &change, path),
         }
         if matches!(change, Change::Lease(_)) && matches!(notice.kind, EventKind::Remove(_)) {

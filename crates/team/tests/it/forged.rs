@@ -353,7 +353,7 @@ async fn an_approval_frees_a_planner_as_far_as_the_lead_said_and_that_outlives_i
 #[tokio::test]
 async fn a_team_whose_lead_signs_nothing_goes_by_the_founding_rules_and_says_so() {
     let crew = Crew::new().await;
-    let caution = crew.team.trust().caution("probe").unwrap();
+    let caution = crew.team.trust().caution(&crew.team.config().await.unwrap()).unwrap();
     insta::assert_snapshot!(caution, @"team probe is led by a client that signs nothing: requests and answers of its lead are known by the name they carry");
     crew.forge("worker", LEAD_NAME, r#"{"type":"shutdown_request","requestId":"shutdown-1@worker"}"#).await;
     let collected = crew.team.collect(&name("worker")).await.unwrap();
@@ -362,5 +362,6 @@ async fn a_team_whose_lead_signs_nothing_goes_by_the_founding_rules_and_says_so(
     crew.team.set_mode(&Actor::User, &name("worker"), "acceptEdits").await.unwrap();
     let now = crew.team.member("worker").await.unwrap();
     assert_eq!(mode.look(&crew.team, &now), ModeLook::Changed("acceptEdits".into()));
-    assert_eq!(led(&crew.team).await.trust().caution("probe"), None);
+    let config = crew.team.config().await.unwrap();
+    assert_eq!(led(&crew.team).await.trust().caution(&config), None);
 }

@@ -52,7 +52,7 @@ async fn handed_in(crew: &Crew, by: &str, call: &str) -> String {
 async fn a_shutdown_request_is_answered_once_by_whom_it_was_put_to() {
     let crew = Crew::new().await;
     let id = requested(&crew, "worker").await;
-    assert!(id.starts_with("shutdown-1795175309433-") && id.ends_with("@worker"), "{id}");
+    assert_eq!(id, "shutdown-1795175309433@worker");
     let error = crew.refused(&as_member("planner"), shutdown(&id, true)).await;
     is(&error, ErrorCode::PermissionDenied);
     is(&crew.refused(&Actor::Lead, shutdown(&id, true)).await, ErrorCode::PermissionDenied);
@@ -96,6 +96,26 @@ async fn only_the_lead_and_the_user_ask_for_a_shutdown_and_never_of_the_lead() {
 }
 
 #[tokio::test]
+async fn requests_of_one_millisecond_have_ids_of_their_own_and_no_id_is_made_twice() {
+    let crew = Crew::new().await;
+    let first = requested(&crew, "worker").await;
+    let second = requested(&crew, "worker").await;
+    let plan = handed_in(&crew, "planner", "toolu_p").await;
+    assert_eq!(
+        [first.as_str(), &second, &plan],
+        ["shutdown-1795175309433@worker", "shutdown-1795175309434@worker", "plan_approval-1795175309435@planner@probe"]
+    );
+    // Each is answered for itself, and a repeated call asks nothing new.
+    crew.send(&as_member("worker"), shutdown(&second, false)).await;
+    is(&crew.refused(&as_member("worker"), shutdown(&second, true)).await, ErrorCode::InvalidStatus);
+    crew.send(&as_member("worker"), shutdown(&first, false)).await;
+    assert_eq!(handed_in(&crew, "planner", "toolu_p").await, plan);
+    // What is out of the ledger is not asked again under its id: an old answer to it may still be somewhere.
+    crew.team.remove_member(&Actor::Lead, &name("planner")).await.unwrap();
+    assert_eq!(requested(&crew, "worker").await, "shutdown-1795175309436@worker");
+}
+
+#[tokio::test]
 async fn an_answer_to_an_unknown_request_names_the_open_ones() {
     let crew = Crew::new().await;
     let id = requested(&crew, "worker").await;
@@ -109,7 +129,7 @@ async fn an_answer_to_an_unknown_request_names_the_open_ones() {
 async fn a_plan_is_approved_by_the_lead_alone_and_by_nobody_for_itself() {
     let crew = Crew::new().await;
     let id = handed_in(&crew, "planner", "toolu_p").await;
-    assert!(id.starts_with("plan_approval-1795175309433-") && id.ends_with("@planner@probe"), "{id}");
+    assert_eq!(id, "plan_approval-1795175309433@planner@probe");
     assert_snapshot!(crew.unread("team-lead").await[0].message.text.replace(&id, "ID"), @r##"{"type":"plan_approval_request","from":"planner","timestamp":"2026-11-20T11:48:29.433Z","planFilePath":"/plans/a.md","planContent":"# Plan","requestId":"ID"}"##);
     for nobody in [as_member("planner"), as_member("worker"), Actor::User, Actor::Outside("ci".into())] {
         is(&crew.refused(&nobody, plan(&id, "planner", true)).await, ErrorCode::PermissionDenied);

@@ -132,12 +132,21 @@ impl Backend for MortalBackend {
         self.write(self.kept.append_within(team, inbox, message, limit)).await
     }
 
-    async fn acknowledge(&self, team: &TeamDir, inbox: &InboxFile, ids: &[MessageId]) -> Result<(), StoreError> {
+    async fn acknowledge(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        ids: &[MessageId],
+    ) -> Result<Vec<MessageId>, StoreError> {
         self.write(self.kept.acknowledge(team, inbox, ids)).await
     }
 
     async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError> {
         self.read(self.kept.reapply(team)).await
+    }
+
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+        self.read(self.kept.past_mail(team, inbox)).await
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

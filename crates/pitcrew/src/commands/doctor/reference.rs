@@ -36,7 +36,7 @@ struct Compared {
     /// What `claude --version` says; null when there is no client.
     version: Option<String>,
     /// The versions whose files are known.
-    recorded_versions: [&'static str; 2],
+    recorded_versions: [&'static str; 3],
     /// How many files of each kind were looked at.
     looked_at: LookedAt,
     findings: Vec<Finding>,
@@ -121,7 +121,7 @@ impl Compared {
         let client = match self.version.as_deref() {
             None => "no claude on the PATH".to_owned(),
             Some(version) if RECORDED_VERSIONS.contains(&version) => format!("claude {version}, which was recorded"),
-            Some(version) => format!("claude {version}; recorded were {}", RECORDED_VERSIONS.join(" and ")),
+            Some(version) => format!("claude {version}; recorded were {}", RECORDED_VERSIONS.join(", ")),
         };
         let mut text = format!("{}\n", printable(&client));
         for finding in &self.findings {

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::script::{Script, calls, once_told, says, sends};
-use super::stage::{Pane, Stage};
+use super::stage::{Client, Pane, Stage};
 
 const JOIN: [&str; 7] = ["pitcrew", "join", "probe", "--as", "joiner", "--append-system-prompt", "ROLE:joiner"];
 
@@ -71,7 +71,7 @@ fn a_joined_teammate_works_asks_its_lead_reports_and_leaves() {
                 says("gone"),
             ],
         );
-    let Some(stage) = Stage::set(&script) else { return };
+    let Some(stage) = Stage::set(Client::Recorded, &script) else { return };
     let (lead, joiner) = begun(&stage);
 
     // It is a member as the client writes one, and what it says first is in the lead's conversation.
@@ -131,7 +131,7 @@ fn a_joined_teammate_that_is_busy_stays_and_one_that_is_killed_keeps_its_place()
                 says("went on"),
             ],
         );
-    let Some(stage) = Stage::set(&script) else { return };
+    let Some(stage) = Stage::set(Client::Recorded, &script) else { return };
     let (lead, joiner) = begun(&stage);
     let rejected = stage.frame("team-lead", "shutdown_rejected", 1);
     assert_eq!((&rejected["from"], &rejected["reason"]), (&json!("joiner"), &json!("still busy")));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::script::{Script, calls, once_told, says, sends};
-use super::stage::{Pane, Stage};
+use super::stage::{Client, Pane, Stage};
 
 /// Runs a team whose teammates are the client, and says how that ended before the pane goes.
 const RUN: &str = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
@@ -50,6 +50,15 @@ fn ended(stage: &Stage, lead: &Pane, teammate: &Pane) {
 
 #[test]
 fn a_client_in_a_pane_works_asks_for_permissions_reports_and_shuts_down() {
+    works_and_shuts_down(Client::Recorded);
+}
+
+#[test]
+fn todays_client_in_a_pane_works_asks_for_permissions_reports_and_shuts_down() {
+    works_and_shuts_down(Client::Today);
+}
+
+fn works_and_shuts_down(client: Client) {
     let script = Script::default()
         .role(
             "lead",
@@ -75,7 +84,7 @@ fn a_client_in_a_pane_works_asks_for_permissions_reports_and_shuts_down() {
                 says("bye"),
             ],
         );
-    let Some(stage) = Stage::set(&script) else { return };
+    let Some(stage) = Stage::set(client, &script) else { return };
     let lead = run(&stage);
     let worker = pane_of(&stage, "worker");
 
@@ -91,8 +100,11 @@ fn a_client_in_a_pane_works_asks_for_permissions_reports_and_shuts_down() {
     stage.shown(&lead, "touch denied.txt");
     stage.until("the command that the user allowed", || stage.work().join("asked.txt").exists().then_some(()));
     stage.enter(&lead, "n");
-    let answers = [1, 2, 3].map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
-    assert_eq!(answers, [json!("success"), json!("success"), json!("error")]);
+    if client == Client::Recorded {
+        // Today's client takes what it has read out of its inbox.
+        let answers = [1, 2, 3].map(|nth| stage.frame("worker", "permission_response", nth)["subtype"].clone());
+        assert_eq!(answers, [json!("success"), json!("success"), json!("error")]);
+    }
     stage.told("worker", "the user said no");
     assert!(!stage.work().join("denied.txt").exists());
 
@@ -107,6 +119,15 @@ fn a_client_in_a_pane_works_asks_for_permissions_reports_and_shuts_down() {
 
 #[test]
 fn a_client_in_a_pane_has_its_plan_rejected_and_then_approved() {
+    has_its_plan_decided(Client::Recorded);
+}
+
+#[test]
+fn todays_client_in_a_pane_has_its_plan_rejected_and_then_approved() {
+    has_its_plan_decided(Client::Today);
+}
+
+fn has_its_plan_decided(client: Client) {
     let decides = |when: &str, approve: bool, content: &str| {
         let answer = json!({"type": "plan_approval_response", "request_id": "REQ:plan", "recipient": "planner",
                             "approve": approve, "content": content});
@@ -134,31 +155,91 @@ fn a_client_in_a_pane_has_its_plan_rejected_and_then_approved() {
                 once_told("more detail", writes_plan("# Plan\nsecond idea")),
                 calls("ExitPlanMode", json!({})),
                 says("handed in again"),
-                once_told("plan_approval_response", calls("Bash", json!({"command": "touch allowed.txt"}))),
+                once_told("pproved", calls("Bash", json!({"command": "touch allowed.txt"}))),
                 sends("team-lead", "as planned", "done as planned"),
                 says("over"),
                 agrees_to_shut_down(),
                 says("bye"),
             ],
         );
-    let Some(stage) = Stage::set(&script) else { return };
+    let Some(stage) = Stage::set(client, &script) else { return };
     let lead = run(&stage);
     let planner = pane_of(&stage, "planner");
     assert_eq!(stage.entry("planner")["planModeRequired"], true);
     stage.shown(&planner, "plan mode on");
 
-    let first = stage.frame("planner", "plan_approval_response", 1);
-    assert_eq!((&first["approved"], &first["feedback"]), (&json!(false), &json!("more detail")));
-    assert_eq!(first["requestId"], stage.frame("team-lead", "plan_approval_request", 1)["requestId"]);
-    stage.shown(&planner, "Plan Rejected by team-lead");
-    stage.shown(&planner, "Plan Approved by team-lead");
-    let second = stage.frame("planner", "plan_approval_response", 2);
-    assert_eq!(second["approved"], true);
-    let asked = stage.frame("team-lead", "plan_approval_request", 2);
-    assert_eq!((&second["requestId"], &asked["planContent"]), (&asked["requestId"], &json!("# Plan\nsecond idea")));
+    match client {
+        Client::Recorded => {
+            stage.shown(&planner, "Plan Rejected by team-lead");
+            stage.shown(&planner, "Plan Approved by team-lead");
+        }
+        Client::Today => {
+            stage.told("planner", "[Plan Rejected]");
+            stage.told("planner", "[Plan Approved]");
+        }
+    }
+    let asked = [1, 2].map(|nth| stage.frame("team-lead", "plan_approval_request", nth));
+    assert_eq!(asked[1]["planContent"], "# Plan\nsecond idea");
+    if client == Client::Recorded {
+        let answers = [1, 2].map(|nth| stage.frame("planner", "plan_approval_response", nth));
+        let says = |answer: &Value| (answer["approved"].clone(), answer["feedback"].clone());
+        assert_eq!(answers.each_ref().map(says), [(json!(false), json!("more detail")), (json!(true), json!(""))]);
+        assert_eq!(answers.map(|answer| answer["requestId"].clone()), asked.map(|asked| asked["requestId"].clone()));
+    }
     stage.until("the plan carried out", || stage.work().join("allowed.txt").exists().then_some(()));
     stage.told("lead", "as planned");
 
     stage.told("lead", "planner has shut down");
     ended(&stage, &lead, &planner);
+}
+
+#[test]
+fn deny_rules_of_the_run_bind_a_client_whatever_its_own_mode_would_be() {
+    is_bound_by_deny_rules(Client::Recorded);
+}
+
+#[test]
+fn deny_rules_of_the_run_bind_todays_client_whatever_its_own_mode_would_be() {
+    is_bound_by_deny_rules(Client::Today);
+}
+
+/// With its default model, today's client that is not told its mode runs commands unasked.
+fn is_bound_by_deny_rules(client: Client) {
+    let mut spawn = spawns("worker", "default");
+    spawn["blocks"][0]["input"]["model"] = "anthropic/claude-opus-5-5".into();
+    let runs = |command: &str| calls("Bash", json!({"command": command, "description": "a try"}));
+    let script = Script::default()
+        .role(
+            "lead",
+            [spawn, asks_to_shut_down("worker", "all tried"), once_told("worker has shut down", says("all is done"))],
+        )
+        .role(
+            "worker",
+            [
+                calls("Read", json!({"file_path": "SECRETFILE"})),
+                runs("cat secrets/key.txt"),
+                runs("touch denied.txt"),
+                runs("touch allowed.txt"),
+                sends("team-lead", "all tried", "all was tried"),
+                says("over"),
+                agrees_to_shut_down(),
+                says("bye"),
+            ],
+        );
+    let Some(stage) = Stage::set_in(client, &script, |work| {
+        std::fs::create_dir(work.join("secrets")).unwrap();
+        std::fs::write(work.join("secrets/key.txt"), "the-secret-itself").unwrap();
+    }) else {
+        return;
+    };
+    let run = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
+         --teammate-mode tmux --teammate-program claude --allow 'Bash(touch *)' --allow 'Bash(cat *)' --allow Read \
+         --deny 'Read(./secrets/**)' --deny 'Bash(touch denied.txt)'; echo \"ended with $?\"; read _";
+    let lead = stage.pane(&["sh", "-c", run]);
+    let worker = pane_of(&stage, "worker");
+    stage.told("lead", "all tried");
+    assert!(stage.work().join("allowed.txt").exists());
+    assert!(!stage.work().join("denied.txt").exists());
+    assert!(!stage.was_told("worker", "the-secret-itself"), "a deny rule did not hold");
+    ended(&stage, &lead, &worker);
 }

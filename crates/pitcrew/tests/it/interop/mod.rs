@@ -6,5 +6,7 @@
 mod joined;
 mod led;
 mod script;
+mod sockets;
 mod stage;
+mod today;
 mod written;

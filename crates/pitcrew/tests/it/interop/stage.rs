@@ -30,10 +30,20 @@ const NO_NAMESPACES: i32 = 3;
 const NEEDED: [(&str, &str); 6] =
     [("node", "--version"), ("npm", "--version"), ("python3", "-V"), ("tmux", "-V"), ("ip", "-V"), ("unshare", "-V")];
 
+/// Which version of the client plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Client {
+    /// 2.1.39, which speaks the named dialect.
+    Recorded,
+    /// 2.1.330, which speaks the session dialect.
+    Today,
+}
+
 /// A sealed place. All that runs in it ends when this is dropped: it is in one process namespace.
 pub(crate) struct Stage {
     sealed: Child,
     dir: tempfile::TempDir,
+    client: Client,
     _turn: File,
 }
 
@@ -49,7 +59,12 @@ pub(crate) struct Request {
 
 impl Stage {
     /// Sets the stage; `None`, said loudly, where something that is needed is missing.
-    pub(crate) fn set(script: &Script) -> Option<Self> {
+    pub(crate) fn set(client: Client, script: &Script) -> Option<Self> {
+        Self::set_in(client, script, |_| ())
+    }
+
+    /// The same, with something in the working folder. In the script, SECRETFILE is the file `secrets/key.txt` there.
+    pub(crate) fn set_in(client: Client, script: &Script, furnish: impl FnOnce(&Path)) -> Option<Self> {
         let missing = NEEDED.iter().find(|(command, answers)| !answers_to(command, answers));
         if let Some((command, _)) = missing {
             return skipped(&format!("{command} is missing"));
@@ -60,19 +75,29 @@ impl Stage {
         if !installed.status.success() {
             return skipped(&format!("the client cannot be installed: {}", String::from_utf8_lossy(&installed.stderr)));
         }
+        if client == Client::Today && !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            return skipped("today's client is a program for Linux on x86-64");
+        }
         let dir = tempfile::tempdir().unwrap();
         let script_file = dir.path().join("script.json");
-        fs::write(&script_file, script.to_json()).unwrap();
         let out = dir.path().join("out");
+        let secret = out.join("work/secrets/key.txt");
+        fs::write(&script_file, script.to_json().replace("SECRETFILE", secret.to_str().unwrap())).unwrap();
         let mut sealed = Command::new(harness("sealed.sh"));
         sealed.arg(&script_file).arg(&out).args(["tmux", "-f", "/dev/null", "-S"]).arg(out.join("tmux")).arg("-D");
+        if client == Client::Today {
+            sealed.env("CLIENT", "today");
+        }
         let sealed = sealed.env("EXTRA_PATH", our_folder()).stdin(Stdio::null()).spawn().unwrap();
-        let mut stage = Self { sealed, dir, _turn: turn };
+        let mut stage = Self { sealed, dir, client, _turn: turn };
         let look = || {
             let is_set = stage.out().join("tmux").exists().then_some(None);
             is_set.or_else(|| stage.sealed.try_wait().unwrap().map(Some))
         };
-        let Some(ended) = patience::until("the stage is set", look, String::new) else { return Some(stage) };
+        let Some(ended) = patience::until("the stage is set", look, String::new) else {
+            furnish(&stage.work());
+            return Some(stage);
+        };
         assert_eq!(ended.code(), Some(NO_NAMESPACES), "the stage cannot be set");
         skipped("there are no namespaces")
     }
@@ -169,10 +194,30 @@ impl Stage {
 
     /// Starts the client as lead, and tells it to begin.
     pub(crate) fn client_leads(&self) -> Pane {
-        let lead = self.pane(&["claude", "--teammate-mode", "tmux"]);
-        self.until("the client's prompt", || self.shows(&lead, "? for shortcuts").then_some(()));
+        self.client_leads_with(&[])
+    }
+
+    /// The same, with variables of its own.
+    pub(crate) fn client_leads_with(&self, env: &[(&str, &str)]) -> Pane {
+        let (argv, prompt): (&[&str], _) = match self.client {
+            Client::Recorded => (&["claude", "--teammate-mode", "tmux"], "? for shortcuts"),
+            // Other models are offered the task tools only when these are named.
+            Client::Today => (&["claude", "--teammate-mode", "tmux", "--model", "claude-sonnet-4-5-20250929"], "❯"),
+        };
+        let set: Vec<String> = env.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let words: Vec<&str> =
+            std::iter::once("env").chain(set.iter().map(String::as_str)).chain(argv.iter().copied()).collect();
+        let lead = self.pane(&words);
+        self.until("the client's prompt", || self.shows(&lead, prompt).then_some(()));
         self.enter(&lead, "ROLE:lead begin");
         lead
+    }
+
+    /// The folder of the team: ours, or that of the session that the client leads.
+    pub(crate) fn team(&self) -> String {
+        let teams = fs::read_dir(self.root().join("teams")).into_iter().flatten().flatten();
+        let names = teams.map(|entry| entry.file_name().into_string().unwrap());
+        names.into_iter().find(|name| name.starts_with("session-")).unwrap_or_else(|| TEAM.to_owned())
     }
 
     /// Runs our binary inside, to its end.
@@ -195,7 +240,7 @@ impl Stage {
 
     /// The team's config, when it can be read just now: the client writes it in place.
     pub(crate) fn config(&self) -> Option<Value> {
-        json_in(&self.root().join("teams").join(TEAM).join("config.json"))
+        json_in(&self.root().join("teams").join(self.team()).join("config.json"))
     }
 
     /// A member as the config has it.
@@ -215,8 +260,33 @@ impl Stage {
 
     /// The messages of an inbox.
     pub(crate) fn inbox(&self, name: &str) -> Vec<Value> {
-        let path = self.root().join("teams").join(TEAM).join("inboxes").join(format!("{name}.json"));
+        let path = self.root().join("teams").join(self.team()).join("inboxes").join(format!("{name}.json"));
         json_in(&path).and_then(|messages| messages.as_array().cloned()).unwrap_or_default()
+    }
+
+    /// What a member of ours has taken out of its inbox, as lines.
+    pub(crate) fn kept(&self, name: &str) -> Vec<String> {
+        let path = self.root().join("teams").join(self.team()).join("pitcrew/read").join(format!("{name}.ndjson"));
+        fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
+    }
+
+    /// Copies the team's files as they are to a folder below the one that `PITCREW_RECORD` names, when it is set, with
+    /// the paths of this machine made neutral.
+    pub(crate) fn record(&self, to: &str) {
+        let Some(folder) = std::env::var_os("PITCREW_RECORD") else { return };
+        let (team, out) = (self.team(), self.out().to_str().unwrap().to_owned());
+        let to = Path::new(&folder).join(to);
+        let names = [
+            format!("teams/{team}/config.json"),
+            format!("teams/{team}/inboxes"),
+            format!("teams/{team}/pitcrew/read"),
+            format!("tasks/{team}"),
+        ];
+        for file in names.iter().flat_map(|name| files_in(&self.root().join(name))) {
+            let path = to.join(file.strip_prefix(self.root()).unwrap());
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, fs::read_to_string(&file).unwrap().replace(&out, "/home/user")).unwrap();
+        }
     }
 
     /// The frames of one kind in an inbox.
@@ -233,7 +303,7 @@ impl Stage {
 
     /// A task, which is there: the client writes it in place.
     pub(crate) fn task(&self, id: &str) -> Value {
-        let path = self.root().join("tasks").join(TEAM).join(format!("{id}.json"));
+        let path = self.root().join("tasks").join(self.team()).join(format!("{id}.json"));
         self.until(&format!("task {id}"), || json_in(&path))
     }
 
@@ -273,7 +343,7 @@ impl Stage {
             let lines = screen.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
             scene += &format!("== screen of {}\n{}\n", pane.0, lines.join("\n"));
         }
-        let below = |folder: &str| self.root().join(folder).join(TEAM);
+        let below = |folder: &str| self.root().join(folder).join(self.team());
         for folder in [below("teams"), below("teams").join("inboxes"), below("tasks")] {
             // What is being changed may be gone again.
             for path in fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -313,6 +383,17 @@ impl Request {
         news.into_iter().any(|message| has_text(&message["content"], text))
     }
 
+    /// How often `text` is in the conversation.
+    pub(crate) fn counts(&self, text: &str) -> usize {
+        self.body["messages"].to_string().matches(text).count()
+    }
+
+    /// Whether the request goes on in a turn: it brings the result of a call.
+    pub(crate) fn is_within_a_turn(&self) -> bool {
+        let last = self.body["messages"].as_array().and_then(|messages| messages.last());
+        last.is_some_and(|last| last["content"].to_string().contains("tool_result"))
+    }
+
     /// Whether `text` is anywhere in the conversation.
     pub(crate) fn remembers(&self, text: &str) -> bool {
         has_text(&self.body["messages"], text)
@@ -333,6 +414,19 @@ fn skipped<T>(why: &str) -> Option<T> {
     assert!(std::env::var_os("CI").is_none(), "in CI the reference client must run: {why}");
     eprintln!("skipped: without the reference client, for {why}");
     None
+}
+
+/// A file, or the files of a folder; those whose names begin with a dot are left out.
+fn files_in(path: &Path) -> Vec<PathBuf> {
+    if path.is_file() {
+        return vec![path.to_owned()];
+    }
+    let entries = fs::read_dir(path).into_iter().flatten().flatten();
+    entries
+        .filter(|it| !it.file_name().to_string_lossy().starts_with('.'))
+        .map(|it| it.path())
+        .filter(|it| it.is_file())
+        .collect()
 }
 
 fn answers_to(command: &str, argument: &str) -> bool {

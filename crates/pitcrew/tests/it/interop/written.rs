@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::script::{Script, calls, once_told, says, sends};
-use super::stage::Stage;
+use super::stage::{Client, Stage};
 
 #[test]
 fn a_team_of_the_installed_client_holds_nothing_new() {
@@ -46,7 +46,7 @@ fn a_team_of_the_installed_client_holds_nothing_new() {
                 says("staying"),
             ],
         );
-    let Some(stage) = Stage::set(&script) else { return };
+    let Some(stage) = Stage::set(Client::Recorded, &script) else { return };
     let lead = stage.client_leads();
     let refused = stage.frame("team-lead", "shutdown_rejected", 1);
     assert_eq!(refused["reason"], "still busy");

@@ -1,0 +1,120 @@
+//! Mail of ours through the message socket of today's client, in the middle of a turn; and without one.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::script::{Script, calls, once_told, says};
+use super::stage::{Client, Stage};
+
+/// The text that is sent while the receiver is in a turn.
+const WORD: &str = "look-at-the-parser-first";
+
+/// A command that goes on when the test lets it.
+fn waits_for(file: &str) -> Value {
+    calls(
+        "Bash",
+        json!({"command": format!("touch at-{file}; until [ -e {file} ]; do sleep 0.05; done"), "description": "wait"}),
+    )
+}
+
+fn spawn() -> Value {
+    calls(
+        "Task",
+        json!({"description": "a teammate", "prompt": "ROLE:worker go", "subagent_type": "general-purpose",
+               "name": "worker", "mode": "default"}),
+    )
+}
+
+/// Waits until the command that waits for `file` runs.
+fn is_at(stage: &Stage, file: &str) {
+    stage.until(&format!("the command that waits for {file}"), || {
+        stage.work().join(format!("at-{file}")).exists().then_some(())
+    });
+}
+
+fn go(stage: &Stage, file: &str) {
+    fs::write(stage.work().join(file), "").unwrap();
+}
+
+/// Sends a word to `to`; says where it stands.
+fn send(stage: &Stage, to: &str, text: &str) -> Value {
+    let sent = stage.pitcrew(&["--json", "send", "--team", &stage.team(), to, text]);
+    assert_eq!(sent.code, 0, "{}", sent.stderr);
+    serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["state"].clone()
+}
+
+/// A teammate of ours is in a turn of three commands when it gets a word.
+fn teammate_in_a_turn(client: Client, settings: Value) -> Option<(Stage, Value)> {
+    let script = Script::default().role("lead", [spawn(), once_told("all is over", says("all is done"))]).role(
+        "worker",
+        [waits_for("first"), waits_for("second"), says("all is over"), once_told("and-then", says("bye"))],
+    );
+    let stage = Stage::set(client, &script)?;
+    fs::write(stage.root().join("settings.json"), settings.to_string()).unwrap();
+    let run = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
+         --teammate-mode tmux --teammate-program claude --allow Bash; read _";
+    stage.pane(&["sh", "-c", run]);
+    is_at(&stage, "first");
+    let state = send(&stage, "worker", WORD);
+    go(&stage, "first");
+    is_at(&stage, "second");
+    go(&stage, "second");
+    Some((stage, state))
+}
+
+/// The word was told once, and within the turn or not.
+fn was_told_once(stage: &Stage, role: &str, is_within_a_turn: bool) {
+    stage.told(role, WORD);
+    let asked = stage.requests(role);
+    let first = asked.iter().find(|request| request.says(WORD)).unwrap();
+    assert_eq!(first.is_within_a_turn(), is_within_a_turn);
+    // Another word comes through the inbox, so that the first would have been told again by then.
+    send(stage, role_name(role), "and-then");
+    stage.told(role, "and-then");
+    assert_eq!(stage.requests(role).last().unwrap().counts(WORD), 1);
+}
+
+fn role_name(role: &str) -> &str {
+    if role == "lead" { "team-lead" } else { role }
+}
+
+#[test]
+fn mail_reaches_todays_client_in_the_middle_of_a_turn_once_and_stays_in_its_inbox_as_read() {
+    let Some((stage, state)) = teammate_in_a_turn(Client::Today, json!({})) else { return };
+    assert_eq!(state, "acknowledged");
+    was_told_once(&stage, "worker", true);
+}
+
+#[test]
+fn without_the_socket_mail_reaches_todays_client_after_its_turn_once() {
+    let Some((stage, state)) = teammate_in_a_turn(Client::Today, json!({"pitcrew": {"clientSockets": false}})) else {
+        return;
+    };
+    assert_eq!(state, "persisted");
+    was_told_once(&stage, "worker", false);
+}
+
+#[test]
+fn mail_reaches_a_client_without_a_socket_after_its_turn_once() {
+    let Some((stage, state)) = teammate_in_a_turn(Client::Recorded, json!({})) else { return };
+    assert_eq!(state, "persisted");
+    was_told_once(&stage, "worker", false);
+}
+
+#[test]
+fn mail_reaches_a_session_s_lead_in_the_middle_of_a_turn_once() {
+    let script = Script::default()
+        .role("lead", [spawn(), waits_for("first"), waits_for("second"), says("over")])
+        .role("worker", [says("nothing to do")]);
+    let Some(stage) = Stage::set(Client::Today, &script) else { return };
+    let settings = json!({"permissions": {"allow": ["Bash"]}});
+    fs::write(stage.root().join("settings.json"), settings.to_string()).unwrap();
+    stage.client_leads();
+    is_at(&stage, "first");
+    assert_eq!(send(&stage, "team-lead", WORD), "acknowledged");
+    go(&stage, "first");
+    is_at(&stage, "second");
+    go(&stage, "second");
+    was_told_once(&stage, "lead", true);
+}
