@@ -78,23 +78,13 @@ impl View {
                 self.does(agent, Some("writes".to_owned()));
                 Vec::new()
             }
-            RunEvent::ModelWaits { agent, reason, delay } => {
-                let text = waiting_for_model(reason, *delay);
-                self.does(agent, Some(text.clone()));
-                vec![Remark::of(agent, text)]
-            }
+            RunEvent::ModelWaits { agent, reason, delay } => self.is_at(agent, waiting_for_model(reason, *delay)),
             RunEvent::ModelSilent { agent, silent_for } => {
-                let text = format!("no answer from the model for {} s, still waiting", silent_for.as_secs());
-                self.does(agent, Some(text.clone()));
-                vec![Remark::of(agent, text)]
+                self.is_at(agent, format!("no answer from the model for {} s, still waiting", silent_for.as_secs()))
             }
             RunEvent::Answered(answered) => self.answered(answered),
             RunEvent::Compacted(compacted) => self.compacted(compacted),
-            RunEvent::ToolStarted { agent, tool, input, .. } => {
-                let call = brief(tool, input);
-                self.does(agent, Some(call.clone()));
-                vec![Remark::of(agent, call)]
-            }
+            RunEvent::ToolStarted { agent, tool, input, .. } => self.is_at(agent, brief(tool, input)),
             RunEvent::ToolEnded(ended) => {
                 self.does(&ended.agent, None);
                 let failed = ended.is_error.then(|| {
@@ -108,10 +98,7 @@ impl View {
                 let senders = if known.is_empty() { String::new() } else { format!(" from {}", counted(&known)) };
                 vec![Remark::of(agent, format!("reads mail{senders}"))]
             }
-            RunEvent::PermissionAsked { agent, tool, .. } => {
-                self.does(agent, Some(format!("asks permission for {tool}")));
-                vec![Remark::of(agent, format!("asks permission for {tool}"))]
-            }
+            RunEvent::PermissionAsked { agent, tool, .. } => self.is_at(agent, format!("asks permission for {tool}")),
             RunEvent::PermissionAnswered { agent, refused, .. } => {
                 self.does(agent, None);
                 let text = match refused {
@@ -130,6 +117,12 @@ impl View {
             RunEvent::ShuttingDown { reason } => vec![Remark::of_run(format!("shutting down: {reason}"))],
             RunEvent::Warning { text } => vec![Remark::of_run(format!("warning: {}", in_one_line(text)))],
         }
+    }
+
+    /// Takes in what an agent does now, which is worth a line.
+    fn is_at(&mut self, agent: &AgentName, text: String) -> Vec<Remark> {
+        self.does(agent, Some(text.clone()));
+        vec![Remark::of(agent, text)]
     }
 
     /// Takes an agent in, as one that is just starting.

@@ -11,6 +11,7 @@ use pitcrew_protocol::{AgentName, MessageId, counted, counted_is};
 
 use super::compact::Compacting;
 use super::mail::Kind;
+use super::repeats::Repeats;
 use super::round::Stage;
 use super::{Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, Status, TurnEnd};
 use crate::gate::PermissionMode;
@@ -42,6 +43,7 @@ pub struct Agent {
     /// unread until then.
     pub(super) has_early_answer: bool,
     pub(super) stop: Option<String>,
+    pub(super) repeats: Repeats,
     is_waking: bool,
     pub(super) compacting: Compacting,
     pub(super) is_parked: bool,
@@ -90,6 +92,7 @@ impl Agent {
             referred: HashSet::new(),
             has_early_answer: false,
             stop: None,
+            repeats: Repeats::default(),
             is_waking: false,
             compacting: Compacting::default(),
             is_parked: false,
@@ -175,7 +178,10 @@ impl Agent {
             Event::ShutdownWithdrawn { text } => self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx),
             Event::Rejoined { members, text } => self.learn([Step::Rejoined { members, text }], &mut fx),
             Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
-            Event::Instructed { text } => self.learn([Step::Instructed { text }], &mut fx),
+            Event::Instructed { text } => {
+                self.repeats.forget();
+                self.learn([Step::Instructed { text }], &mut fx);
+            }
             Event::Settled(ids) => ids.into_iter().for_each(|id| self.pass_over(id, &mut fx)),
             Event::Wake => {
                 if self.phase == Phase::Idle && !self.is_parked {

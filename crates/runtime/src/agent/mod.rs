@@ -11,6 +11,7 @@ mod event;
 mod machine;
 mod mail;
 mod pause;
+mod repeats;
 mod round;
 mod status;
 
@@ -32,3 +33,5 @@ mod tests_compact;
 mod tests_crash;
 #[cfg(test)]
 mod tests_mail;
+#[cfg(test)]
+mod tests_repeats;

@@ -8,6 +8,7 @@ use pitcrew_protocol::MessageId;
 use serde_json::Value;
 
 use super::machine::{Agent, Phase};
+use super::repeats::{self, Again};
 use super::{Answerer, Effect, Effects, Ending, Inspection, Judgement, Judging, Question, Settlement, Status};
 use crate::question::Digest;
 use crate::sandbox;
@@ -106,6 +107,18 @@ impl Agent {
         if !remarks.is_empty() {
             self.remarks.push((id.to_owned(), remarks));
         }
+        let judgement = match (self.repeats.before(&call), judgement) {
+            (Again::Stop, _) => return self.finish(Status::Failed, Some(repeats::stopped(&call)), fx),
+            (Again::Ask, Judgement::Allow { .. }) => {
+                let description = format!("{}, again: ten times in a row the result was the same", call.tool);
+                Judgement::Ask(Question { description, suggestions: Vec::new() })
+            }
+            (Again::Ask, judgement @ Judgement::Deny { .. }) => {
+                self.repeats.answered(&call);
+                judgement
+            }
+            (Again::Ask, judgement @ Judgement::Ask(_)) | (Again::Fine, judgement) => judgement,
+        };
         match judgement {
             Judgement::Allow { input, profile } => {
                 call.input = input.unwrap_or(call.input);
@@ -193,6 +206,7 @@ impl Agent {
         if ids.is_empty() && !is_up {
             return;
         }
+        self.repeats.answered(&call);
         let by = if ids.is_empty() { Answerer::Here } else { Answerer::Lead };
         let request = self.asked_for(id);
         self.write(vec![Step::Granted { ids: ids.clone(), call: id.to_owned(), grant: grant.clone() }], fx);
@@ -258,6 +272,9 @@ impl Agent {
         if let Some(at) = self.remarks.iter().position(|(id, _)| *id == call.id) {
             let (_, remarks) = self.remarks.swap_remove(at);
             ending.context.splice(..0, remarks);
+        }
+        if self.repeats.note(call, &ending.text) {
+            ending.context.push(repeats::TOLD.to_owned());
         }
         let mut steps = vec![Step::Result {
             call: call.id.clone(),
