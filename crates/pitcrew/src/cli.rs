@@ -121,7 +121,7 @@ pub(crate) fn start() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error, &surroundings.args),
     };
-    let output = Output::new(if cli.shared.json { Form::Json } else { Form::Text }, cli.shared.color.into());
+    let output = Output::new(asked_form(&surroundings.args), cli.shared.color.into());
     surroundings.listen();
     let ended = limits::without_panic(|| {
         let context = Context::new(surroundings, &cli.shared, output)?;
@@ -138,11 +138,33 @@ pub(crate) fn start() -> ExitCode {
     }
 }
 
+/// The form that a command line asks for, whether or not the rest of it is understood. A stream of events tells its end in its
+/// last event, and what goes wrong before as text.
+fn asked_form(args: &[OsString]) -> Form {
+    const FORMAT: &str = "--output-format";
+    let (mut is_json, mut format) = (false, None);
+    let mut args = args.iter().map(|arg| arg.to_string_lossy()).take_while(|arg| arg != "--");
+    while let Some(arg) = args.next() {
+        if arg == "--json" {
+            is_json = true;
+        } else if arg == FORMAT {
+            format = args.next().map(|value| value.into_owned());
+        } else if let Some(value) = arg.strip_prefix(FORMAT).and_then(|rest| rest.strip_prefix('=')) {
+            format = Some(value.to_owned());
+        }
+    }
+    match format.as_deref() {
+        Some("json") => Form::Json,
+        Some("text" | "stream-json") => Form::Text,
+        Some(_) | None if is_json => Form::Json,
+        Some(_) | None => Form::Text,
+    }
+}
+
 /// Help and version are answers; everything else is a malformed request, told in the form that was asked for.
 fn not_understood(error: &clap::Error, args: &[OsString]) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let wants_json = args.iter().take_while(|arg| *arg != "--").any(|arg| arg == "--json");
-    if is_answer || !wants_json {
+    if is_answer || asked_form(args) == Form::Text {
         return match error.print() {
             // A reader that has gone away is no reason to end differently.
             Err(failed) if is_answer && failed.kind() != io::ErrorKind::BrokenPipe => {
@@ -194,6 +216,17 @@ Exit codes:
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_form_of_an_answer_is_known_of_a_command_line_that_is_not_understood() {
+        let form = |line: &str| asked_form(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        for json in ["run --json --nope", "run --output-format json", "run --output-format=json x", "--json run"] {
+            assert_eq!(form(json), Form::Json, "{json}");
+        }
+        for text in ["run x", "run -- --json", "run --json --output-format stream-json", "run --output-format=text"] {
+            assert_eq!(form(text), Form::Text, "{text}");
+        }
+    }
 
     #[test]
     fn the_definition_is_consistent() {

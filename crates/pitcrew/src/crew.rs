@@ -373,6 +373,8 @@ fn not_started(error: RunError) -> Failure {
             .hint("`pitcrew shutdown TEAM` ends it; `pitcrew inbox --follow` reads along"),
         error @ RunError::MemberHeld { .. } => Failure::new(FailureKind::Conflict, error)
             .hint("a member runs in one process at a time; `pitcrew shutdown TEAM --member NAME` ends it"),
+        error @ RunError::Spent { .. } => Failure::new(FailureKind::LimitReached, error)
+            .hint("a higher --max-cost-usd lets it go on; the limit counts all runs of a team together"),
         error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),
         error @ RunError::Unbounded { .. } => Failure::unusable(error)
             .hint("without --sandbox (or the setting sandbox.autoAllow) what may change something is asked for"),

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use pitcrew_protocol::{ApiError, ErrorCode};
 use pitcrew_store::StoreError;
 use rustix::io::Errno;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// What kind of end a command came to; each kind has one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub(crate) enum FailureKind {
     RateLimit,
     /// A run ended at a limit its user set.
     LimitReached,
+    /// A run ended by itself, and its work is not whole.
+    Unfinished,
     /// A run stopped because its model was unavailable; it can be resumed.
     Parked,
     /// Something under us failed.
@@ -41,7 +43,7 @@ pub(crate) enum FailureKind {
 }
 
 impl FailureKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Failed,
         Self::Usage,
         Self::NotFound,
@@ -49,6 +51,7 @@ impl FailureKind {
         Self::Denied,
         Self::RateLimit,
         Self::LimitReached,
+        Self::Unfinished,
         Self::Internal,
         Self::Parked,
         Self::Interrupted,
@@ -65,6 +68,7 @@ impl FailureKind {
             Self::Denied => 5,
             Self::RateLimit => 6,
             Self::LimitReached => 7,
+            Self::Unfinished => 8,
             Self::Internal => 70,
             Self::Parked => 75,
             Self::Interrupted => 130,
@@ -83,21 +87,30 @@ impl FailureKind {
             Self::RateLimit => "too many or too soon; try later",
             Self::LimitReached => "a run ended at its --max-turns or --max-cost-usd",
             Self::Internal => "the disk, the system or pitcrew itself failed; nothing was changed",
+            Self::Unfinished => {
+                "a run ended by itself, and its work is not whole; the message says why, and what is open"
+            }
             Self::Parked => "a run's model was unavailable for too long; the run can be resumed later",
-            Self::Interrupted => "stopped by Ctrl-C",
-            Self::Terminated => "stopped by SIGTERM",
+            Self::Interrupted => "stopped by Ctrl-C, or its team was ended by `pitcrew shutdown`",
+            Self::Terminated => "stopped by SIGTERM, or its terminal is gone",
         }
     }
 
-    /// The code in the envelope for an error that did not come with one.
-    fn error_code(self) -> ErrorCode {
+    /// The `error` in JSON of an error that is not the API's.
+    fn name(self) -> &'static str {
         match self {
-            Self::Usage => ErrorCode::InvalidRequest,
-            Self::Conflict => ErrorCode::InvalidStatus,
-            Self::Denied => ErrorCode::PermissionDenied,
-            Self::RateLimit | Self::LimitReached | Self::Parked => ErrorCode::RateLimit,
-            Self::NotFound => ErrorCode::AgentNotFound,
-            Self::Failed | Self::Internal | Self::Interrupted | Self::Terminated => ErrorCode::InternalError,
+            Self::Failed => "failed",
+            Self::Usage => ErrorCode::InvalidRequest.as_str(),
+            Self::NotFound => "not_found",
+            Self::Conflict => ErrorCode::InvalidStatus.as_str(),
+            Self::Denied => ErrorCode::PermissionDenied.as_str(),
+            Self::RateLimit => ErrorCode::RateLimit.as_str(),
+            Self::LimitReached => "limit_reached",
+            Self::Unfinished => "unfinished",
+            Self::Internal => ErrorCode::InternalError.as_str(),
+            Self::Parked => "parked",
+            Self::Interrupted => "interrupted",
+            Self::Terminated => "terminated",
         }
     }
 
@@ -189,12 +202,28 @@ impl Failure {
         self.hints.iter().cloned().chain(of_store).chain(limit).collect()
     }
 
-    /// The envelope of the API.
-    pub(crate) fn envelope(&self) -> ApiError {
-        match self.error.downcast_ref::<ApiError>() {
-            Some(error) => error.clone(),
-            None => ApiError::new(self.kind.error_code(), self.chain()),
+    /// The failure as a JSON document: the API's envelope, with the exit code and what the user can do about it.
+    pub(crate) fn document(&self) -> Map<String, Value> {
+        let mut document = Map::new();
+        document.insert("success".to_owned(), false.into());
+        let of_api = self.error.downcast_ref::<ApiError>();
+        let (name, message) = match of_api {
+            Some(error) => (error.code.as_str(), error.message.clone()),
+            None => (self.kind.name(), self.chain()),
+        };
+        document.insert("error".to_owned(), name.into());
+        document.insert("message".to_owned(), message.into());
+        if let Some(error) = of_api.filter(|error| !error.details.is_empty()) {
+            document.insert("details".to_owned(), error.details.clone().into());
         }
+        document.insert("exit_code".to_owned(), self.kind.code().into());
+        document.insert("hints".to_owned(), self.hints().into());
+        document
+    }
+
+    /// The same failure when its document was shown already.
+    pub(crate) fn into_told(self) -> Self {
+        Self::told(self.kind)
     }
 }
 
@@ -327,15 +356,40 @@ const NO_FOLDER: &str =
 mod tests {
     use super::*;
 
-    #[test]
-    fn every_exit_code_is_told_once_and_in_the_manual() {
+    /// The rows of the table in the manual: code, names in JSON, meaning.
+    fn rows_of_manual() -> Vec<[String; 3]> {
         let manual = include_str!("../../../docs/exit-codes.md");
-        for kind in FailureKind::ALL {
-            let row = format!("| {} | {} |", kind.code(), kind.meaning());
-            assert!(manual.contains(&row), "docs/exit-codes.md lacks {row}");
+        let table = manual.lines().skip_while(|line| !line.starts_with("| code |")).skip(2);
+        let cells = |line: &str| {
+            let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
+            <[&str; 3]>::try_from(cells).unwrap().map(str::to_owned)
+        };
+        table.take_while(|line| line.starts_with('|')).map(cells).collect()
+    }
+
+    #[test]
+    fn the_manual_has_every_exit_code_with_all_its_names_and_no_other() {
+        let row = |kind: FailureKind| {
+            let of_api = ErrorCode::ALL.into_iter().filter(|code| FailureKind::of(*code) == kind);
+            let of_api = of_api.map(ErrorCode::as_str).filter(|name| *name != kind.name());
+            let names: Vec<String> =
+                std::iter::once(kind.name()).chain(of_api).map(|name| format!("`{name}`")).collect();
+            [kind.code().to_string(), names.join(", "), kind.meaning().to_owned()]
+        };
+        let done = ["0".to_owned(), String::new(), "done".to_owned()];
+        let expected: Vec<[String; 3]> = std::iter::once(done).chain(FailureKind::ALL.map(row)).collect();
+        assert_eq!(rows_of_manual(), expected);
+    }
+
+    #[test]
+    fn a_code_has_one_meaning_and_a_name_one_code() {
+        let codes: std::collections::BTreeSet<u8> = FailureKind::ALL.map(FailureKind::code).into();
+        let names: std::collections::BTreeSet<&str> = FailureKind::ALL.map(FailureKind::name).into();
+        assert_eq!((codes.len(), names.len()), (FailureKind::ALL.len(), FailureKind::ALL.len()));
+        for code in ErrorCode::ALL {
+            let own = FailureKind::ALL.into_iter().find(|kind| kind.name() == code.as_str());
+            assert!(own.is_none_or(|kind| kind == FailureKind::of(code)), "{code:?}");
         }
-        let codes: std::collections::HashSet<u8> = FailureKind::ALL.map(FailureKind::code).into();
-        assert_eq!(codes.len(), FailureKind::ALL.len());
     }
 
     #[test]
@@ -354,6 +408,7 @@ mod tests {
         let error = pitcrew_store::StoreError::Io { action: "write", path: "/x".into(), source: io };
         let failure = Failure::internal(error);
         assert_eq!(failure.chain(), "cannot write /x: disk on fire");
-        assert_eq!(failure.envelope().code, ErrorCode::InternalError);
+        let document = failure.document();
+        assert_eq!((&document["error"], &document["exit_code"]), (&"internal_error".into(), &70.into()));
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use anstyle::{AnsiColor, Style};
 use pitcrew_protocol::is_invisible;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::failure::Failure;
 
@@ -53,6 +54,30 @@ impl Output {
         }
     }
 
+    /// Shows the answer of a command that has ended so: as JSON in one document with the failure, as text before it.
+    ///
+    /// # Errors
+    /// The failure, told already where it is part of the document.
+    pub(crate) fn last_answer<T: Serialize>(
+        self,
+        value: &T,
+        text: impl FnOnce(&T) -> String,
+        ended: Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        match (self.form, ended) {
+            (Form::Json, Err(failure)) => {
+                let mut document = serde_json::to_value(value).map_err(Failure::internal)?;
+                if let Value::Object(document) = &mut document {
+                    document.extend(failure.document());
+                }
+                line(&serde_json::to_string_pretty(&document).map_err(Failure::internal)?)?;
+                Err(failure.into_told())
+            }
+            (Form::Json, Ok(())) => self.answer(value, text),
+            (Form::Text, ended) => self.answer(value, text).and(ended),
+        }
+    }
+
     /// Shows one item of an answer that goes on: a JSON line, or what `text` makes of it.
     pub(crate) fn item<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<(), Failure> {
         match self.form {
@@ -64,7 +89,7 @@ impl Output {
     /// Tells why a command failed: the envelope on stdout, or text on stderr.
     pub(crate) fn failure(self, failure: &Failure) {
         let told = match self.form {
-            Form::Json => serde_json::to_string_pretty(&failure.envelope())
+            Form::Json => serde_json::to_string_pretty(&failure.document())
                 .map_err(io::Error::other)
                 .and_then(|text| writeln!(anstream::stdout().lock(), "{text}"))
                 // A full disk under stdout leaves stderr.

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::Zoned;
+use pitcrew_runtime::agent::{Role, Status};
 use pitcrew_runtime::gate::allow_flag;
-use pitcrew_runtime::run::{AgentSummary, RunEnd, RunOutcome};
-use serde_json::{Value, json};
+use pitcrew_runtime::run::{AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, TaskSummary};
+use serde_json::{Map, Value, json};
 
 use crate::failure::{Failure, FailureKind};
 use crate::live::signals::EndSignal;
@@ -22,15 +23,16 @@ const REASON_CHARS: usize = 50;
 /// What came of a whole team.
 pub(crate) fn summary(outcome: &RunOutcome) -> String {
     let mut text = table(outcome);
-    if !outcome.team_deleted {
-        let _ = write!(text, "\nthe team is still there: {}", resume(outcome));
+    if let Some(resume) = resume(outcome) {
+        let _ = write!(text, "\nthe team is still there: {resume}");
     }
     text
 }
 
 /// What every agent did, in a table, with what needs to be known besides.
 pub(crate) fn table(outcome: &RunOutcome) -> String {
-    let cells = |agent: &AgentSummary| cells(agent, !outcome.unpriced.contains(&agent.model));
+    let has_price = |agent: &AgentSummary| outcome.totals.unpriced().all(|model| model != agent.model);
+    let cells = |agent: &AgentSummary| cells(agent, &outcome.end, has_price(agent));
     let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
     let mut text = output::table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
     for kept in &outcome.kept {
@@ -40,11 +42,10 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
     }
     for agent in &outcome.agents {
         if let Some(reason) = agent.reason.as_deref().filter(|reason| !fits_the_table(reason)) {
-            let _ = write!(text, "\n{} {}: {}", agent.name, end(agent), in_one_line(reason));
+            let _ = write!(text, "\n{} {}: {}", agent.name, end_of(agent, &outcome.end), in_one_line(reason));
         }
     }
-    let unpriced: Vec<&str> =
-        outcome.unpriced.iter().map(String::as_str).filter(|model| !model.starts_with(SCRIPTED)).collect();
+    let unpriced: Vec<&str> = outcome.totals.unpriced().filter(|model| !model.starts_with(SCRIPTED)).collect();
     if !unpriced.is_empty() {
         let _ = write!(text, "\nwithout a price, and so not in the cost: {}", unpriced.join(", "));
     }
@@ -59,16 +60,16 @@ pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String
 }
 
 /// How a run that left its team goes on.
-pub(crate) fn resume(outcome: &RunOutcome) -> String {
-    format!("pitcrew run --resume {}", outcome.team)
+pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
+    (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", outcome.team))
 }
 
-fn cells(agent: &AgentSummary, has_price: bool) -> [String; 7] {
+fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
     let reason = agent.reason.as_deref().filter(|reason| fits_the_table(reason)).map(|reason| format!(": {reason}"));
     [
         agent.name.to_string(),
         short_model(&agent.model).to_owned(),
-        format!("{}{}", end(agent), reason.unwrap_or_default()),
+        format!("{}{}", end_of(agent, end), reason.unwrap_or_default()),
         agent.turns.to_string(),
         agent.tool_calls.to_string(),
         short(agent.usage.context_tokens()),
@@ -76,9 +77,22 @@ fn cells(agent: &AgentSummary, has_price: bool) -> [String; 7] {
     ]
 }
 
-/// How an agent ended.
-fn end(agent: &AgentSummary) -> String {
-    agent.state.as_str().replace('_', " ")
+/// How an agent ended in a run that ended so.
+fn end_of(agent: &AgentSummary, end: &RunEnd) -> String {
+    match (agent.state, agent.role, end) {
+        // A lead ends with every run, however that ended.
+        (Status::Completed, Role::Lead, end) if !matches!(end, RunEnd::Success { .. }) => "ended".to_owned(),
+        (Status::Killed, ..) => "stopped".to_owned(),
+        _ => state_name(agent).replace('_', " "),
+    }
+}
+
+/// The state of an agent for programs. A teammate that agreed to leave has shut down, which says nothing of its tasks.
+fn state_name(agent: &AgentSummary) -> &'static str {
+    match (agent.state, agent.role) {
+        (Status::Completed, Role::Teammate) => "shut_down",
+        (state, Role::Lead | Role::Teammate | Role::Subagent) => state.as_str(),
+    }
 }
 
 /// Whether a reason has its place in the table; a longer one follows the table in a line of its own.
@@ -86,15 +100,75 @@ fn fits_the_table(reason: &str) -> bool {
     !reason.contains('\n') && reason.chars().count() <= REASON_CHARS
 }
 
-/// What each agent did, for programs: the reason of its end is whole.
-pub(crate) fn agents(outcome: &RunOutcome) -> Value {
-    let agent = |agent: &AgentSummary| {
-        json!({
-            "name": agent.name, "agent_type": agent.agent_type, "model": agent.model, "state": agent.state.as_str(),
-            "reason": agent.reason, "turns": agent.turns, "tool_calls": agent.tool_calls, "cost_usd": agent.cost_usd,
-        })
+/// What came of a run, for programs: what the result event does not say. Reasons are whole.
+pub(crate) fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String, Value> {
+    let (subagents, members): (Vec<_>, Vec<_>) = outcome.agents.iter().partition(|agent| agent.role == Role::Subagent);
+    let all = |agents: Vec<&AgentSummary>| agents.into_iter().map(agent).collect::<Value>();
+    let kept = |kept: &KeptWorktree| json!({"member": kept.agent, "path": kept.path, "branch": kept.branch, "reason": kept.reason});
+    let open = match &outcome.end {
+        RunEnd::Unfinished { open, .. } => open.in_words(),
+        RunEnd::Success { .. }
+        | RunEnd::Failed { .. }
+        | RunEnd::Broken { .. }
+        | RunEnd::Parked { .. }
+        | RunEnd::Interrupted
+        | RunEnd::ShutDown
+        | RunEnd::LimitReached { .. } => Vec::new(),
     };
-    outcome.agents.iter().map(agent).collect()
+    let fields = [
+        ("success", matches!(outcome.end, RunEnd::Success { .. }).into()),
+        ("end", end_name(&outcome.end).into()),
+        ("exit_code", 0.into()),
+        ("team", outcome.team.as_str().into()),
+        ("team_deleted", outcome.team_deleted.into()),
+        ("resume", resume.into()),
+        ("members", all(members)),
+        ("subagents", all(subagents)),
+        ("tasks", outcome.tasks.iter().map(task).collect()),
+        ("open", open.into()),
+        ("unpriced_models", outcome.totals.unpriced().collect()),
+        ("kept_worktrees", outcome.kept.iter().map(kept).collect()),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn agent(agent: &AgentSummary) -> Value {
+    json!({
+        "name": agent.name, "agent_type": agent.agent_type, "model": agent.model, "state": state_name(agent),
+        "reason": agent.reason, "turns": agent.turns, "tool_calls": agent.tool_calls,
+        "tokens": agent.usage.context_tokens(), "cost_usd": agent.cost_usd,
+    })
+}
+
+fn task(task: &TaskSummary) -> Value {
+    json!({"id": task.id, "subject": task.subject, "status": task.status, "owner": task.owner})
+}
+
+/// How a run ended, for programs.
+pub(crate) fn end_name(end: &RunEnd) -> &'static str {
+    match end {
+        RunEnd::Success { .. } => "completed",
+        RunEnd::Unfinished { shortfall, .. } => shortfall.as_str(),
+        RunEnd::Failed { .. } => "failed",
+        RunEnd::Broken { .. } => "broken",
+        RunEnd::Parked { .. } => "model_unavailable",
+        RunEnd::Interrupted => "interrupted",
+        RunEnd::ShutDown => "shut_down",
+        RunEnd::LimitReached { limit: Limit::Turns, .. } => "max_turns",
+        RunEnd::LimitReached { limit: Limit::Cost, .. } => "max_cost",
+    }
+}
+
+/// The last words of a run, or why it has none.
+pub(crate) fn result_text(end: &RunEnd) -> String {
+    match end {
+        RunEnd::Success { text } => text.clone(),
+        RunEnd::Failed { reason } | RunEnd::Broken { reason } | RunEnd::Parked { reason, .. } => reason.clone(),
+        RunEnd::Unfinished { text, shortfall, .. } => text.clone().unwrap_or_else(|| shortfall.in_words().to_owned()),
+        RunEnd::Interrupted => "stopped by the user".to_owned(),
+        RunEnd::ShutDown => "the user ended the team".to_owned(),
+        RunEnd::LimitReached { reason, text, .. } => text.clone().unwrap_or_else(|| reason.clone()),
+    }
 }
 
 /// A model's name without the folders of a script.
@@ -109,8 +183,12 @@ fn short_model(model: &str) -> &str {
 pub(crate) fn last_words(outcome: &RunOutcome) -> Option<&str> {
     match &outcome.end {
         RunEnd::Success { text } => Some(text),
-        RunEnd::LimitReached { text, .. } => text.as_deref(),
-        RunEnd::Failed { .. } | RunEnd::Broken { .. } | RunEnd::Parked { .. } | RunEnd::Interrupted => None,
+        RunEnd::LimitReached { text, .. } | RunEnd::Unfinished { text, .. } => text.as_deref(),
+        RunEnd::Failed { .. }
+        | RunEnd::Broken { .. }
+        | RunEnd::Parked { .. }
+        | RunEnd::Interrupted
+        | RunEnd::ShutDown => None,
     }
 }
 
@@ -127,24 +205,39 @@ fn later(retry_after: Option<Duration>, resume: &str, now: &Zoned) -> String {
 ///
 /// # Errors
 /// Unless the agent that the run was about said its last word.
-pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: &str) -> Result<(), Failure> {
-    match (&outcome.end, signal) {
-        (RunEnd::Success { .. }, None) => Ok(()),
-        (RunEnd::Failed { reason }, _) => Err(Failure::new(FailureKind::Failed, reason.clone())),
-        (RunEnd::Broken { reason }, _) => {
+pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Option<&str>) -> Result<(), Failure> {
+    let by_signal = signal.map_or(FailureKind::Interrupted, EndSignal::failure);
+    let failure = match &outcome.end {
+        // Also when a signal came too late to stop anything.
+        RunEnd::Success { .. } => return Ok(()),
+        RunEnd::Unfinished { shortfall, open, .. } => {
+            let all: Vec<String> = std::iter::once(shortfall.in_words().to_owned()).chain(open.in_words()).collect();
+            let said = format!("the run ended, and its work is not whole ({}): {}", shortfall.as_str(), all.join("; "));
+            Failure::new(FailureKind::Unfinished, said)
+        }
+        RunEnd::Failed { reason } => return Err(Failure::new(FailureKind::Failed, reason.clone())),
+        RunEnd::Broken { reason } => {
             let failure = Failure::new(FailureKind::Internal, reason.clone());
-            Err(if outcome.team_deleted { failure } else { failure.hint(format!("once that is mended: {resume}")) })
+            return Err(match resume {
+                Some(resume) => failure.hint(format!("once that is mended: {resume}")),
+                None => failure,
+            });
         }
-        (RunEnd::Parked { reason, retry_after }, _) => {
-            let parked = format!("the run is parked: {reason}");
-            Err(Failure::new(FailureKind::Parked, parked).hint(later(*retry_after, resume, &Zoned::now())))
+        RunEnd::Parked { reason, retry_after } => {
+            let failure = Failure::new(FailureKind::Parked, format!("the run is parked: {reason}"));
+            return Err(match resume {
+                Some(resume) => failure.hint(later(*retry_after, resume, &Zoned::now())),
+                None => failure,
+            });
         }
-        (RunEnd::LimitReached { reason, .. }, _) => Err(Failure::new(FailureKind::LimitReached, reason.clone())),
-        (RunEnd::Success { .. } | RunEnd::Interrupted, Some(signal)) => {
-            Err(Failure::new(signal.failure(), "the run was stopped").hint(resume))
-        }
-        (RunEnd::Interrupted, None) => Err(Failure::new(FailureKind::Interrupted, "the run was stopped").hint(resume)),
-    }
+        RunEnd::LimitReached { reason, .. } => Failure::new(FailureKind::LimitReached, reason.clone()),
+        RunEnd::Interrupted => Failure::new(by_signal, "the run was stopped"),
+        RunEnd::ShutDown => Failure::new(by_signal, "the user ended the team"),
+    };
+    Err(match resume {
+        Some(resume) => failure.hint(resume),
+        None => failure,
+    })
 }
 
 #[cfg(test)]
@@ -152,14 +245,15 @@ mod tests {
     use jiff::Timestamp;
     use jiff::tz::TimeZone;
     use pitcrew_model::Usage;
-    use pitcrew_protocol::AgentName;
-    use pitcrew_runtime::agent::Status;
+    use pitcrew_protocol::{AgentName, TaskId, TaskStatus};
+    use pitcrew_runtime::run::{OpenWork, Shortfall, Totals};
 
     use super::*;
 
     fn outcome(reason: &str) -> RunOutcome {
         let agent = AgentSummary {
             name: AgentName::new("cat").unwrap(),
+            role: Role::Teammate,
             agent_type: None,
             model: "m".to_owned(),
             state: Status::Failed,
@@ -173,7 +267,8 @@ mod tests {
             team: "crew".to_owned(),
             end: RunEnd::Interrupted,
             agents: vec![agent],
-            unpriced: vec!["m".to_owned()],
+            totals: Totals::default(),
+            tasks: Vec::new(),
             kept: Vec::new(),
             team_deleted: true,
         }
@@ -185,7 +280,42 @@ mod tests {
         let text = table(&outcome(&reason));
         assert!(text.contains(&format!("\ncat failed: {reason}")), "{text}");
         assert!(table(&outcome("no key")).contains("failed: no key"));
-        assert_eq!(agents(&outcome(&reason))[0]["reason"], reason);
+        assert_eq!(document(&outcome(&reason), None)["members"][0]["reason"], reason);
+    }
+
+    #[test]
+    fn a_teammate_that_left_has_shut_down_and_not_completed_anything() {
+        let mut left = outcome("");
+        (left.agents[0].state, left.agents[0].reason) = (Status::Completed, None);
+        assert!(table(&left).contains("shut down"), "{}", table(&left));
+        assert_eq!(document(&left, None)["members"][0]["state"], "shut_down");
+        left.agents[0].role = Role::Lead;
+        assert!(table(&left).contains(" ended "), "{}", table(&left));
+        left.end = RunEnd::Success { text: String::new() };
+        assert!(table(&left).contains("completed"), "{}", table(&left));
+    }
+
+    #[test]
+    fn an_unfinished_run_says_why_and_what_is_open() {
+        let task = TaskSummary {
+            id: TaskId::from_number(1),
+            subject: "Do it".to_owned(),
+            status: TaskStatus::Pending,
+            owner: Some("bob".to_owned()),
+        };
+        let open = OpenWork {
+            plans: vec![AgentName::new("cat").unwrap()],
+            never_started: vec![AgentName::new("dan").unwrap()],
+            ..OpenWork::of_tasks(&[task])
+        };
+        let end = RunEnd::Unfinished { shortfall: Shortfall::FailedToStart, open, text: None };
+        let outcome = RunOutcome { end, ..outcome("") };
+        let failure = ended(&outcome, None, Some("pitcrew run --resume crew")).unwrap_err();
+        let said = "the run ended, and its work is not whole (failed_to_start): a teammate never started; 1 task is open: #1 Do it \
+                    (pending, owner bob); the plan of cat waits for an answer; dan never started to work";
+        assert_eq!(failure.chain(), said);
+        assert_eq!(failure.hints(), ["pitcrew run --resume crew"]);
+        assert_eq!(document(&outcome, None)["end"], "failed_to_start");
     }
 
     #[test]

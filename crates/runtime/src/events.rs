@@ -149,14 +149,7 @@ pub fn waiting_for_model(reason: &str, delay: Duration) -> String {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Deed {
     /// It called its model.
-    TurnEnded {
-        /// The model.
-        model: String,
-        /// Tokens.
-        usage: Usage,
-        /// Cost in US dollars, unless the model has no price.
-        cost_usd: Option<f64>,
-    },
+    TurnEnded(Spending),
     /// It made or changed a task.
     TaskChanged {
         /// The task.
@@ -166,6 +159,21 @@ pub enum Deed {
     },
     /// It handed in a plan.
     PlanHandedIn,
+}
+
+/// What one model call took.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Spending {
+    /// The model.
+    pub model: String,
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in US dollars, unless the model has no price.
+    pub cost_usd: Option<f64>,
+    /// Calls of tools that the model made.
+    pub tool_calls: u32,
+    /// How long the model took.
+    pub took: Duration,
 }
 
 /// The start of a run.

@@ -3,6 +3,7 @@
 //! The work is done elsewhere: the loop of the team is in `crew`, the loop of one agent in `driver`. Nothing here reads
 //! the environment, the home folder or the command line; the face hands everything in as [`RunOptions`].
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
+use crate::agent::Role;
 use crate::crew;
 use crate::definitions::AgentFiles;
 use crate::events::RunEvent;
@@ -25,6 +27,10 @@ use crate::sandbox::Machine;
 use crate::settings::Settings;
 use crate::solo;
 pub use crate::solo::{Entry, SoloOptions};
+
+mod end;
+
+pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
 
 /// Opens a model by the name that a flag, the settings, a definition or a spawn gave it.
 ///
@@ -288,7 +294,8 @@ impl RunHandle {
             team: self.team.clone(),
             end: RunEnd::Broken { reason: "the team's loop ended without an outcome".to_owned() },
             agents: Vec::new(),
-            unpriced: Vec::new(),
+            totals: Totals::default(),
+            tasks: Vec::new(),
             kept: Vec::new(),
             team_deleted: false,
         })
@@ -308,10 +315,13 @@ pub struct RunOutcome {
     pub team: String,
     /// How it ended.
     pub end: RunEnd,
-    /// The lead or the member that ran alone first, then every agent there ever was, subagents included, in order of their start.
+    /// The lead or the member that ran alone first, then every agent there ever was, subagents and those of earlier runs of
+    /// the team included.
     pub agents: Vec<AgentSummary>,
-    /// Models without a price: their cost is not in any sum.
-    pub unpriced: Vec<String>,
+    /// What all runs of the team took together; of a member that ran alone what it took.
+    pub totals: Totals,
+    /// The tasks of the team as the run left them; of a team that its lead deleted as they were then.
+    pub tasks: Vec<TaskSummary>,
     /// Worktrees that were kept because they hold something.
     pub kept: Vec<KeptWorktree>,
     /// Whether the team is gone from disk, by its lead or by something else; otherwise it can be resumed.
@@ -332,47 +342,42 @@ impl RunOutcome {
     }
 }
 
-/// The ways a run ends.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunEnd {
-    /// The agent that the run was about said its last word.
-    Success {
-        /// That word.
-        text: String,
-    },
-    /// It could not go on.
-    Failed {
-        /// Why.
-        reason: String,
-    },
-    /// Something under it failed: the disk, the system, or pitcrew itself; `pitcrew run --resume` goes on from here.
-    Broken {
-        /// What.
-        reason: String,
-    },
-    /// Its model was unavailable for longer than a call may wait; `pitcrew run --resume` goes on from here.
-    Parked {
-        /// Why.
-        reason: String,
-        /// How long the model's vendor asks to wait.
-        retry_after: Option<Duration>,
-    },
-    /// The user stopped it; `pitcrew run --resume` goes on from here.
-    Interrupted,
-    /// A limit was reached.
-    LimitReached {
-        /// Which, in words.
-        reason: String,
-        /// What the agent said last.
-        text: Option<String>,
-    },
+/// What the runs of a team took, this one included.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Totals {
+    /// How long they ran.
+    pub ran: Duration,
+    /// How long models took, those that worked side by side added up.
+    pub model_time: Duration,
+    /// Tokens and cost by model.
+    pub models: BTreeMap<String, ModelTotal>,
 }
 
-/// What one agent did.
+/// What calls of one model took.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ModelTotal {
+    /// Tokens.
+    pub usage: Usage,
+    /// Cost in US dollars, as far as it is known.
+    pub cost_usd: f64,
+    /// Whether a call had no price: it is in no sum of costs.
+    pub is_unpriced: bool,
+}
+
+impl Totals {
+    /// Models without a price.
+    pub fn unpriced(&self) -> impl Iterator<Item = &str> {
+        self.models.iter().filter(|(_, total)| total.is_unpriced).map(|(model, _)| model.as_str())
+    }
+}
+
+/// What one agent did, in all runs of its team.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentSummary {
     /// Its name.
     pub name: AgentName,
+    /// Its part.
+    pub role: Role,
     /// Its type.
     pub agent_type: Option<String>,
     /// The model it ran on.
@@ -449,6 +454,14 @@ pub enum RunError {
     Unbounded {
         /// Why, in a sentence.
         reason: String,
+    },
+    /// The team has cost what the run may cost before it goes on.
+    #[error("the team has cost ${cost_usd:.2} already, and may cost ${most_usd:.2}")]
+    Spent {
+        /// What all its runs cost.
+        cost_usd: f64,
+        /// The limit.
+        most_usd: f64,
     },
     /// A hook refused the goal.
     #[error("a hook refused the goal: {reason}")]

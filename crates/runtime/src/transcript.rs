@@ -21,7 +21,7 @@ mod step;
 
 use compacted::Fill;
 pub(crate) use compacted::{LEAST_CHARS, TOKEN_CHARS, shortened, tokens_of};
-pub use step::{Entry, Grant, Step};
+pub use step::{AnswerFault, Entry, Grant, Step};
 
 /// A call of a tool that the model made.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +73,7 @@ pub struct Conversation {
     open: Vec<OpenCall>,
     made: HashSet<String>,
     turns: u32,
+    fault: Option<AnswerFault>,
     updates: Vec<Value>,
     seen: BTreeMap<PathBuf, Seen>,
     plan: Option<String>,
@@ -122,6 +123,12 @@ impl Conversation {
     #[must_use]
     pub fn turns(&self) -> u32 {
         self.turns
+    }
+
+    /// What is wrong with the model's last answer.
+    #[must_use]
+    pub fn answer_fault(&self) -> Option<AnswerFault> {
+        self.fault
     }
 
     /// All permission updates that were ever granted.
@@ -199,7 +206,8 @@ impl Conversation {
                 self.parted.retain(|name| !members.contains(name));
                 self.tell(text);
             }
-            Step::Assistant { blocks, usage, .. } => {
+            Step::Assistant { blocks, usage, fault, .. } => {
+                self.fault = *fault;
                 self.fill.answered(*usage);
                 self.answer(blocks);
             }
@@ -407,7 +415,7 @@ mod tests {
 
     fn calls(ids: &[&str]) -> Step {
         let blocks = ids.iter().map(|i| Block::tool_use(*i, "Bash", json!({"command": i}))).collect();
-        Step::Assistant { blocks, usage: Usage::default(), cost_usd: None }
+        Step::Assistant { blocks, usage: Usage::default(), cost_usd: None, fault: None }
     }
 
     fn result(call: &str) -> Step {

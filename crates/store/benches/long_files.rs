@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{AgentName, InboxFile, Message, MessageId, TeamConfig, TeamDir};
-use pitcrew_store::{Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry, UnreadLimit};
+use pitcrew_store::{Appended, Backend as _, Event, FileBackend, FileOptions, JournalEntry, Turn, UnreadLimit};
 
 const LINES: u64 = 1_000_000;
 const CHECKPOINT_INTERVAL: u64 = 1024 * 1024;
@@ -31,14 +31,8 @@ fn entry(nth: u64) -> JournalEntry {
         4..6 => Event::MessageInjected { id: id(nth - nth % 10 + nth % 4), to },
         6..8 => Event::MessageAcknowledged { id: id(nth - nth % 10 + nth % 4), to },
         8 => {
-            let model = "claude-sonnet".into();
-            Event::TurnEnded {
-                member: AgentName::foreign(&from),
-                model,
-                input_tokens: nth,
-                output_tokens: 9,
-                cost_usd: None,
-            }
+            let turn = Turn::new(AgentName::foreign(&from), "claude-sonnet");
+            Event::TurnEnded(Turn { input_tokens: nth, output_tokens: 9, ..turn })
         }
         _ => Event::MemberChanged { member: AgentName::foreign(&from), state: "idle".into(), detail: None },
     };

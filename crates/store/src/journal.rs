@@ -31,6 +31,25 @@ pub struct JournalSummary {
     pub members: BTreeMap<AgentName, MemberSummary>,
     /// The messages that told members of their tasks.
     pub assignments: BTreeSet<MessageId>,
+    /// How long the runs of the team took that are over.
+    #[serde(default)]
+    ran_ms: u64,
+    /// The run that has not noted its end: it goes on, or was killed.
+    #[serde(default)]
+    open_run: Option<RunSpan>,
+}
+
+/// From the start of a run to its latest event that counts here, in milliseconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RunSpan {
+    began_ms: i64,
+    latest_ms: i64,
+}
+
+impl RunSpan {
+    fn length_ms(self) -> u64 {
+        u64::try_from(self.latest_ms.saturating_sub(self.began_ms)).unwrap_or_default()
+    }
 }
 
 /// What the journal says of one member.
@@ -43,6 +62,62 @@ pub struct MemberSummary {
     /// What it was allowed from now on since then, as far as it keeps that when it is resumed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub always: BTreeSet<String>,
+    /// What all its turns took, by the model: those of earlier members of its name too, which were paid for as well.
+    #[serde(default)]
+    pub spent: BTreeMap<String, Spent>,
+}
+
+/// What turns on one model took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Spent {
+    /// How many there were.
+    pub turns: u32,
+    /// How many of them had no price.
+    pub unpriced_turns: u32,
+    /// Calls of tools that the model made.
+    pub tool_calls: u32,
+    /// Tokens read, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens of those that came from the cache.
+    pub cache_read_tokens: u64,
+    /// Tokens of those that went into the cache.
+    pub cache_creation_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// What they cost, in billionths of a US dollar: whole numbers add up to the same in any order.
+    pub cost_nano_usd: u64,
+    /// How long the model took.
+    pub model_ms: u64,
+}
+
+impl Spent {
+    /// The cost in US dollars.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "an amount that large is not paid")]
+    pub fn cost_usd(&self) -> f64 {
+        self.cost_nano_usd as f64 / NANO_PER_USD
+    }
+
+    fn add(&mut self, turn: &Turn) {
+        self.turns = self.turns.saturating_add(1);
+        self.tool_calls = self.tool_calls.saturating_add(turn.tool_calls);
+        self.input_tokens = self.input_tokens.saturating_add(turn.input_tokens);
+        self.cache_read_tokens = self.cache_read_tokens.saturating_add(turn.cache_read_tokens);
+        self.cache_creation_tokens = self.cache_creation_tokens.saturating_add(turn.cache_creation_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(turn.output_tokens);
+        self.model_ms = self.model_ms.saturating_add(turn.took_ms);
+        match turn.cost_usd {
+            Some(cost_usd) => self.cost_nano_usd = self.cost_nano_usd.saturating_add(nano_usd(cost_usd)),
+            None => self.unpriced_turns = self.unpriced_turns.saturating_add(1),
+        }
+    }
+}
+
+const NANO_PER_USD: f64 = 1e9;
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float keeps to the bounds")]
+fn nano_usd(cost_usd: f64) -> u64 {
+    (cost_usd * NANO_PER_USD).round() as u64
 }
 
 /// A change of a member's state.
@@ -61,15 +136,30 @@ impl JournalSummary {
     pub fn of(entries: impl IntoIterator<Item = JournalEntry>) -> Self {
         let mut summary = Self::default();
         for entry in entries {
-            summary.add(entry.event);
+            summary.add(entry);
         }
         summary
     }
 
-    /// Adds the next event. Whoever changes what is added raises `FORM` in `files/checkpoint.rs`.
-    pub(crate) fn add(&mut self, event: Event) {
+    /// How long all runs of the team took, without the time between them. One that was killed counts up to its last event.
+    #[must_use]
+    pub fn ran_ms(&self) -> u64 {
+        self.ran_ms.saturating_add(self.open_run.map_or(0, RunSpan::length_ms))
+    }
+
+    /// Adds the next entry. Whoever changes what is added raises `FORM` in `files/checkpoint.rs`.
+    pub(crate) fn add(&mut self, JournalEntry { at_ms, event }: JournalEntry) {
         match event {
+            Event::RunStarted => {
+                self.close_run();
+                self.open_run = Some(RunSpan { began_ms: at_ms, latest_ms: at_ms });
+            }
+            Event::RunEnded => {
+                self.run_goes_on(at_ms);
+                self.close_run();
+            }
             Event::MemberChanged { member, state, detail } => {
+                self.run_goes_on(at_ms);
                 let member = self.members.entry(member).or_default();
                 if state == SPAWNED {
                     // Another member of the same name.
@@ -79,9 +169,11 @@ impl JournalSummary {
                 member.states.retain(|earlier| earlier.state != state);
                 member.states.push(MemberState { state, detail });
             }
-            Event::TurnEnded { member, .. } => {
-                let turns = &mut self.members.entry(member).or_default().turns;
-                *turns = turns.saturating_add(1);
+            Event::TurnEnded(turn) => {
+                self.run_goes_on(at_ms);
+                let member = self.members.entry(turn.member.clone()).or_default();
+                member.turns = member.turns.saturating_add(1);
+                member.spent.entry(turn.model.clone()).or_default().add(&turn);
             }
             Event::AllowedAlways { member, what, lasts: true } => {
                 let always = &mut self.members.entry(member).or_default().always;
@@ -109,12 +201,29 @@ impl JournalSummary {
         }
     }
 
+    fn run_goes_on(&mut self, at_ms: i64) {
+        if let Some(run) = &mut self.open_run {
+            run.latest_ms = run.latest_ms.max(at_ms);
+        }
+    }
+
+    fn close_run(&mut self) {
+        self.ran_ms = self.ran_ms();
+        self.open_run = None;
+    }
+
     /// Texts of which each line that changes a summary has one; others may have one too.
     pub(crate) fn texts() -> Vec<String> {
         let assignment = format!(r#""frame":"{}""#, TaskAssignment::TYPE);
-        let events = ["member_changed", "turn_ended", "allowed_always"].map(|name| format!(r#""event":"{name}""#));
-        let [changed, ended, always] = events;
-        fast([changed, ended, always, assignment])
+        let of_event = |name: &str| format!(r#""event":"{name}""#);
+        fast([
+            of_event("member_changed"),
+            of_event("turn_ended"),
+            of_event("run_started"),
+            of_event("run_ended"),
+            of_event("allowed_always"),
+            assignment,
+        ])
     }
 }
 
@@ -293,19 +402,61 @@ pub enum Event {
         tokens_after: u64,
     },
     /// An agent ended a turn.
-    TurnEnded {
-        /// The agent.
-        member: AgentName,
-        /// The model it ran on.
-        model: String,
-        /// Tokens read, cached ones included.
-        input_tokens: u64,
-        /// Tokens written.
-        output_tokens: u64,
-        /// What it cost; absent for a model without a price.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        cost_usd: Option<f64>,
-    },
+    TurnEnded(Turn),
+    /// A process began to run the team, for the first time or again.
+    RunStarted,
+    /// The process that ran the team is done. A run that was killed has no such line.
+    RunEnded,
+}
+
+/// One call of a model, and what it took.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The agent.
+    pub member: AgentName,
+    /// The model it ran on.
+    pub model: String,
+    /// Tokens read, cached ones included.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// What it cost; absent for a model without a price.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost_usd: Option<f64>,
+    /// Tokens read that came from the cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_read_tokens: u64,
+    /// Tokens read that went into the cache.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_creation_tokens: u64,
+    /// Calls of tools that the model made.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tool_calls: u32,
+    /// How long the model took.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub took_ms: u64,
+}
+
+fn is_zero<T: Default + PartialEq>(count: &T) -> bool {
+    *count == T::default()
+}
+
+impl Turn {
+    /// A turn of which nothing is known but that it was.
+    #[must_use]
+    pub fn new(member: AgentName, model: impl Into<String>) -> Self {
+        Self {
+            member,
+            model: model.into(),
+            input_tokens: 0,
+            output_tokens: 0,
+            cost_usd: None,
+            cache_read_tokens: 0,
+            cache_creation_tokens: 0,
+            tool_calls: 0,
+            took_ms: 0,
+        }
+    }
 }
 
 impl Event {
@@ -328,7 +479,9 @@ impl Event {
             | Self::Permission { .. }
             | Self::AllowedAlways { .. }
             | Self::ConversationCompacted { .. }
-            | Self::TurnEnded { .. } => None,
+            | Self::TurnEnded(_)
+            | Self::RunStarted
+            | Self::RunEnded => None,
         }
     }
 }

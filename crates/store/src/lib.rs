@@ -25,5 +25,5 @@ pub use files::{
     OnPassedOver, OnUnrecorded, OnWait, PassedOver, Seen, WrittenFile,
 };
 pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
-pub use journal::{Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten};
+pub use journal::{Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn};
 pub use memory::MemoryBackend;

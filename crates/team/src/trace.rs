@@ -155,7 +155,9 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             | Event::Permission { .. }
             | Event::AllowedAlways { .. }
             | Event::ConversationCompacted { .. }
-            | Event::TurnEnded { .. } => {}
+            | Event::TurnEnded(_)
+            | Event::RunStarted
+            | Event::RunEnded => {}
         }
     }
     trace.state = state_of(&trace, false);
@@ -180,7 +182,9 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
         | Event::Permission { .. }
         | Event::AllowedAlways { .. }
         | Event::ConversationCompacted { .. }
-        | Event::TurnEnded { .. } => None,
+        | Event::TurnEnded(_)
+        | Event::RunStarted
+        | Event::RunEnded => None,
     }
 }
 

@@ -164,7 +164,7 @@ pub(crate) fn live_alone(
             } else {
                 watch(handle, face(context, format, false), signals, questions).await?
             };
-            shown(&watched, format, &report::table(&watched.outcome), resume)
+            shown(&watched, format, &report::table(&watched.outcome), Some(resume))
         })
     })
 }

@@ -79,8 +79,7 @@ impl Demo {
         let root = context.given_root.clone().unwrap_or_else(|| Showcase::root(place.path()));
         let context = context.at_root(root);
         let (shown, ended) = context.with_agents(|_| context.at_length(self.play(&context, &place)))?;
-        context.output.answer(&shown, Shown::text)?;
-        ended
+        context.output.last_answer(&shown, Shown::text, ended)
     }
 
     /// What the demo's agents may do, as if the user had given it on the command line. In the sandbox no rule allows a
@@ -144,7 +143,7 @@ impl Demo {
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;
         let is_good = is_good && (questions == 0 || !self.sandbox);
-        let ended = report::ended(&outcome, signal, &report::resume(&outcome)).and_then(|()| match is_good {
+        let ended = report::ended(&outcome, signal, report::resume(&outcome).as_deref()).and_then(|()| match is_good {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
         });

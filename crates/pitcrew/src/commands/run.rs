@@ -133,7 +133,7 @@ pub(crate) struct LimitArgs {
 pub(crate) enum OutputFormat {
     /// The lead's last words
     Text,
-    /// One JSON document: the result event
+    /// One JSON document: the result event, with the team, its members and tasks, and how the run ended
     Json,
     /// Every event as a JSON line, as Claude Code writes them
     StreamJson,
@@ -180,7 +180,7 @@ impl RunArgs {
             team.get_or_init(|| handle.team.clone());
             let watched = watch(handle, face, signals, questions).await?;
             let (summary, resume) = (report::summary(&watched.outcome), report::resume(&watched.outcome));
-            shown(&watched, format, &summary, &resume)
+            shown(&watched, format, &summary, resume.as_deref())
         })
     }
 
@@ -290,8 +290,14 @@ impl PermissionArgs {
 }
 
 /// Shows how the run ended, on stdout in the form asked for, and says with what the process ends.
-pub(crate) fn shown(watched: &Watched, format: OutputFormat, summary: &str, resume: &str) -> Result<(), Failure> {
+pub(crate) fn shown(
+    watched: &Watched,
+    format: OutputFormat,
+    summary: &str,
+    resume: Option<&str>,
+) -> Result<(), Failure> {
     let Watched { outcome, signal, tally, .. } = watched;
+    let ended = report::ended(outcome, *signal, resume);
     match format {
         OutputFormat::Text => {
             output::remark(summary);
@@ -305,13 +311,15 @@ pub(crate) fn shown(watched: &Watched, format: OutputFormat, summary: &str, resu
         OutputFormat::Json => {
             let mut result = serde_json::to_value(tally.result(outcome)).map_err(Failure::internal)?;
             if let Value::Object(result) = &mut result {
-                result.insert("agents".to_owned(), report::agents(outcome));
+                result.extend(report::document(outcome, resume));
+                result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
             }
             output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)?;
+            return ended.map_err(Failure::into_told);
         }
         OutputFormat::StreamJson => stream::print(&tally.result(outcome).into())?,
     }
-    report::ended(outcome, *signal, resume)
+    ended
 }
 
 /// The team's name when none is given: the repository's folder.

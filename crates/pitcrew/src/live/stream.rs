@@ -8,7 +8,7 @@ use pitcrew_model::Block;
 use pitcrew_protocol::{
     AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, StreamEvent, SystemInit, TeamEvent, UserEvent,
 };
-use pitcrew_runtime::events::{Answered, Deed, RunEvent, ToolEnded};
+use pitcrew_runtime::events::{Answered, Deed, RunEvent, Spending, ToolEnded};
 use serde_json::{Map, Value, json};
 
 use super::tally::stream_usage;
@@ -212,7 +212,7 @@ pub(crate) fn print(event: &StreamEvent) -> Result<(), Failure> {
 
 fn done_elsewhere(deed: &Deed) -> (&'static str, Value) {
     match deed {
-        Deed::TurnEnded { model, usage, cost_usd } => {
+        Deed::TurnEnded(Spending { model, usage, cost_usd, .. }) => {
             ("turn_ended", json!({"model": model, "usage": usage, "cost_usd": cost_usd}))
         }
         Deed::TaskChanged { task, change } => ("task_changed", json!({"task": task, "change": change})),

@@ -4,22 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, EventIds, ResultEvent, RunSummary, StreamUsage};
+use pitcrew_protocol::{EventIds, ResultEvent, RunSummary, StreamUsage};
 use pitcrew_runtime::events::{Deed, RunEvent, ToolEnded};
-use pitcrew_runtime::run::{RunEnd, RunOutcome};
+use pitcrew_runtime::run::{ModelTotal, RunEnd, RunOutcome};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+
+use crate::report;
 
 /// The sums of a run so far.
 #[derive(Debug)]
 pub(crate) struct Tally {
     started: Instant,
     session_id: String,
-    /// The agent that the run is about; its turns are the run's.
-    agent: Option<AgentName>,
-    turns: u64,
-    model_time: Duration,
-    models: BTreeMap<String, (Usage, f64)>,
     asked: BTreeMap<String, String>,
     denied: Vec<Value>,
     would_allow: BTreeSet<String>,
@@ -51,10 +48,6 @@ impl Tally {
         Self {
             started: Instant::now(),
             session_id: String::new(),
-            agent: None,
-            turns: 0,
-            model_time: Duration::ZERO,
-            models: BTreeMap::new(),
             asked: BTreeMap::new(),
             denied: Vec::new(),
             would_allow: BTreeSet::new(),
@@ -72,21 +65,6 @@ impl Tally {
         match event {
             RunEvent::Started(started) => {
                 self.session_id.clone_from(&started.session_id);
-                self.agent = Some(started.agent.clone());
-            }
-            RunEvent::Answered(answered) => {
-                if self.agent.as_ref() == Some(&answered.agent) {
-                    self.turns += 1;
-                }
-                self.model_time += answered.took;
-                let sums = self.models.entry(answered.model.clone()).or_default();
-                sums.0 += answered.usage;
-                sums.1 += answered.cost_usd.unwrap_or(0.0);
-            }
-            RunEvent::Compacted(compacted) => {
-                let sums = self.models.entry(compacted.model.clone()).or_default();
-                sums.0 += compacted.usage;
-                sums.1 += compacted.cost_usd.unwrap_or(0.0);
             }
             RunEvent::PermissionAsked { call, tool, .. } => {
                 self.sums.permissions_asked += 1;
@@ -105,6 +83,8 @@ impl Tally {
             RunEvent::ToolEnded(ended) if !ended.is_error => self.count(ended),
             RunEvent::DoneElsewhere { deed, .. } => self.count_elsewhere(deed),
             RunEvent::ToolEnded(_)
+            | RunEvent::Answered(_)
+            | RunEvent::Compacted(_)
             | RunEvent::AgentStarted(_)
             | RunEvent::AgentLaunched { .. }
             | RunEvent::AgentChanged { .. }
@@ -132,11 +112,7 @@ impl Tally {
 
     fn count_elsewhere(&mut self, deed: &Deed) {
         match deed {
-            Deed::TurnEnded { model, usage, cost_usd } => {
-                let sums = self.models.entry(model.clone()).or_default();
-                sums.0 += *usage;
-                sums.1 += cost_usd.unwrap_or(0.0);
-            }
+            Deed::TurnEnded(_) => {}
             Deed::TaskChanged { change, .. } => match change.as_str() {
                 "created" => self.sums.tasks_made += 1,
                 "completed" => self.sums.tasks_completed += 1,
@@ -153,42 +129,40 @@ impl Tally {
 
     /// The last event of the run.
     pub(crate) fn result(&self, outcome: &RunOutcome) -> ResultEvent {
-        let (subtype, is_error, text) = match &outcome.end {
-            RunEnd::Success { text } => ("success", false, text.clone()),
-            RunEnd::Failed { reason } | RunEnd::Broken { reason } => ("error_during_execution", true, reason.clone()),
-            RunEnd::Parked { reason, .. } => ("error_model_unavailable", true, reason.clone()),
-            RunEnd::Interrupted => ("error_interrupted", true, "stopped by the user".to_owned()),
-            RunEnd::LimitReached { reason, text } => {
-                let subtype = if reason.contains("turn") { "error_max_turns" } else { "error_max_cost" };
-                (subtype, true, text.clone().unwrap_or_else(|| reason.clone()))
-            }
+        let (end, text) = (report::end_name(&outcome.end), report::result_text(&outcome.end));
+        let subtype = match &outcome.end {
+            RunEnd::Success { .. } => "success".to_owned(),
+            RunEnd::Failed { .. } | RunEnd::Broken { .. } => "error_during_execution".to_owned(),
+            RunEnd::Unfinished { .. }
+            | RunEnd::Parked { .. }
+            | RunEnd::Interrupted
+            | RunEnd::ShutDown
+            | RunEnd::LimitReached { .. } => format!("error_{end}"),
         };
+        let is_error = !matches!(outcome.end, RunEnd::Success { .. });
+        let totals = &outcome.totals;
         let ids = EventIds {
             session_id: self.session_id.clone(),
             uuid: uuid::Uuid::new_v4().to_string(),
             parent_tool_use_id: None,
         };
         let summary = RunSummary {
-            subtype: subtype.to_owned(),
+            subtype,
             is_error,
-            duration_ms: millis(self.started.elapsed()),
-            duration_api_ms: millis(self.model_time),
-            num_turns: self.turns,
+            duration_ms: millis(totals.ran),
+            duration_api_ms: millis(totals.model_time),
+            num_turns: outcome.agents.first().map_or(0, |agent| agent.turns.into()),
             result: text,
             total_cost_usd: outcome.cost_usd(),
             usage: stream_usage(&outcome.usage()),
-            model_usage: self
-                .models
-                .iter()
-                .map(|(model, sums)| (model.clone(), model_usage(sums)))
-                .collect::<Map<_, _>>(),
+            model_usage: totals.models.iter().map(|(model, total)| (model.clone(), model_usage(total))).collect(),
             permission_denials: self.denied.clone(),
         };
         ResultEvent::new(ids, summary)
     }
 }
 
-fn model_usage((usage, cost_usd): &(Usage, f64)) -> Value {
+fn model_usage(ModelTotal { usage, cost_usd, .. }: &ModelTotal) -> Value {
     json!({
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,

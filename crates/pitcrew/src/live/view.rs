@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color};
 use pitcrew_runtime::agent::Status;
-use pitcrew_runtime::events::{Answered, Compacted, Deed, RunEvent, waiting_for_model};
+use pitcrew_runtime::events::{Answered, Compacted, Deed, RunEvent, Spending, waiting_for_model};
 use serde_json::Value;
 
 use crate::output::{first_line, in_one_line};
@@ -141,7 +141,7 @@ impl View {
 
     fn done_elsewhere(&mut self, name: &AgentName, deed: &Deed) -> Vec<Remark> {
         match deed {
-            Deed::TurnEnded { usage, cost_usd, .. } => {
+            Deed::TurnEnded(Spending { usage, cost_usd, .. }) => {
                 if let Some(agent) = self.agent(name) {
                     agent.usage += *usage;
                     agent.cost_usd += cost_usd.unwrap_or(0.0);
@@ -167,7 +167,18 @@ impl View {
         if !is_news {
             return Vec::new();
         }
-        let mut text = format!("is {}", status.as_str().replace('_', " "));
+        let mut text = match status {
+            // Of a teammate it says that it left, of a lead that its run ended: neither that its work is done.
+            Status::Completed => "has ended".to_owned(),
+            Status::Failed => "has failed".to_owned(),
+            Status::Killed => "was stopped".to_owned(),
+            Status::Pending
+            | Status::Active
+            | Status::Idle
+            | Status::AwaitingPlanApproval
+            | Status::Parked
+            | Status::ShutdownRequested => format!("is {}", status.as_str().replace('_', " ")),
+        };
         if let Some(detail) = detail {
             let _ = write!(text, ": {}", in_one_line(detail));
         }
@@ -227,6 +238,7 @@ impl AgentView {
         let doing = match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
             (None, Status::Active) => "thinks".to_owned(),
+            (None, Status::Completed) => "ended".to_owned(),
             (None, status) => status.as_str().replace('_', " "),
         };
         let mut line = format!("{doing:<30}");
@@ -329,7 +341,7 @@ mod tests {
         let reason = format!("the log of bob cannot be used:\n/{}x: No space left on device", "folder/".repeat(40));
         let failed = |detail| RunEvent::AgentChanged { agent: name("bob"), status: Status::Failed, detail };
         let remarks = view().apply(&failed(Some(reason.clone())));
-        assert_eq!(remarks[0].text, format!("is failed: {}", reason.replace('\n', " | ")));
+        assert_eq!(remarks[0].text, format!("has failed: {}", reason.replace('\n', " | ")));
         let remarks = view().apply(&RunEvent::Warning { text: reason.clone() });
         assert!(remarks[0].text.ends_with("No space left on device"), "{}", remarks[0].text);
     }

@@ -603,6 +603,25 @@ fn the_lead_s_person_sees_everything_and_is_asked_once_for_what_is_always_allowe
 }
 
 #[test]
+fn control_c_ends_a_run_while_a_question_of_its_lead_or_of_a_teammate_is_open() {
+    let of_lead = "  team-lead:\n    - tools: [{name: Bash, input: {command: touch made}}]";
+    let of_cat = r#"  team-lead:
+    - tools: [{name: Task, input: {name: cat, description: two, prompt: Work.}}]
+    - text: I wait.
+  cat:
+    - tools: [{name: Bash, input: {command: touch made}}]"#;
+    for script in [of_lead, of_cat] {
+        let Some(seat) = leading(script) else { return };
+        is_asked(&seat, "touch made");
+        seat.tmux(&["send-keys", "C-c"]);
+        assert_eq!(seat.is_ordinary_again(), "130");
+        let screen = seat.shows_text("pitcrew run --resume");
+        assert!(!screen.contains("did not shut down in time"), "{screen}");
+        assert!(!seat.room.work().join("made").exists());
+    }
+}
+
+#[test]
 fn questions_that_wait_are_asked_one_at_a_time() {
     let Some(seat) = leading(
         r#"  team-lead:

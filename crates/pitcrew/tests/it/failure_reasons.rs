@@ -45,7 +45,7 @@ fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
 #[test]
 fn the_lines_and_the_report_tell_the_whole_reason() {
     let (screen, stdout, reason) = run_of_a_failing_teammate(&[]);
-    assert!(screen.contains(&format!("cat is failed: {reason}\n")), "{reason}\n{screen}");
+    assert!(screen.contains(&format!("cat has failed: {reason}\n")), "{reason}\n{screen}");
     assert!(screen.contains(&format!("\ncat failed: {reason}\n")), "{reason}\n{screen}");
     assert_eq!(stdout, "Cat is no more.\n");
 }
@@ -54,8 +54,8 @@ fn the_lines_and_the_report_tell_the_whole_reason() {
 fn json_tells_the_whole_reason() {
     let (_, stdout, reason) = run_of_a_failing_teammate(&["--json"]);
     let result: Value = serde_json::from_str(&stdout).unwrap();
-    assert_eq!((&result["agents"][1]["name"], &result["agents"][1]["state"]), (&"cat".into(), &"failed".into()));
-    assert_eq!(result["agents"][1]["reason"], reason, "{result:#}");
+    assert_eq!((&result["members"][1]["name"], &result["members"][1]["state"]), (&"cat".into(), &"failed".into()));
+    assert_eq!(result["members"][1]["reason"], reason, "{result:#}");
     let (_, stdout, reason) = run_of_a_failing_teammate(&["--output-format", "stream-json", "--include-team-events"]);
     let mut lines = stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     assert!(lines.any(|line| line.to_string().contains(&reason)), "{reason}\n{stdout}");

@@ -21,7 +21,7 @@ fn a_running_lead_is_asked_to_change_a_mode_and_to_shut_one_member_down() {
     assert!(member["pitcrew"]["modeSig"]["sig"].is_string(), "{member}");
     let asked = room.json(&["shutdown", "work", "--member", "bob"]);
     assert_eq!((&asked["success"], &asked["target"]), (&true.into(), &"bob".into()), "{asked}");
-    running.until("bob is completed");
+    running.until("bob has ended");
     running.kill();
 }
 

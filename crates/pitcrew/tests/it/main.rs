@@ -11,6 +11,7 @@ mod demo;
 mod desk;
 mod doctor;
 mod drift;
+mod ends;
 mod failure_reasons;
 mod git_folders;
 mod help;

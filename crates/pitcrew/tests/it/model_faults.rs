@@ -83,10 +83,10 @@ fn a_wait_beyond_the_patience_parks_the_run_at_once_and_it_can_be_resumed() {
     assert!(ran.stderr.contains("hint: resume it after 20"), "{}", ran.stderr);
     let result = Ran::of(service.command(&room, &["run", "--resume", "work", "--json"]).output().unwrap());
     assert_eq!(result.code, 75, "{result:?}");
-    let result = serde_json::Deserializer::from_str(&result.stdout).into_iter::<Value>().next().unwrap().unwrap();
+    let result: Value = serde_json::from_str(&result.stdout).unwrap();
     assert_eq!(result["subtype"], "error_model_unavailable");
-    assert_eq!(result["agents"][0]["state"], "parked");
-    assert!(result["agents"][0]["reason"].as_str().unwrap().contains(said), "{result:#}");
+    assert_eq!(result["members"][0]["state"], "parked");
+    assert!(result["members"][0]["reason"].as_str().unwrap().contains(said), "{result:#}");
     service.behave(|_, _| say("It is done."));
     let ran = service.run(&room, &["run", "--resume", "work"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is done.\n"), "{ran:?}");

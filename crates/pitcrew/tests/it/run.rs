@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::room::{Ran, Room};
 use crate::running::Running;
 
-/// A lead that makes a task and says its last word.
+/// A lead that makes a task, completes it and says its last word.
 const SHORT: &str = "
 agents:
   team-lead:
@@ -14,6 +14,8 @@ agents:
       tools:
         - name: TaskCreate
           input: {subject: Do it, description: All of it}
+        - name: TaskUpdate
+          input: {taskId: '1', status: completed}
     - text: It is done.
 ";
 
@@ -79,6 +81,7 @@ agents:
     - wait_for: {contains: idle_notification}
     - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
     - wait_for: {contains: has shut down}
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
     - text: That is all.
   bob:
     - wait_for: {contains: task_assignment}
@@ -143,7 +146,7 @@ fn stream_json_is_as_recorded_and_has_team_events_only_when_asked_for() {
     let plain = run(&room, SHORT, &["--output-format", "stream-json"]);
     assert_eq!(
         kinds(&plain),
-        ["system init", "assistant", "assistant", "user", "assistant", "result success"],
+        ["system init", "assistant", "assistant", "assistant", "user", "user", "assistant", "result success"],
         "{}",
         plain.stdout
     );

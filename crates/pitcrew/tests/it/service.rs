@@ -18,6 +18,8 @@ use crate::room::{Ran, Room};
 pub(crate) enum Reply {
     /// The model answers.
     Say(Vec<Say>),
+    /// The model says so, and stops for this reason.
+    Stop(&'static str, &'static str),
     /// The service refuses, with a status and a header.
     Refuse(u16, Option<(&'static str, &'static str)>, Value),
 }
@@ -76,9 +78,10 @@ async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body>
     };
     let reply = shared.behaviour.lock().unwrap()(&heard(&body), &body);
     match reply {
-        Reply::Say(says) => {
-            let pieces = stream::iter(as_messages(&says, nth).into_iter().map(Ok::<_, Infallible>));
-            Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
+        Reply::Say(says) => streamed(as_messages(&says, nth)),
+        Reply::Stop(text, reason) => {
+            let pieces = as_messages(&[Say::Text(text)], nth);
+            streamed(pieces.into_iter().map(|piece| piece.replace("end_turn", reason)).collect())
         }
         Reply::Refuse(status, header, body) => {
             let mut response = Response::builder().status(status).header("content-type", "application/json");
@@ -88,4 +91,9 @@ async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body>
             response.body(Body::from(body.to_string())).unwrap()
         }
     }
+}
+
+fn streamed(pieces: Vec<String>) -> Response<Body> {
+    let pieces = stream::iter(pieces.into_iter().map(Ok::<_, Infallible>));
+    Response::builder().header("content-type", "text/event-stream").body(Body::from_stream(pieces)).unwrap()
 }

@@ -55,6 +55,7 @@ agents:
     - tools: [{name: Task, input: {name: bob, description: Do it, prompt: Do task 1.}}]
     - wait_for: {contains: teammate_terminated, from: message}
     - text: I lost bob.
+    - text: Nobody does it now.
   bob:
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress}}]
     - tools: [{name: Bash, input: {command: sleep 4242}}]
@@ -70,7 +71,7 @@ fn a_teammate_that_is_killed_is_noticed_and_nothing_of_it_is_left() {
     assert_eq!(bob.len(), 1);
     kill(bob[0], Signal::KILL);
     let ran = ended(run);
-    assert_eq!((ran.code, ran.stdout.trim()), (0, "I lost bob."), "{ran:?}");
+    assert_eq!((ran.code, ran.stdout.trim()), (8, "Nobody does it now."), "{ran:?}");
     assert!(terminal.was("bob", "failed"), "{:?}", terminal.journal());
     terminal.check_nobody_is_left();
     assert_eq!(running(), [], "what bob had started still runs");

@@ -15,7 +15,7 @@ use super::repeats::Repeats;
 use super::round::Stage;
 use super::{Effect, Effects, Event, IdleCause, IdleReport, Mail, ModelFailure, Profile, Role, Status, TurnEnd};
 use crate::gate::PermissionMode;
-use crate::transcript::{Conversation, Step};
+use crate::transcript::{AnswerFault, Conversation, Step};
 
 /// How many superseded notices are marked read at once: each marking writes the whole inbox.
 const SUPERSEDED_AT_ONCE: usize = 32;
@@ -465,7 +465,8 @@ impl Agent {
         if self.phase != Phase::Thinking {
             return;
         }
-        self.write(vec![Step::Assistant { blocks: response.blocks, usage: response.usage, cost_usd }], fx);
+        let fault = AnswerFault::of(&response.stop, &response.blocks);
+        self.write(vec![Step::Assistant { blocks: response.blocks, usage: response.usage, cost_usd, fault }], fx);
         let next = if self.conversation.open_calls().is_empty() { Phase::TurnEnd } else { Phase::Boundary };
         self.boundary(next, fx);
     }

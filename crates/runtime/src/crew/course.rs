@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use pitcrew_protocol::AgentName;
 
 use crate::agent::Status;
+use crate::run::{Limit, OpenWork, Shortfall};
+use crate::transcript::AnswerFault;
 
 /// Why a team is shut down.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,8 +18,10 @@ pub(super) enum Why {
     Interrupted,
     /// The user ended the team.
     ShutDown,
-    /// A limit was reached.
-    Limit(String),
+    /// Nobody works any more, and the work is not whole.
+    Unfinished(Shortfall, OpenWork),
+    /// A limit was reached; in words.
+    Limit(Limit, String),
     /// A model without which nothing goes on is unavailable: the lead's, or a teammate's for which all others wait.
     ModelUnavailable(String),
     /// The lead cannot go on.
@@ -33,7 +37,8 @@ impl Why {
             Self::Finished => "the work is done".to_owned(),
             Self::Interrupted => "the user stopped the run".to_owned(),
             Self::ShutDown => "the user shut the team down".to_owned(),
-            Self::Limit(reason) => reason.clone(),
+            Self::Unfinished(shortfall, _) => shortfall.in_words().to_owned(),
+            Self::Limit(_, reason) => reason.clone(),
             Self::ModelUnavailable(reason) => format!("a model is unavailable: {reason}"),
             Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
             Self::Gone => "the team's files were taken away while it ran, by something else than this run".to_owned(),
@@ -43,7 +48,11 @@ impl Why {
     /// Whether a later run may go on where this one stops, so that nobody is taken out of the team who did not leave.
     pub(super) fn is_resumable(&self) -> bool {
         match self {
-            Self::Interrupted | Self::Limit(_) | Self::ModelUnavailable(_) | Self::LeadFailed(_) => true,
+            Self::Interrupted
+            | Self::Unfinished(..)
+            | Self::Limit(..)
+            | Self::ModelUnavailable(_)
+            | Self::LeadFailed(_) => true,
             Self::Finished | Self::ShutDown | Self::Gone => false,
         }
     }
@@ -62,6 +71,8 @@ pub(super) enum News {
     UsedUp(AgentName),
     /// A teammate is no more.
     Left(AgentName),
+    /// The lead's last answer has this fault, or none.
+    LeadAnswered(Option<AnswerFault>),
     /// The lead was told something, and starts a turn when it hears it.
     LeadTold,
     /// The user cut the lead's turn off.
@@ -70,6 +81,8 @@ pub(super) enum News {
     LeadEnded(Status, Option<String>),
     /// A look around found nothing unread.
     AllQuiet,
+    /// What is open by the team's files, and who never started.
+    Stock(OpenWork),
     /// The run is to end.
     EndAsked(Why),
     /// The time for the present step of the shutdown is over.
@@ -83,8 +96,10 @@ pub(super) enum Order {
     LookAround,
     /// Call the lead; it starts a turn, or announces once more that it is idle.
     WakeLead,
-    /// Remind the lead to shut its team down.
-    Remind(Vec<AgentName>),
+    /// See what is open; answered by [`News::Stock`].
+    TakeStock,
+    /// Remind the lead of what it has not done, before the run ends.
+    Remind(Reminder),
     /// Ask every teammate to shut down, and start the grace.
     AskToShutDown(Vec<AgentName>),
     /// Stop every teammate where it stands, to go on in a later run, and start the grace: one of another client, which keeps
@@ -102,6 +117,25 @@ pub(super) enum Order {
     DropLead,
     /// All is over.
     Finish,
+}
+
+/// What a lead that is about to end its run is reminded of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reminder {
+    /// The teammates that it has not shut down.
+    pub(super) members: Vec<AgentName>,
+    /// The tasks and plans that are open.
+    pub(super) open: OpenWork,
+    /// What is wrong with its last answer.
+    pub(super) fault: Option<AnswerFault>,
+}
+
+/// What the lead was reminded of already: of each once in a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reminded {
+    of_members: bool,
+    of_work: bool,
+    of_answer: bool,
 }
 
 /// Where a run stands.
@@ -128,7 +162,9 @@ pub(super) struct Course {
     /// The lead was called since anything changed, and had nothing to do.
     lead_has_looked: bool,
     is_calling: bool,
-    was_reminded: bool,
+    reminded: Reminded,
+    /// What is wrong with the lead's last answer.
+    fault: Option<AnswerFault>,
     /// The user cut the lead off and has not said how to go on: nobody calls the lead, and the run does not end by itself.
     is_held: bool,
     why: Option<Why>,
@@ -145,7 +181,8 @@ impl Course {
             used_up: BTreeSet::new(),
             lead_has_looked: false,
             is_calling: false,
-            was_reminded: false,
+            reminded: Reminded::default(),
+            fault: None,
             is_held: false,
             why: None,
         }
@@ -188,6 +225,10 @@ impl Course {
                 self.lead_has_looked = false;
                 self.after_a_loss()
             }
+            News::LeadAnswered(fault) => {
+                self.fault = fault;
+                Vec::new()
+            }
             News::LeadTold => {
                 self.lead_has_looked = false;
                 self.is_calling = false;
@@ -199,6 +240,7 @@ impl Course {
             }
             News::LeadEnded(status, reason) => self.lead_ended(status, reason),
             News::AllQuiet => self.quiet(),
+            News::Stock(open) => self.took_stock(open),
             News::EndAsked(why) => self.shut_down(why),
             News::GraceOver => self.grace_over(),
         }
@@ -242,12 +284,67 @@ impl Course {
             // It has work that it could not do, and nobody else has any.
             return self.shut_down(Why::ModelUnavailable(format!("{name}: {reason}")));
         }
-        if self.mates.is_empty() || self.was_reminded {
-            return self.shut_down(Why::Finished);
+        vec![Order::TakeStock]
+    }
+
+    /// Everybody rests and has looked: the lead is reminded of what it has not done, and else the run ends.
+    fn took_stock(&mut self, mut open: OpenWork) -> Vec<Order> {
+        if !self.is_at_rest() || self.is_calling || !self.lead_has_looked {
+            return Vec::new();
         }
-        self.was_reminded = true;
-        self.lead_has_looked = false;
-        vec![Order::Remind(self.names())]
+        let with_plan = self.mates.iter().filter(|(_, status)| **status == Status::AwaitingPlanApproval);
+        open.plans = with_plan.map(|(name, _)| name.clone()).collect();
+        let reminder = self.reminder(&open);
+        if reminder != Reminder::default() {
+            self.lead_has_looked = false;
+            return vec![Order::Remind(reminder)];
+        }
+        match self.shortfall(&open) {
+            Some(shortfall) => self.shut_down(Why::Unfinished(shortfall, open)),
+            None => self.shut_down(Why::Finished),
+        }
+    }
+
+    /// What the lead is to be reminded of now.
+    fn reminder(&mut self, open: &OpenWork) -> Reminder {
+        let mut reminder = Reminder::default();
+        if !self.mates.is_empty() && !std::mem::replace(&mut self.reminded.of_members, true) {
+            reminder.members = self.names();
+        }
+        if self.reminds_of(open) {
+            // Who never started was told to the lead when that was seen.
+            reminder.open = OpenWork { never_started: Vec::new(), ..open.clone() };
+        }
+        let is_mended = |fault: &AnswerFault| matches!(fault, AnswerFault::Truncated | AnswerFault::Empty);
+        if let Some(fault) = self.fault.filter(is_mended)
+            && !std::mem::replace(&mut self.reminded.of_answer, true)
+        {
+            reminder.fault = Some(fault);
+        }
+        reminder
+    }
+
+    /// Whether the lead is to be reminded of open tasks and plans now, which happens once.
+    pub(super) fn reminds_of(&mut self, open: &OpenWork) -> bool {
+        let is_open = !open.tasks.is_empty() || !open.plans.is_empty();
+        is_open && !std::mem::replace(&mut self.reminded.of_work, true)
+    }
+
+    /// Why the work is not whole, if it is not.
+    fn shortfall(&self, open: &OpenWork) -> Option<Shortfall> {
+        let of_answer = self.fault.map(|fault| match fault {
+            AnswerFault::Refused => Shortfall::Refused,
+            AnswerFault::Truncated => Shortfall::Truncated,
+            AnswerFault::Empty => Shortfall::Empty,
+        });
+        let of_work = if !open.never_started.is_empty() {
+            Some(Shortfall::FailedToStart)
+        } else if open.is_empty() {
+            None
+        } else {
+            Some(Shortfall::Stalled)
+        };
+        of_answer.or(of_work)
     }
 
     fn names(&self) -> Vec<AgentName> {
@@ -261,7 +358,7 @@ impl Course {
         let holds = matches!(why, Why::Interrupted | Why::ShutDown) && !self.lead_status.is_over();
         let (phase, order) = match &why {
             Why::LeadFailed(_) | Why::Gone => (Phase::Stopping, Order::Drop(self.names())),
-            Why::Interrupted | Why::Limit(_) | Why::ModelUnavailable(_) => {
+            Why::Interrupted | Why::Unfinished(..) | Why::Limit(..) | Why::ModelUnavailable(_) => {
                 (Phase::Stopping, Order::Suspend(self.names()))
             }
             Why::Finished | Why::ShutDown => (Phase::Asking, Order::AskToShutDown(self.names())),
@@ -338,175 +435,4 @@ impl Course {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn name(name: &str) -> AgentName {
-        AgentName::new(name).unwrap()
-    }
-
-    fn told(who: &str, status: Status) -> News {
-        News::Announced(name(who), status)
-    }
-
-    struct Play(Course);
-
-    impl Play {
-        fn new(mates: &[&str]) -> Self {
-            let mut play = Self(Course::new(AgentName::lead()));
-            play.then(told("team-lead", Status::Active), &[]);
-            for mate in mates {
-                play.then(News::Joined(name(mate)), &[]).then(told(mate, Status::Active), &[]);
-            }
-            play
-        }
-
-        #[track_caller]
-        fn then(&mut self, news: News, orders: &[Order]) -> &mut Self {
-            assert_eq!(self.0.hear(news), orders);
-            self
-        }
-    }
-
-    #[test]
-    fn a_lead_alone_ends_with_its_turn_when_it_has_no_mail() {
-        Play::new(&[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::EndLead("the work is done".to_owned())])
-            .then(News::LeadEnded(Status::Completed, None), &[Order::Finish]);
-    }
-
-    #[test]
-    fn a_lead_that_ends_its_turn_while_a_teammate_works_waits() {
-        Play::new(&["bob"])
-            .then(told("team-lead", Status::Idle), &[])
-            .then(told("bob", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead])
-            .then(told("team-lead", Status::Active), &[]);
-    }
-
-    #[test]
-    fn a_lead_that_the_user_cut_off_is_not_called_before_it_is_told_something() {
-        let mut play = Play::new(&[]);
-        play.then(News::LeadInterrupted, &[])
-            .then(told("team-lead", Status::Idle), &[])
-            .then(told("team-lead", Status::Active), &[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround]);
-    }
-
-    #[test]
-    fn a_lead_that_forgets_its_team_is_reminded_once_and_then_the_team_is_shut_down() {
-        let bob = || vec![name("bob")];
-        let mut play = Play::new(&["bob"]);
-        play.then(told("bob", Status::Idle), &[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::Remind(bob())])
-            .then(told("team-lead", Status::Active), &[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::AskToShutDown(bob())])
-            .then(News::GraceOver, &[Order::Kill(bob())])
-            .then(News::Left(name("bob")), &[Order::EndLead("the work is done".to_owned())])
-            .then(News::LeadEnded(Status::Completed, None), &[Order::Finish]);
-    }
-
-    #[test]
-    fn what_changes_after_the_lead_has_looked_makes_it_look_again() {
-        Play::new(&["bob"])
-            .then(told("bob", Status::Idle), &[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead])
-            .then(told("bob", Status::Active), &[])
-            .then(told("team-lead", Status::Idle), &[])
-            .then(told("bob", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead]);
-    }
-
-    #[test]
-    fn a_lead_that_was_told_something_is_called_again_before_anything_ends() {
-        Play::new(&[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead])
-            .then(News::LeadTold, &[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead]);
-    }
-
-    #[test]
-    fn a_stopped_run_asks_nobody_and_keeps_everybody_for_the_next_one() {
-        let both = || vec![name("ann"), name("bob")];
-        Play::new(&["ann", "bob"])
-            .then(News::EndAsked(Why::Interrupted), &[Order::HoldLead, Order::Suspend(both())])
-            .then(News::EndAsked(Why::Limit("too much".to_owned())), &[])
-            .then(News::Left(name("ann")), &[])
-            .then(News::GraceOver, &[Order::Drop(vec![name("bob")])])
-            .then(News::Left(name("bob")), &[Order::DropLead])
-            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
-    }
-
-    #[test]
-    fn a_team_that_the_user_shuts_down_is_asked_to_leave_and_who_does_not_is_ended() {
-        let both = || vec![name("ann"), name("bob")];
-        Play::new(&["ann", "bob"])
-            .then(News::EndAsked(Why::ShutDown), &[Order::HoldLead, Order::AskToShutDown(both())])
-            .then(News::Left(name("ann")), &[])
-            .then(News::GraceOver, &[Order::Kill(vec![name("bob")])])
-            .then(News::Left(name("bob")), &[Order::DropLead])
-            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
-    }
-
-    #[test]
-    fn a_stopped_lead_without_a_team_is_dropped_at_once_and_one_that_reached_a_limit_ends_its_step() {
-        Play::new(&[])
-            .then(News::EndAsked(Why::Interrupted), &[Order::DropLead])
-            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
-        Play::new(&[])
-            .then(News::EndAsked(Why::Limit("too much".to_owned())), &[Order::EndLead("too much".to_owned())])
-            .then(News::GraceOver, &[Order::DropLead])
-            .then(News::LeadEnded(Status::Killed, None), &[Order::Finish]);
-    }
-
-    #[test]
-    fn when_the_leads_model_is_unavailable_the_team_is_suspended_so_that_it_can_be_resumed() {
-        let mut play = Play::new(&["bob"]);
-        let parked = News::LeadEnded(Status::Parked, Some("come later".to_owned()));
-        play.then(parked, &[Order::Suspend(vec![name("bob")])]).then(News::Left(name("bob")), &[Order::Finish]);
-        assert_eq!(play.0.why(), Some(&Why::ModelUnavailable("come later".to_owned())));
-        assert!(play.0.why().unwrap().is_resumable());
-    }
-
-    #[test]
-    fn a_run_in_which_all_wait_for_a_teammates_model_parks_and_keeps_its_team() {
-        let mut play = Play::new(&["bob"]);
-        play.then(told("bob", Status::Idle), &[])
-            .then(News::Unavailable(name("bob"), "come later".to_owned()), &[])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::WakeLead])
-            .then(told("team-lead", Status::Idle), &[Order::LookAround])
-            .then(News::AllQuiet, &[Order::Suspend(vec![name("bob")])])
-            .then(News::Left(name("bob")), &[Order::DropLead]);
-        assert_eq!(play.0.why(), Some(&Why::ModelUnavailable("bob: come later".to_owned())));
-    }
-
-    #[test]
-    fn a_run_that_is_stopped_while_it_asks_its_team_to_leave_waits_for_nobody() {
-        let mut play = Play::new(&["bob"]);
-        play.then(News::EndAsked(Why::ShutDown), &[Order::HoldLead, Order::AskToShutDown(vec![name("bob")])])
-            .then(News::EndAsked(Why::Interrupted), &[Order::Suspend(vec![name("bob")])])
-            .then(News::Left(name("bob")), &[Order::DropLead]);
-        assert!(play.0.why().unwrap().is_resumable());
-    }
-
-    #[test]
-    fn without_a_lead_nobody_goes_on() {
-        Play::new(&["bob"])
-            .then(News::LeadEnded(Status::Failed, Some("no key".to_owned())), &[Order::Drop(vec![name("bob")])])
-            .then(News::Left(name("bob")), &[Order::Finish]);
-        Play::new(&[]).then(News::LeadEnded(Status::Failed, Some("no key".to_owned())), &[Order::Finish]);
-    }
-}
+mod tests;

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, TeamConfig};
-use pitcrew_team::store::{Event as Noted, JournalEntry, MemberState};
+use pitcrew_team::store::{Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn};
 use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Started, Team};
 use tokio::sync::oneshot;
 
@@ -22,7 +23,7 @@ use super::team_loop::{Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::definitions::AgentDefinition;
 use crate::driver::{chain, output_file, task_notification};
-use crate::events::{AgentStarted, Deed, RunEvent};
+use crate::events::{AgentStarted, Deed, RunEvent, Spending};
 use crate::hosting::{Placement, Program, TeammatePlace, root_word};
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{PaneId, PaneTag, Panes};
@@ -315,27 +316,31 @@ impl TeamLoop {
         }
     }
 
-    /// Passes over what the journal says until now; keeps the last state of everybody, and the model calls of who lives.
-    pub(super) async fn open_journal(&mut self) {
-        let team = &self.quarters.team;
-        match team.backend().journal_summary(team.dir()).await {
+    /// Passes over what the journal says until now; keeps the last state of everybody, the model calls of who lives, and what
+    /// earlier runs took.
+    pub(super) async fn open_journal(&mut self, history: Result<(JournalSummary, u64), StoreError>) {
+        match history {
             Ok((summary, position)) => {
                 self.journal_position = position;
+                self.began.1 = Duration::from_millis(summary.ran_ms());
                 let config = self.quarters.team.config().await.ok();
                 for (name, member) in summary.members {
                     let is_there = config.iter().any(|it| it.members.iter().any(|one| one.name == name));
-                    for what in member.always.into_iter().filter(|_| is_there) {
+                    for what in member.always.iter().filter(|_| is_there).cloned() {
                         self.quarters.sink.tell(RunEvent::AllowedAlways { agent: name.clone(), what }).await;
                     }
-                    let is_status = |change: MemberState| Some((Status::named(&change.state)?, change.detail));
-                    if let Some(last) = member.states.into_iter().rev().find_map(is_status) {
-                        self.last_states.insert(name.clone(), last);
+                    let is_status = |change: &MemberState| Some((Status::named(&change.state)?, change.detail.clone()));
+                    let last = member.states.iter().rev().find_map(is_status);
+                    if !member.spent.is_empty() {
+                        self.ledger.carry_over(&name, &member, last.clone());
                     }
+                    self.last_states.extend(last.map(|last| (name.clone(), last)));
                     self.last_turns.insert(name, member.turns);
                 }
             }
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
+        self.quarters.team.note([Noted::RunStarted]).await;
     }
 
     /// Reads on in the journal: what teammates of ours elsewhere did stands there.
@@ -381,7 +386,7 @@ impl TeamLoop {
         }
         let Some((agent, deed)) = self.deed(entry.event).await else { return Vec::new() };
         let news = match &deed {
-            Deed::TurnEnded { model, usage, cost_usd } => self.count(&agent, model.clone(), *usage, *cost_usd),
+            Deed::TurnEnded(spending) => self.count(&agent, spending),
             Deed::TaskChanged { .. } | Deed::PlanHandedIn => Vec::new(),
         };
         self.quarters.sink.tell(RunEvent::DoneElsewhere { agent, deed }).await;
@@ -390,9 +395,9 @@ impl TeamLoop {
 
     /// What a teammate elsewhere did, by the journal. Mail that it read is told as that of everybody.
     async fn deed(&mut self, event: Noted) -> Option<(AgentName, Deed)> {
-        if let Noted::TurnEnded { member, model, input_tokens, output_tokens, cost_usd } = event {
-            let usage = Usage { input_tokens, output_tokens, ..Usage::default() };
-            return self.is_elsewhere(&member).then_some((member, Deed::TurnEnded { model, usage, cost_usd }));
+        if let Noted::TurnEnded(turn) = event {
+            let spending = spending_of(&turn);
+            return self.is_elsewhere(&turn.member).then_some((turn.member, Deed::TurnEnded(spending)));
         }
         if let Noted::TaskChanged { task, by, change, .. } = event {
             let agent = AgentName::foreign(&by);
@@ -451,6 +456,7 @@ impl TeamLoop {
         match seen {
             Seen::State(status) => {
                 self.ledger.of(&agent).state = status;
+                self.ledger.seen_at_work(&agent);
                 self.quarters.note_state(&agent, status, None).await;
                 vec![News::Announced(agent, status)]
             }
@@ -544,6 +550,24 @@ impl TeamLoop {
         let text = task_notification(agent.as_str(), &output, "pending", &with_screen(said, screen.as_deref()));
         self.tell_lead(Event::Told { text });
         vec![News::LeadTold]
+    }
+}
+
+/// What a turn took, as the journal has it.
+fn spending_of(turn: &Turn) -> Spending {
+    let cached = turn.cache_read_tokens.saturating_add(turn.cache_creation_tokens);
+    let usage = Usage {
+        input_tokens: turn.input_tokens.saturating_sub(cached),
+        output_tokens: turn.output_tokens,
+        cache_read_input_tokens: turn.cache_read_tokens,
+        cache_creation_input_tokens: turn.cache_creation_tokens,
+    };
+    Spending {
+        model: turn.model.clone(),
+        usage,
+        cost_usd: turn.cost_usd,
+        tool_calls: turn.tool_calls,
+        took: Duration::from_millis(turn.took_ms),
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pitcrew_model::Usage;
 use pitcrew_protocol::{
     AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, neutralised, render,
 };
@@ -15,8 +14,10 @@ use super::ledger::RESUMABLE;
 use super::team_loop::{Farewell, Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::driver::{chain, output_file, task_notification};
-use crate::run::KeptWorktree;
+use crate::events::Spending;
+use crate::run::{KeptWorktree, Limit};
 use crate::tools::ToolOutcome;
+use crate::transcript::AnswerFault;
 use crate::worktree::{Finished, Worktrees};
 
 /// Whether an agent can answer a request to shut down.
@@ -32,27 +33,21 @@ pub(super) enum Answers {
 
 impl TeamLoop {
     /// Counts a model call, and sees whether the run has become too dear.
-    pub(super) async fn spent(
-        &mut self,
-        agent: &AgentName,
-        model: String,
-        usage: Usage,
-        cost_usd: Option<f64>,
-    ) -> Vec<News> {
-        self.quarters.note_turn(agent, &model, usage, cost_usd).await;
-        self.count(agent, model, usage, cost_usd)
+    pub(super) async fn spent(&mut self, agent: &AgentName, spending: &Spending) -> Vec<News> {
+        self.quarters.note_turn(agent, spending).await;
+        self.count(agent, spending)
     }
 
     /// Counts a model call that is in the journal.
-    pub(super) fn count(&mut self, agent: &AgentName, model: String, usage: Usage, cost_usd: Option<f64>) -> Vec<News> {
+    pub(super) fn count(&mut self, agent: &AgentName, spending: &Spending) -> Vec<News> {
         if let Some(hand) = self.crew.get_mut(agent) {
             hand.turns += 1;
             hand.answers = Answers::Yes;
         }
-        self.ledger.spend(agent, model, usage, cost_usd);
+        self.ledger.spend(agent, spending);
         match self.limits.max_cost_usd {
             Some(most) if self.ledger.cost_usd() >= most => {
-                vec![News::EndAsked(Why::Limit(format!("the run has cost its ${most:.2}")))]
+                vec![News::EndAsked(Why::Limit(Limit::Cost, format!("the team has cost its ${most:.2}")))]
             }
             Some(_) | None => Vec::new(),
         }
@@ -126,7 +121,13 @@ impl TeamLoop {
 
     /// Takes note of an agent's state. An idle agent with a reason cannot go on: it used all its turns, or its model is
     /// unavailable.
-    pub(super) async fn announced(&mut self, agent: AgentName, status: Status, detail: Option<String>) -> Vec<News> {
+    pub(super) async fn announced(
+        &mut self,
+        agent: AgentName,
+        status: Status,
+        detail: Option<String>,
+        fault: Option<AnswerFault>,
+    ) -> Vec<News> {
         let account = self.ledger.of(&agent);
         (account.state, account.reason) = (status, detail.clone());
         if self.crew.get(&agent).is_some_and(|hand| matches!(hand.part, Part::Errand(_))) {
@@ -135,7 +136,8 @@ impl TeamLoop {
         self.quarters.note_state(&agent, status, detail.clone()).await;
         self.set_answers(&agent, if detail.is_some() { Answers::No } else { Answers::Yes });
         let stuck = detail.map(|reason| News::Unavailable(agent.clone(), reason));
-        std::iter::once(News::Announced(agent.clone(), status)).chain(stuck).collect()
+        let answered = (agent.as_str() == LEAD_NAME).then_some(News::LeadAnswered(fault));
+        answered.into_iter().chain([News::Announced(agent.clone(), status)]).chain(stuck).collect()
     }
 
     /// Takes note of whether an agent can answer. One that was asked to shut down, and cannot answer, is not waited for.
@@ -312,7 +314,10 @@ impl TeamLoop {
             | Status::Idle
             | Status::AwaitingPlanApproval
             | Status::Parked
-            | Status::ShutdownRequested => (format!("Teammate \"{name}\" completed their task."), "has shut down"),
+            | Status::ShutdownRequested => {
+                // It was asked to and agreed, which says nothing of its tasks.
+                (format!("Teammate \"{name}\" has shut down, as it was asked to."), "has shut down")
+            }
         };
         let told: Vec<String> = std::iter::once(format!("{name} {verb}.")).chain(more).collect();
         let output = output_file(&self.quarters.team, name);

@@ -1,21 +1,30 @@
-//! What every agent of a run did, used and cost.
+//! What every agent of a team did, used and cost, in this run and in those before it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_team::store::{MemberSummary, Spent};
 
-use crate::agent::Status;
-use crate::run::AgentSummary;
+use crate::agent::{Role, Status};
+use crate::events::Spending;
+use crate::run::{AgentSummary, ModelTotal, Totals};
 
 /// Why an agent ended that was dropped where it stood.
 pub(super) const RESUMABLE: &str = "it was stopped, and can be resumed";
+
+/// What stands in the name of a subagent, and in no member's.
+const SUBAGENT_MARK: char = '#';
 
 /// The summaries of all agents there ever were, in order of their start.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     agents: Vec<AgentSummary>,
-    unpriced: BTreeSet<String>,
+    models: BTreeMap<String, ModelTotal>,
+    model_time: Duration,
+    /// The teammates that were started in this run and were not seen at work yet.
+    unseen: BTreeSet<AgentName>,
 }
 
 impl Ledger {
@@ -24,6 +33,10 @@ impl Ledger {
         let account = self.of(name);
         account.agent_type = agent_type;
         model.clone_into(&mut account.model);
+        (account.state, account.reason) = (Status::Pending, None);
+        if account.role == Role::Teammate {
+            self.unseen.insert(name.clone());
+        }
     }
 
     /// The account of an agent.
@@ -31,6 +44,7 @@ impl Ledger {
         let at = self.agents.iter().position(|agent| agent.name == *name).unwrap_or_else(|| {
             self.agents.push(AgentSummary {
                 name: name.clone(),
+                role: role_of(name),
                 agent_type: None,
                 model: String::new(),
                 state: Status::Pending,
@@ -47,14 +61,67 @@ impl Ledger {
     }
 
     /// Adds a model call.
-    pub(crate) fn spend(&mut self, name: &AgentName, model: String, usage: Usage, cost_usd: Option<f64>) {
+    pub(crate) fn spend(&mut self, name: &AgentName, spending: &Spending) {
+        let Spending { model, usage, cost_usd, tool_calls, took } = spending;
+        self.seen_at_work(name);
         let account = self.of(name);
-        account.turns += 1;
-        account.usage += usage;
+        account.turns = account.turns.saturating_add(1);
+        account.tool_calls = account.tool_calls.saturating_add(*tool_calls);
+        account.usage += *usage;
         account.cost_usd += cost_usd.unwrap_or(0.0);
-        if cost_usd.is_none() {
-            self.unpriced.insert(model);
+        let total = self.models.entry(model.clone()).or_default();
+        total.usage += *usage;
+        total.cost_usd += cost_usd.unwrap_or(0.0);
+        total.is_unpriced |= cost_usd.is_none();
+        self.model_time = self.model_time.saturating_add(*took);
+    }
+
+    /// Adds what an agent did in earlier runs of its team.
+    pub(crate) fn carry_over(
+        &mut self,
+        name: &AgentName,
+        before: &MemberSummary,
+        last: Option<(Status, Option<String>)>,
+    ) {
+        let account = self.of(name);
+        if account.model.is_empty() {
+            // Nobody has started it in this run.
+            if let Some(last) = last {
+                (account.state, account.reason) = last;
+            }
+            let most_used = before.spent.iter().max_by_key(|(_, spent)| spent.turns);
+            account.model = most_used.map(|(model, _)| model.clone()).unwrap_or_default();
         }
+        for (model, spent) in &before.spent {
+            let usage = usage_of(spent);
+            let account = self.of(name);
+            account.turns = account.turns.saturating_add(spent.turns);
+            account.tool_calls = account.tool_calls.saturating_add(spent.tool_calls);
+            account.usage += usage;
+            account.cost_usd += spent.cost_usd();
+            let total = self.models.entry(model.clone()).or_default();
+            total.usage += usage;
+            total.cost_usd += spent.cost_usd();
+            total.is_unpriced |= spent.unpriced_turns > 0;
+            self.model_time = self.model_time.saturating_add(Duration::from_millis(spent.model_ms));
+        }
+    }
+
+    /// Takes note that a teammate works, so that it has started.
+    pub(crate) fn seen_at_work(&mut self, name: &AgentName) {
+        self.unseen.remove(name);
+    }
+
+    /// Takes note that a teammate could not be started in this run.
+    pub(crate) fn did_not_start(&mut self, name: &AgentName) {
+        self.unseen.insert(name.clone());
+    }
+
+    /// The teammates of this run that failed, or were left, before they were seen at work.
+    pub(crate) fn never_started(&self) -> Vec<AgentName> {
+        let is_left = |agent: &&AgentSummary| matches!(agent.state, Status::Failed | Status::Pending);
+        let left = self.agents.iter().filter(is_left).map(|agent| &agent.name);
+        left.filter(|name| self.unseen.contains(*name)).cloned().collect()
     }
 
     /// Corrects the accounts of a run whose team is gone.
@@ -74,8 +141,27 @@ impl Ledger {
         self.agents.iter().map(|agent| agent.cost_usd).sum()
     }
 
-    /// All accounts, and the models without a price.
-    pub(crate) fn close(self) -> (Vec<AgentSummary>, Vec<String>) {
-        (self.agents, self.unpriced.into_iter().collect())
+    /// All accounts, and what all took that ran so long.
+    pub(crate) fn close(self, ran: Duration) -> (Vec<AgentSummary>, Totals) {
+        (self.agents, Totals { ran, model_time: self.model_time, models: self.models })
+    }
+}
+
+/// The part of an agent by its name.
+fn role_of(name: &AgentName) -> Role {
+    match name.as_str() {
+        LEAD_NAME => Role::Lead,
+        name if name.contains(SUBAGENT_MARK) => Role::Subagent,
+        _ => Role::Teammate,
+    }
+}
+
+fn usage_of(spent: &Spent) -> Usage {
+    let cached = spent.cache_read_tokens.saturating_add(spent.cache_creation_tokens);
+    Usage {
+        input_tokens: spent.input_tokens.saturating_sub(cached),
+        output_tokens: spent.output_tokens,
+        cache_read_input_tokens: spent.cache_read_tokens,
+        cache_creation_input_tokens: spent.cache_creation_tokens,
     }
 }

@@ -16,6 +16,7 @@ mod hire;
 mod in_process;
 mod ledger;
 mod mode;
+mod open_work;
 mod quarters;
 mod questions;
 mod remote;

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_model::{ContextWindows, Model, PriceTable, Usage};
+use pitcrew_model::{ContextWindows, Model, PriceTable};
 use pitcrew_protocol::{AgentName, LEAD_NAME};
-use pitcrew_team::store::Event as Noted;
+use pitcrew_team::store::{Event as Noted, Turn};
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -16,6 +16,7 @@ use crate::agent::{ContextBound, Role, Status};
 use crate::client_socket::ClientSockets;
 use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
 use crate::driver::{Report, Sink};
+use crate::events::Spending;
 use crate::gate::{Gate, PermissionMode, Spawns};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
@@ -179,15 +180,20 @@ impl Quarters {
     }
 
     /// Notes a model call in the journal.
-    pub(crate) async fn note_turn(&self, agent: &AgentName, model: &str, usage: Usage, cost_usd: Option<f64>) {
-        let turn = Noted::TurnEnded {
+    pub(crate) async fn note_turn(&self, agent: &AgentName, spending: &Spending) {
+        let Spending { model, usage, cost_usd, tool_calls, took } = spending;
+        let turn = Turn {
             member: agent.clone(),
-            model: model.to_owned(),
+            model: model.clone(),
             input_tokens: usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens,
             output_tokens: usage.output_tokens,
-            cost_usd,
+            cost_usd: *cost_usd,
+            cache_read_tokens: usage.cache_read_input_tokens,
+            cache_creation_tokens: usage.cache_creation_input_tokens,
+            tool_calls: *tool_calls,
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         };
-        self.team.note([turn]).await;
+        self.team.note([Noted::TurnEnded(turn)]).await;
     }
 
     /// The one file an agent in plan mode may write.

@@ -82,6 +82,12 @@ impl TeamLoop {
     }
 
     async fn delete(&mut self) -> ToolOutcome {
+        if self.adopted != Adopted::Deleted
+            && self.course.mates() == 0
+            && let Some(reminded) = self.reminded_at_deletion().await
+        {
+            return reminded;
+        }
         let before = std::mem::replace(&mut self.adopted, Adopted::Deleted);
         let deleted = match before {
             Adopted::Deleted => {

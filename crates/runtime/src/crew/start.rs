@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{
     AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput,
     neutralised, render,
 };
-use pitcrew_team::store::{Lease, LeaseHolder, LeaseName, StoreError};
+use pitcrew_team::store::{Event as Noted, JournalSummary, Lease, LeaseHolder, LeaseName, Spent, StoreError};
 use pitcrew_team::{
     CreateTeam, Escaped, KnownMode, LeadSeal, MadeBy, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey,
 };
@@ -31,7 +31,7 @@ use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::identity::ProcessIdentity;
-use crate::run::{Begin, RunEnd, RunError, RunHandle, RunOptions, RunOutcome, Stopper};
+use crate::run::{Begin, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Shortfall, Stopper};
 use crate::supervision::{LeftRunning, RecordedPanes, escaped, forget_ended, sweep};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
@@ -69,6 +69,8 @@ async fn discard(team: &Team) -> bool {
 
 /// Starts the lead of a team that this process has taken the lease of, and whoever else is a member.
 async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHandle, RunError> {
+    let history = team.backend().journal_summary(team.dir()).await;
+    may_cost_more(options.furnishings.limits, &history)?;
     let config = team.config().await?;
     let (events, received) = mpsc::channel(EVENTS_WAITING);
     let (reports, reported) = mpsc::channel(REPORTS_WAITING);
@@ -95,6 +97,8 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         kept: Vec::new(),
         lead_text: None,
         lead_is_broken: false,
+        deleted_tasks: None,
+        began: (Instant::now(), Duration::ZERO),
         retry_after: None,
         farewells: BTreeMap::new(),
         adopted: Adopted::NotYet,
@@ -119,12 +123,23 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
     let beginning = team_loop.hire_lead(&begin, model, &config).await?;
     let (sender, outcome) = oneshot::channel();
     let task = tokio::spawn(async move {
-        team_loop.begin(beginning, &config).await;
+        team_loop.begin(beginning, &config, history).await;
         team_loop.run().await;
         // The only error is that nobody waits for the outcome.
         let _not_waited_for = sender.send(team_loop.close().await);
     });
     Ok(RunHandle { team: team.name().to_string(), events: received, stopper, outcome, task: Some(task) })
+}
+
+/// Refuses a run of a team whose earlier runs have cost all that it may cost: its first call would be too much.
+fn may_cost_more(limits: RunLimits, history: &Result<(JournalSummary, u64), StoreError>) -> Result<(), RunError> {
+    let (Some(most_usd), Ok((summary, _))) = (limits.max_cost_usd, history) else { return Ok(()) };
+    let spent = summary.members.values().flat_map(|member| member.spent.values());
+    let cost_usd: f64 = spent.map(Spent::cost_usd).sum();
+    if cost_usd > 0.0 && cost_usd >= most_usd {
+        return Err(RunError::Spent { cost_usd, most_usd });
+    }
+    Ok(())
 }
 
 /// The team and its lease. What dead processes of it left running is stopped, and whoever is to take over has done so.
@@ -304,7 +319,12 @@ impl TeamLoop {
     }
 
     /// Starts everybody: what a crash cut off is finished first, so that no agent sees half of it.
-    async fn begin(&mut self, beginning: Beginning, config: &TeamConfig) {
+    async fn begin(
+        &mut self,
+        beginning: Beginning,
+        config: &TeamConfig,
+        history: Result<(JournalSummary, u64), StoreError>,
+    ) {
         let Beginning { lead, started, told, refused_mode } = beginning;
         let is_resumed = started.resumed;
         self.quarters.sink.tell(RunEvent::Started(started)).await;
@@ -314,7 +334,7 @@ impl TeamLoop {
         for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over).chain(left) {
             self.warn(text).await;
         }
-        self.open_journal().await;
+        self.open_journal(history).await;
         self.store_settings().await;
         self.open_door().await;
         if let Some(refused) = refused_mode {
@@ -440,6 +460,7 @@ impl TeamLoop {
         let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
         let account = self.ledger.of(name);
         (account.state, account.reason) = (Status::Failed, Some(reason));
+        self.ledger.did_not_start(name);
         format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
@@ -448,18 +469,25 @@ impl TeamLoop {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
         if self.adopted != Adopted::Deleted && self.course.why() != Some(&Why::Gone) {
             self.void_parting_requests().await;
+            self.quarters.team.note([Noted::RunEnded]).await;
         }
         // An agent may have ended before anybody could see that the files are gone.
         let is_gone = self.adopted != Adopted::Deleted && is_gone(&self.quarters.team).await;
         let text = self.lead_text.clone();
+        let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
         let end = match self.course.why() {
             _ if self.wakers.was_killed => RunEnd::Interrupted,
-            None | Some(Why::Finished | Why::LeadFailed(_)) if is_gone => {
+            None | Some(Why::Finished | Why::Unfinished(..) | Why::LeadFailed(_)) if is_gone => {
                 RunEnd::Failed { reason: Why::Gone.in_words() }
             }
             None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
-            Some(Why::Interrupted | Why::ShutDown) => RunEnd::Interrupted,
-            Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text },
+            Some(Why::Unfinished(shortfall, open)) => {
+                let text = text.filter(|_| *shortfall != Shortfall::Empty);
+                RunEnd::Unfinished { shortfall: *shortfall, open: open.clone(), text }
+            }
+            Some(Why::Interrupted) => RunEnd::Interrupted,
+            Some(Why::ShutDown) => RunEnd::ShutDown,
+            Some(Why::Limit(limit, reason)) => RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text },
             Some(Why::ModelUnavailable(reason)) => {
                 RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
             }
@@ -472,12 +500,14 @@ impl TeamLoop {
         if is_gone {
             self.ledger.nobody_can_be_resumed();
         }
-        let (agents, unpriced) = self.ledger.close();
+        let (began, before) = self.began;
+        let (agents, totals) = self.ledger.close(before.saturating_add(began.elapsed()));
         RunOutcome {
             team: self.quarters.team.name().to_string(),
             end,
             agents,
-            unpriced,
+            totals,
+            tasks,
             kept: self.kept,
             team_deleted: is_gone || self.adopted == Adopted::Deleted,
         }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, LEAD_NAME, Member, MessageId, counted, neutralised};
+use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, LEAD_NAME, Member, MessageId, counted};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
 use tokio::sync::{mpsc, oneshot};
@@ -30,8 +30,7 @@ use crate::door::Door;
 use crate::driver::{Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
-use crate::prompts::Prompt;
-use crate::run::{KeptWorktree, RunLimits, Stopper};
+use crate::run::{KeptWorktree, Limit, RunLimits, Stopper, TaskSummary};
 use crate::tools::ToolOutcome;
 
 /// The loop of one team, and all that it owns.
@@ -47,6 +46,10 @@ pub(super) struct TeamLoop {
     pub(super) lead_text: Option<String>,
     /// The lead ended since something under it failed.
     pub(super) lead_is_broken: bool,
+    /// The tasks of a team that its lead has deleted, as they were then.
+    pub(super) deleted_tasks: Option<Vec<TaskSummary>>,
+    /// When this run began, and how long those before it took.
+    pub(super) began: (Instant, Duration),
     /// How long the vendor of the lead's model asks to wait, once the lead is parked.
     pub(super) retry_after: Option<Duration>,
     pub(super) farewells: BTreeMap<AgentName, Farewell>,
@@ -251,7 +254,8 @@ impl TeamLoop {
         match order {
             Order::LookAround => return self.look_around().await,
             Order::WakeLead => self.tell_lead(Event::Wake),
-            Order::Remind(names) => self.remind(&names),
+            Order::TakeStock => return vec![News::Stock(self.open_work().await)],
+            Order::Remind(reminder) => self.remind(&reminder),
             Order::AskToShutDown(names) => {
                 self.ask_to_shut_down(&names).await;
                 self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.asking_grace)));
@@ -345,16 +349,6 @@ impl TeamLoop {
         }
         news.push(News::AllQuiet);
         news
-    }
-
-    fn remind(&self, names: &[AgentName]) {
-        let members = names.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
-        match Prompt::HeadlessShutdown.render(&[("members", &members)]) {
-            Ok(text) => self.tell_lead(Event::Told {
-                text: format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text)),
-            }),
-            Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
-        }
     }
 
     /// Stops teammates where they stand. They stay in the team as they are.
@@ -488,16 +482,12 @@ impl TeamLoop {
         let part = self.crew.get(&agent).map(|hand| &hand.part);
         let is_teammate = matches!(part, Some(Part::Teammate { .. }));
         match kind {
-            ReportKind::Announced { status, detail } => self.announced(agent, status, detail).await,
+            ReportKind::Announced { status, detail, fault } => self.announced(agent, status, detail, fault).await,
             ReportKind::WaitsForModel { .. } => {
                 self.set_answers(&agent, Answers::Later);
                 Vec::new()
             }
-            ReportKind::Spent { model, usage, cost_usd } => self.spent(&agent, model, usage, cost_usd).await,
-            ReportKind::Called => {
-                self.ledger.of(&agent).tool_calls += 1;
-                Vec::new()
-            }
+            ReportKind::Spent(spending) => self.spent(&agent, &spending).await,
             ReportKind::Referred(mail) => self.referred(mail).await,
             // A teammate's question comes as a frame in the lead's inbox.
             ReportKind::Asks { .. } if is_teammate => Vec::new(),
@@ -535,7 +525,8 @@ impl TeamLoop {
         let turns = self.crew.get(agent).map_or(0, |hand| hand.turns);
         match self.limits.max_turns {
             Some(most) if turns >= most => {
-                vec![News::EndAsked(Why::Limit(format!("{agent} has used all of its {}", counted(most, "turn"))))]
+                let reason = format!("{agent} has used all of its {}", counted(most, "turn"));
+                vec![News::EndAsked(Why::Limit(Limit::Turns, reason))]
             }
             Some(_) | None => Vec::new(),
         }

@@ -1,6 +1,7 @@
 //! The call in which a model sums its conversation up, and what is told of it.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pitcrew_model::{Block, Message, Response, Role, StopReason};
 use pitcrew_protocol::neutralised;
@@ -29,13 +30,14 @@ pub(super) async fn compact(
     let messages = with_instruction(conversation.to_summarise(most));
     let longest = u32::try_from(window / 10).unwrap_or(u32::MAX);
     let longest = longest.clamp(*SUMMARY_TOKENS.start(), *SUMMARY_TOKENS.end());
+    let started = Instant::now();
     let response =
         match respond(&seat, request(&seat, mode, messages.into(), Arc::new([]), longest), Audience::Nobody).await {
             Ok(response) => response,
             Err(failed) => return failed,
         };
     let usage = response.usage;
-    let cost_usd = spend(&seat, usage).await;
+    let cost_usd = spend(&seat, &response, started.elapsed()).await;
     let briefing = briefing::write(&seat, &conversation, window).await;
     Event::Summarised(Summary { briefing, text: text_of(&response), usage, cost_usd })
 }

@@ -1,15 +1,15 @@
 //! One call of the model: the request, the stream, and what the face sees of it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use pitcrew_model::{AgentTag, Message, ModelError, Request, Response, StreamEvent, ToolSpec, Usage};
+use pitcrew_model::{AgentTag, Block, Message, ModelError, Request, Response, StreamEvent, ToolSpec};
 
 use super::log::chain;
 use super::seat::{ReportKind, Seat};
 use crate::agent::{Event, ModelFailure};
-use crate::events::{Answered, RunEvent};
+use crate::events::{Answered, RunEvent, Spending};
 use crate::gate::PermissionMode;
 
 /// Tokens one answer may have; the largest that every current model takes.
@@ -103,15 +103,22 @@ fn sorted(error: &ModelError) -> ModelFailure {
 }
 
 /// Lets the crew count a call; returns what it cost, where that is known.
-pub(super) async fn spend(seat: &Seat, usage: Usage) -> Option<f64> {
-    let cost_usd = seat.prices.cost(seat.model.id(), &usage);
-    let spent = ReportKind::Spent { model: seat.model.id().to_owned(), usage, cost_usd };
+pub(super) async fn spend(seat: &Seat, response: &Response, took: Duration) -> Option<f64> {
+    let cost_usd = seat.prices.cost(seat.model.id(), &response.usage);
+    let calls = response.blocks.iter().filter(|block| matches!(block, Block::ToolUse { .. })).count();
+    let spent = ReportKind::Spent(Spending {
+        model: seat.model.id().to_owned(),
+        usage: response.usage,
+        cost_usd,
+        tool_calls: u32::try_from(calls).unwrap_or(u32::MAX),
+        took,
+    });
     // The crew outlives its agents; when it does not, this agent is being dropped too.
     let _closed = seat.reports.send(seat.report(spent)).await;
     cost_usd
 }
 
-async fn finished(seat: &Seat, response: Response, took: std::time::Duration) -> Event {
+async fn finished(seat: &Seat, response: Response, took: Duration) -> Event {
     let cost_usd = seat.prices.cost(seat.model.id(), &response.usage);
     seat.sink
         .tell(RunEvent::Answered(Answered {
@@ -126,6 +133,6 @@ async fn finished(seat: &Seat, response: Response, took: std::time::Duration) ->
             took,
         }))
         .await;
-    spend(seat, response.usage).await;
+    spend(seat, &response, took).await;
     Event::ModelFinished { response, cost_usd }
 }

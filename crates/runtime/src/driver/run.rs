@@ -333,7 +333,8 @@ impl Driver {
         }
         let detail = self.trouble.take().filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
         self.tell_face(status, detail.clone()).await;
-        self.tell_crew(ReportKind::Announced { status, detail }).await
+        let fault = self.agent.conversation().answer_fault();
+        self.tell_crew(ReportKind::Announced { status, detail, fault }).await
     }
 
     async fn tell_face(&mut self, status: Status, detail: Option<String>) {
@@ -499,7 +500,7 @@ impl Driver {
             is_error: ending.is_error,
         };
         self.seat.sink.tell(RunEvent::ToolEnded(ended)).await;
-        self.tell_crew(ReportKind::Called).await
+        Outcome::Done
     }
 
     async fn send_idle(&mut self, report: IdleReport) -> Result<Outcome, String> {

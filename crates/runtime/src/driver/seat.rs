@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pitcrew_model::{Model, PriceTable, ToolSpec, Usage};
+use pitcrew_model::{Model, PriceTable, ToolSpec};
 use pitcrew_protocol::AgentName;
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
 
 use crate::agent::{Mail, Question, Role, Status};
-use crate::events::RunEvent;
+use crate::events::{RunEvent, Spending};
 use crate::gate::PermissionMode;
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::Prompt;
 use crate::tools::{ToolContext, Toolbox};
-use crate::transcript::ToolCall;
+use crate::transcript::{AnswerFault, ToolCall};
 
 /// Everything an agent works with that does not change while it lives.
 pub(crate) struct Seat {
@@ -60,14 +60,12 @@ pub(crate) struct Report {
 /// What it is told.
 #[derive(Debug)]
 pub(crate) enum ReportKind {
-    /// The agent's state changed; the detail says why, where that is not plain.
-    Announced { status: Status, detail: Option<String> },
+    /// The agent's state changed; the detail says why, where that is not plain, and the fault what is wrong with its last answer.
+    Announced { status: Status, detail: Option<String>, fault: Option<AnswerFault> },
     /// A model call waits before it is made, or made again.
     WaitsForModel { reason: String, delay: Duration },
     /// A model call ended.
-    Spent { model: String, usage: Usage, cost_usd: Option<f64> },
-    /// A tool call ended.
-    Called,
+    Spent(Spending),
     /// Mail that the crew acts on.
     Referred(Mail),
     /// Somebody has to decide on a call. A teammate's lead is asked by mail already, and the first answer counts.

@@ -13,6 +13,12 @@ pub enum Prompt {
     Delegate,
     /// To a lead that wants to end a run nobody watches. Takes `members`, those still there.
     HeadlessShutdown,
+    /// To the same when work is open. Takes `open`, what it is, one line each.
+    OpenWork,
+    /// To the same when its last answer was cut off.
+    AnswerCutOff,
+    /// To the same when its last answer has no text.
+    AnswerEmpty,
     /// To a member that has become the lead. Takes `name`, the one it had, `team`, `cwd`, where the lead works, `members`,
     /// the others, and `tasks`.
     TookOver,
@@ -87,6 +93,9 @@ impl Prompt {
             Self::Joined => include_str!("joined.md"),
             Self::Delegate => include_str!("delegate.md"),
             Self::HeadlessShutdown => include_str!("headless_shutdown.md"),
+            Self::OpenWork => include_str!("open_work.md"),
+            Self::AnswerCutOff => include_str!("answer_cut_off.md"),
+            Self::AnswerEmpty => include_str!("answer_empty.md"),
             Self::TookOver => include_str!("took_over.md"),
             Self::PlanMode => include_str!("plan_mode.md"),
             Self::Explore => include_str!("explore.md"),

@@ -9,7 +9,7 @@ use super::options::Entry;
 use super::solo_loop::SoloLoop;
 use crate::agent::Status;
 use crate::driver::chain;
-use crate::run::{RunEnd, RunOutcome};
+use crate::run::{Limit, RunEnd, RunOutcome, TaskSummary};
 
 /// How long a lead has to take a member out of its team that has shut down; the reference client takes a second.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ pub(super) enum Why {
     /// The user said so; it can go on later.
     Interrupted,
     /// A limit was reached.
-    Limit(String),
+    Limit(Limit, String),
     /// The team was deleted.
     Gone,
 }
@@ -38,14 +38,17 @@ impl SoloLoop {
     pub(super) fn end_of_drop(&self) -> RunEnd {
         match &self.why {
             None | Some(Why::Interrupted) => RunEnd::Interrupted,
-            Some(Why::Limit(reason)) => RunEnd::LimitReached { reason: reason.clone(), text: None },
+            Some(Why::Limit(limit, reason)) => {
+                RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text: None }
+            }
             Some(Why::Gone) => RunEnd::Failed { reason: "the team was deleted".to_owned() },
         }
     }
 
     pub(super) fn used_up(&mut self) {
         if let Some(most) = self.limits.max_turns.filter(|most| self.turns >= *most) {
-            self.drop_agent(Why::Limit(format!("it has used all of its {}", counted(most, "turn"))));
+            let reason = format!("it has used all of its {}", counted(most, "turn"));
+            self.drop_agent(Why::Limit(Limit::Turns, reason));
         }
     }
 
@@ -71,13 +74,14 @@ impl SoloLoop {
     pub(super) async fn close(mut self, end: RunEnd) -> RunOutcome {
         let is_gone = self.why == Some(Why::Gone);
         match &end {
-            RunEnd::Interrupted => {
+            RunEnd::Interrupted | RunEnd::ShutDown => {
                 let account = self.ledger.of(&self.member);
                 account.state = Status::Killed;
                 account.reason = Some("it was stopped, and can be resumed".to_owned());
                 self.set_active(false).await;
             }
             RunEnd::Success { .. }
+            | RunEnd::Unfinished { .. }
             | RunEnd::Failed { .. }
             | RunEnd::Broken { .. }
             | RunEnd::Parked { .. }
@@ -88,16 +92,22 @@ impl SoloLoop {
                 self.quarters.note_state(&self.member, Status::Failed, Some(reason.clone())).await;
                 self.depart(false).await;
             }
-            RunEnd::Success { .. } | RunEnd::Failed { .. } | RunEnd::Broken { .. } | RunEnd::Parked { .. } => {
+            RunEnd::Success { .. }
+            | RunEnd::Unfinished { .. }
+            | RunEnd::Failed { .. }
+            | RunEnd::Broken { .. }
+            | RunEnd::Parked { .. } => {
                 self.depart(matches!(end, RunEnd::Success { .. })).await;
             }
         }
-        let (agents, unpriced) = self.ledger.close();
+        let tasks = self.quarters.team.tasks().await.unwrap_or_default();
+        let (agents, totals) = self.ledger.close(self.began.elapsed());
         RunOutcome {
             team: self.quarters.team.name().to_string(),
             end,
             agents,
-            unpriced,
+            totals,
+            tasks: tasks.iter().map(TaskSummary::from).collect(),
             kept: Vec::new(),
             team_deleted: is_gone,
         }

@@ -22,7 +22,7 @@ use crate::agent::{Event, Question, Status};
 use crate::crew::{InProcess, Ledger, Pending, PersonSaid, Quarters, mode_named};
 use crate::driver::{Driver, Link, Report, ReportKind, Start, chain};
 use crate::events::{AgentStarted, RunEvent, RunStarted, waiting_for_model};
-use crate::run::{Asks, RunEnd, RunLimits, RunOutcome, Stopper};
+use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::transcript::{Grant, ToolCall};
 
 /// A member that another client removes again within this time of its being put back is meant to go.
@@ -43,6 +43,7 @@ pub(super) struct SoloLoop {
     pub(super) ledger: Ledger,
     pub(super) limits: RunLimits,
     pub(super) grace: Duration,
+    pub(super) began: Instant,
     pub(super) turns: u32,
     /// Its mode, as far as the config may decide that.
     pub(super) known_mode: KnownMode,
@@ -357,21 +358,20 @@ impl SoloLoop {
 
     async fn reported(&mut self, kind: ReportKind) {
         match kind {
-            ReportKind::Announced { status, detail } => self.announced(status, detail).await,
+            ReportKind::Announced { status, detail, .. } => self.announced(status, detail).await,
             ReportKind::WaitsForModel { reason, delay } => {
                 // The lead's process reads it in the journal.
                 let detail = waiting_for_model(&reason, delay);
                 self.quarters.note_state(&self.member, Status::Active, Some(detail)).await;
             }
-            ReportKind::Spent { model, usage, cost_usd } => {
+            ReportKind::Spent(spending) => {
                 self.turns += 1;
-                self.quarters.note_turn(&self.member, &model, usage, cost_usd).await;
-                self.ledger.spend(&self.member, model, usage, cost_usd);
+                self.quarters.note_turn(&self.member, &spending).await;
+                self.ledger.spend(&self.member, &spending);
                 if let Some(most) = self.limits.max_cost_usd.filter(|most| self.ledger.cost_usd() >= *most) {
-                    self.drop_agent(Why::Limit(format!("it has cost its ${most:.2}")));
+                    self.drop_agent(Why::Limit(Limit::Cost, format!("it has cost its ${most:.2}")));
                 }
             }
-            ReportKind::Called => self.ledger.of(&self.member).tool_calls += 1,
             // No frame that a teammate may be sent is referred.
             ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
             ReportKind::Asks { call, question, folder } => self.ask_here(call, question, folder),
@@ -398,7 +398,7 @@ impl SoloLoop {
         let account = self.ledger.of(&self.member);
         (account.state, account.reason) = (status, detail.clone());
         // One that may not go on is at rest, but its lead is not to take that for the end of its work: why it ends follows.
-        if matches!(self.why, Some(Why::Limit(_))) {
+        if matches!(self.why, Some(Why::Limit(..))) {
             return;
         }
         self.quarters.note_state(&self.member, status, detail).await;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pitcrew_model::ModelError;
 use pitcrew_protocol::{AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, LEAD_NAME, Member};
@@ -104,6 +105,7 @@ impl Arrival {
         run.resumed = hired.conversation_turns > 0;
         let mut ledger = Ledger::default();
         ledger.open(&member.name, joins.agent_type.clone(), &run.model);
+        carry_over(&quarters.team, &member.name, &mut ledger, limits).await?;
         let solo = SoloLoop {
             inbox: member.name.inbox_file(),
             is_placed_by_us: entry == Entry::Placed && SpawnRecord::of(&member).is_some(),
@@ -118,6 +120,7 @@ impl Arrival {
             ledger,
             limits,
             grace,
+            began: Instant::now(),
             link: hired.link,
             turns: hired.conversation_turns,
             is_parked: false,
@@ -137,6 +140,19 @@ async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
     match taken.map_err(|error| store_error(team, error))? {
         Ok(lease) => Ok(lease),
         Err(other) => Err(RunError::MemberHeld { agent: name.clone(), pid: other.pid }),
+    }
+}
+
+/// Adds what the member took before; refuses to go on with one that has cost all that it may cost.
+async fn carry_over(team: &Team, member: &AgentName, ledger: &mut Ledger, limits: RunLimits) -> Result<(), RunError> {
+    let summary = team.backend().journal_summary(team.dir()).await;
+    let (summary, _) = summary.map_err(|error| store_error(team, error))?;
+    let Some(before) = summary.members.get(member) else { return Ok(()) };
+    ledger.carry_over(member, before, None);
+    let cost_usd = ledger.cost_usd();
+    match limits.max_cost_usd {
+        Some(most_usd) if cost_usd > 0.0 && cost_usd >= most_usd => Err(RunError::Spent { cost_usd, most_usd }),
+        Some(_) | None => Ok(()),
     }
 }
 

@@ -274,7 +274,12 @@ mod tests {
     }
 
     fn says(tokens: u64, blocks: Vec<Block>) -> Step {
-        Step::Assistant { blocks, usage: Usage { input_tokens: tokens, ..Usage::default() }, cost_usd: None }
+        Step::Assistant {
+            blocks,
+            usage: Usage { input_tokens: tokens, ..Usage::default() },
+            cost_usd: None,
+            fault: None,
+        }
     }
 
     fn compacted() -> Step {

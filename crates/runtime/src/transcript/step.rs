@@ -1,6 +1,6 @@
 //! The lines of a transcript: everything that can happen in a conversation.
 
-use pitcrew_model::{Block, Usage};
+use pitcrew_model::{Block, StopReason, Usage};
 use pitcrew_protocol::{AgentName, MessageId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -65,6 +65,9 @@ pub enum Step {
         /// What the call cost, where that is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
+        /// What is wrong with the answer; absent in older transcripts.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fault: Option<AnswerFault>,
     },
     /// A call was started that must not blindly be made a second time.
     Began {
@@ -184,4 +187,59 @@ pub enum Grant {
         /// Why, for the model to read.
         reason: String,
     },
+}
+
+/// What can be wrong with an answer that a model finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerFault {
+    /// The model, or a filter of its vendor, refused it.
+    Refused,
+    /// It was cut off at its greatest length, or where the model can read no more.
+    Truncated,
+    /// It has no text and calls no tool.
+    Empty,
+}
+
+impl AnswerFault {
+    /// What is wrong with these blocks that ended for this reason.
+    #[must_use]
+    pub fn of(stop: &StopReason, blocks: &[Block]) -> Option<Self> {
+        let has_text = blocks.iter().filter_map(Block::as_text).any(|text| !text.trim().is_empty());
+        let has_call = blocks.iter().any(|block| matches!(block, Block::ToolUse { .. }));
+        match stop {
+            StopReason::Refusal => Some(Self::Refused),
+            StopReason::MaxTokens => Some(Self::Truncated),
+            StopReason::Other(reason) if reason == WINDOW_EXCEEDED => Some(Self::Truncated),
+            StopReason::EndTurn | StopReason::ToolUse | StopReason::StopSequence | StopReason::Other(_) => {
+                (!has_text && !has_call).then_some(Self::Empty)
+            }
+        }
+    }
+}
+
+/// The reason by which Anthropic says that an answer filled the model's window.
+const WINDOW_EXCEEDED: &str = "model_context_window_exceeded";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_faulty_when_it_is_cut_off_refused_or_without_a_word() {
+        let of = |stop, blocks: &[Block]| AnswerFault::of(&stop, blocks);
+        let word = [Block::text("So.")];
+        assert_eq!(of(StopReason::EndTurn, &word), None);
+        assert_eq!(of(StopReason::EndTurn, &[]), Some(AnswerFault::Empty));
+        assert_eq!(
+            of(StopReason::EndTurn, &[Block::text(" \n"), Block::thinking("hm", "s")]),
+            Some(AnswerFault::Empty)
+        );
+        assert_eq!(of(StopReason::MaxTokens, &word), Some(AnswerFault::Truncated));
+        assert_eq!(
+            of(StopReason::Other("model_context_window_exceeded".to_owned()), &word),
+            Some(AnswerFault::Truncated)
+        );
+        assert_eq!(of(StopReason::Refusal, &word), Some(AnswerFault::Refused));
+    }
 }

@@ -11,7 +11,7 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::{Hosting, Launch, LaunchStage, Placement, Program, TeammatePlace, root_word};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
-use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime};
+use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime, Shortfall};
 use pitcrew_team::store::Event;
 use pitcrew_team::{
     Actor, CreateTeam, MadeBy, Mail, OnTaken, PaneHost, PanePlace, ProcessRef, SpawnMember, Started, Team,
@@ -34,16 +34,18 @@ agents:
     - wait_for: {contains: my part is done, from: message}
     - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: bob}}]
     - wait_for: {contains: teammate_terminated, from: message}
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
     - text: All is done.
 "#;
 
-/// A lead that waits to hear of its teammate's end.
+/// A lead that waits to hear of its teammate's end, and says so again when it is reminded of the task.
 const LOSING: &str = r#"
 agents:
   team-lead:
     - tools: [{name: TaskCreate, input: {subject: Do, description: Do it}}]
     - tools: [{name: Task, input: {name: bob, description: Do the thing, prompt: Do task 1.}}]
     - wait_for: {contains: teammate_terminated, from: message}
+    - text: I lost it.
     - text: I lost it.
 "#;
 
@@ -280,7 +282,7 @@ async fn a_process_that_is_killed_is_noticed_and_its_tasks_go_back() {
     let process = ProcessIdentity { pid: started.pid, start_ticks: started.start_ticks };
     let _either = process.signal(Signal::KILL).unwrap();
     let ran = running.await.unwrap();
-    assert_eq!(ran.success(), "I lost it.", "{:#?}", overheard.told_to("team-lead"));
+    assert_eq!(ran.unfinished(Shortfall::Stalled), "I lost it.", "{:#?}", overheard.told_to("team-lead"));
     let journal = bob.0.backend().journal(bob.0.dir()).await.unwrap();
     let is_noted = |event: &Event| matches!(event, Event::MemberChanged { member, state, .. } if *member == self::bob() && state == "failed");
     assert!(journal.iter().any(|entry| is_noted(&entry.event)), "{journal:#?}");
@@ -302,7 +304,7 @@ async fn a_program_that_cannot_be_started_is_the_answer_to_the_spawn() {
     let mut options = setting.options(&script);
     options.hosting = hosting(&panes, Program::Pitcrew, &["/no/such/program"]).0;
     let ran = setting.run(options).await;
-    assert_eq!(ran.success(), "I lost it.");
+    assert_eq!(ran.unfinished(Shortfall::FailedToStart), "I lost it.");
     let answer = ran.results_of("team-lead", "Task").remove(0);
     assert!(answer.contains("bob was not started: its pane cannot be made"), "{answer}");
     check_nothing_left(&setting, &panes, &[]).await;
@@ -319,7 +321,7 @@ async fn a_program_that_ends_at_once_is_reported_with_its_last_words() {
     let (mut options, overheard) = setting.overheard(&script);
     options.hosting = hosting(&panes, Program::Pitcrew, &["sh", "-c", "echo there is no key; exit 3"]).0;
     let ran = setting.run(options).await;
-    assert_eq!(ran.success(), "I lost it.");
+    assert_eq!(ran.unfinished(Shortfall::FailedToStart), "I lost it.");
     let said = [overheard.told_to("team-lead").join("\n"), ran.results_of("team-lead", "Task").join("\n")].join("\n");
     assert!(said.contains("The end of its screen:\nthere is no key"), "{said}");
     check_nothing_left(&setting, &panes, &[]).await;

@@ -10,7 +10,7 @@ use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::question::{Choice, Keep, Offer};
-use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
+use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime, Shortfall};
 use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_team::Actor;
 use serde_json::json;
@@ -237,10 +237,10 @@ async fn a_run_ends_in_order_when_it_has_used_its_turns_or_its_money() {
     options.furnishings.limits.max_cost_usd = Some(5.0);
     let ran = setting.run(options).await;
     let RunEnd::LimitReached { reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
-    assert_eq!(reason, "the run has cost its $5.00");
+    assert_eq!(reason, "the team has cost its $5.00");
     // Two dollars an answer. The third is one too many; a script is faster than the news of it.
     assert!((6.0..2000.0).contains(&ran.outcome.cost_usd()), "{:?}", ran.outcome);
-    assert!(ran.outcome.unpriced.is_empty(), "{:?}", ran.outcome);
+    assert!(ran.outcome.totals.unpriced().next().is_none(), "{:?}", ran.outcome);
 }
 
 #[tokio::test]
@@ -334,6 +334,7 @@ agents:
     - tools: [{name: TaskStop, input: {task_id: bob}}]
     - wait_for: {contains: 'Back in the pool, without an owner: #1', from: message}
     - text: Enough.
+    - text: Enough of it.
   bob:
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress}}]
     - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: I begin, summary: begin}}]
@@ -342,7 +343,7 @@ agents:
     let mut options = setting.options(script);
     options.furnishings.asks = Asks::Allow;
     let ran = setting.run(options).await;
-    assert_eq!(ran.success(), "Enough.");
+    assert_eq!(ran.unfinished(Shortfall::Stalled), "Enough of it.");
     assert_eq!(ran.outcome.agents[1].state, Status::Killed);
     let task = setting.team().await.task("1").await.unwrap();
     assert_eq!((task.owner, task.status), (None, pitcrew_protocol::TaskStatus::Pending));

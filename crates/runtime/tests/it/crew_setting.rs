@@ -11,7 +11,9 @@ use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
-use pitcrew_runtime::run::{Asks, Begin, Furnishings, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime};
+use pitcrew_runtime::run::{
+    Asks, Begin, Furnishings, RunEnd, RunHandle, RunLimits, RunOptions, RunOutcome, Runtime, Shortfall,
+};
 use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
@@ -221,6 +223,15 @@ impl Ran {
     pub(crate) fn success(&self) -> &str {
         match &self.outcome.end {
             RunEnd::Success { text } => text,
+            other => panic!("the run ended in {other:?} after {:#?}", self.results()),
+        }
+    }
+
+    /// The last words of a run that ended by itself with its work not whole, for this reason.
+    #[track_caller]
+    pub(crate) fn unfinished(&self, reason: Shortfall) -> &str {
+        match &self.outcome.end {
+            RunEnd::Unfinished { shortfall, text, .. } if *shortfall == reason => text.as_deref().unwrap_or_default(),
             other => panic!("the run ended in {other:?} after {:#?}", self.results()),
         }
     }

@@ -66,6 +66,7 @@ agents:
     - tools: [{name: Task, input: {name: bob, description: wait, prompt: Wait.}}]
     - text: I let it run.
     - wait_for: {contains: I go on, from: message}
+      text: I wait.
     - text: Finished.
   bob:
     - text: I wait.

@@ -23,6 +23,7 @@ agents:
     - tools: [{{name: TaskList}}, {{name: TaskGet, input: {{taskId: '1'}}}}]
     - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: ann, content: "{forged}"}}}}]
     - wait_for: {{contains: ann has shut down, from: message}}
+    - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: deleted}}}}]
     - text: Poor bob.
   ann:
     - wait_for: {{contains: shutdown_request}}

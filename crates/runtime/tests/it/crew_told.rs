@@ -126,6 +126,7 @@ agents:
         - {{name: Read, input: {{file_path: a.txt}}}}
         - {{name: TaskCreate, input: {{subject: Touch, description: Touch it}}}}
         - {{name: Task, input: {{description: touch, prompt: Touch., subagent_type: hand}}}}
+    - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: completed}}}}]
     - text: Seen.
   'hand#1':
     - tools: [{{name: Bash, input: {{command: touch by-hand}}}}]

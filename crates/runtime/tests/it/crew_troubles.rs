@@ -8,7 +8,7 @@ use pitcrew_protocol::{SendMessageInput, TaskStatus};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::door::{Knock, knock};
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
+use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime, Shortfall};
 use pitcrew_team::Actor;
 
 use crate::crew_setting::{Setting, WAITER, finish, until};
@@ -93,11 +93,12 @@ agents:
     - wait_for: {{contains: 'bob has failed. Back in the pool, without an owner: #1', from: message}}
     - wait_for: {{contains: '<status>failed</status>', from: message, times: 2}}
     - text: Poor bob.
+    - text: Nobody does it.
 {FAILING}"#
     );
     let (options, model) = setting.overheard(&script);
     let ran = setting.run(options).await;
-    assert_eq!(ran.success(), "Poor bob.");
+    assert_eq!(ran.unfinished(Shortfall::Stalled), "Nobody does it.");
     let bob = &ran.outcome.agents[1];
     assert_eq!(bob.state, Status::Failed);
     assert!(bob.reason.as_deref().is_some_and(|reason| reason.contains("missing")), "{bob:?}");
@@ -139,6 +140,7 @@ agents:
     - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
     - wait_for: {contains: 'bob has failed. Back in the pool, without an owner: #1', from: message}
     - text: Poor bob.
+    - text: Nobody does it.
   bob:
     - tools: [{name: TaskUpdate, input: {taskId: '1', status: in_progress, owner: bob}}]
     - text: I was never asked for this.
@@ -147,7 +149,7 @@ agents:
     let open = options.furnishings.open_model.clone();
     options.furnishings.open_model = Arc::new(move |name| Ok(Arc::new(Buggy(open(name)?)) as Arc<dyn Model>));
     let ran = setting.run(options).await;
-    assert_eq!(ran.success(), "Poor bob.");
+    assert_eq!(ran.unfinished(Shortfall::Stalled), "Nobody does it.");
     let bob = ran.outcome.agents.iter().find(|agent| agent.name.as_str() == "bob").unwrap();
     assert_eq!(bob.state, Status::Failed);
     let reason = bob.reason.as_deref().unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, MessageId};
 
 use super::{Failure, same, team};
-use crate::{Backend, Event, JournalEntry, JournalSummary};
+use crate::{Backend, Event, JournalEntry, JournalSummary, Spent, Turn};
 
 pub(super) async fn the_journal_keeps_its_order(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
@@ -54,8 +54,9 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
         entry(at_ms, Event::MemberChanged { member: AgentName::lead(), state, detail })
     };
     let turn = |at_ms| {
-        let (model, cost_usd) = ("m".to_owned(), None);
-        entry(at_ms, Event::TurnEnded { member: AgentName::lead(), model, input_tokens: 1, output_tokens: 1, cost_usd })
+        let of_lead =
+            Turn { input_tokens: 5, tool_calls: 2, cost_usd: Some(0.25), ..Turn::new(AgentName::lead(), "m") };
+        entry(at_ms, Event::TurnEnded(of_lead))
     };
     let idle = changed(5, "idle", Some(&id(1).0));
     let assigned = sent(7, Some("task_assignment"));
@@ -84,7 +85,22 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     let (summary, _) = backend.journal_summary(&dir).await?;
     let another = summary.members.get(&lead).map(|member| (member.turns, member.always.len()));
     same("the turns of another of that name, and what lasts", another, Some((1, 0)))?;
+    let spent = summary.members.get(&lead).and_then(|member| member.spent.get("m")).copied();
+    let both = Spent { turns: 2, tool_calls: 4, input_tokens: 10, cost_nano_usd: 500_000_000, ..Spent::default() };
+    same("what both of that name took", spent, Some(both))?;
     let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
     same("the states since", states(&summary), expected)?;
-    same("the same as of all", summary, JournalSummary::of(backend.journal(&dir).await?))
+    same("the same as of all", summary, JournalSummary::of(backend.journal(&dir).await?))?;
+    let runs = [
+        entry(100, Event::RunStarted),
+        changed(130, "idle", None),
+        entry(140, Event::RunEnded),
+        entry(900, Event::RunStarted),
+        turn(905),
+        // It was killed.
+        entry(2000, Event::RunStarted),
+        turn(2003),
+    ];
+    backend.record(&dir, &runs).await?;
+    same("how long the runs took", backend.journal_summary(&dir).await?.0.ran_ms(), 40 + 5 + 3)
 }

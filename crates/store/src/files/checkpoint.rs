@@ -27,7 +27,7 @@ pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 /// Raised when the form of a checkpoint changes, or what a summary takes from a journal. A checkpoint of another form, a
 /// later one too, is passed over and replaced: nothing but time is lost. So it does not carry the version that our other
 /// documents carry, which are refused then.
-const FORM: u64 = 2;
+const FORM: u64 = 3;
 
 /// How much longer a journal becomes before its next checkpoint. To read that much takes some 10 ms.
 const INTERVAL: u64 = 1024 * 1024;
@@ -88,7 +88,7 @@ impl<'a> Checkpoint<'a> {
         let unread = covered.position..end;
         lines::search_on(&file, &self.journal, unread.clone(), &JournalSummary::texts(), |line| {
             if let Some(entry) = entry_of(line) {
-                covered.summary.add(entry.event);
+                covered.summary.add(entry);
             }
         })?;
         if unread.end.saturating_sub(unread.start) >= self.interval.max(length.saturating_mul(LENGTHS)) {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::files::disk::FileOptions;
     use crate::files::lines::Force;
-    use crate::{Event, JournalEntry};
+    use crate::{Event, JournalEntry, Turn};
 
     /// So short that a few lines pass it.
     const SHORT: u64 = 300;
@@ -232,10 +232,12 @@ mod tests {
             1 => changed("idle"),
             2 => changed("running"),
             3 => {
-                let (model, cost_usd) = ("model".to_owned(), None);
-                Event::TurnEnded { member, model, input_tokens: 1, output_tokens: 1, cost_usd }
+                let cost_usd = (at_ms % 3 == 0).then_some(0.1);
+                Event::TurnEnded(Turn { input_tokens: 3, cost_usd, took_ms: 7, ..Turn::new(member, "model") })
             }
             4 => sent(Some(TaskAssignment::TYPE)),
+            _ if kind / 6 == 1 => Event::RunStarted,
+            _ if kind / 6 == 2 => Event::RunEnded,
             _ => sent(None),
         };
         JournalEntry { at_ms, event }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pitcrew_protocol::{AgentName, MessageId, TaskStatus, TeamDir};
-use pitcrew_store::{Backend as _, Event, FileBackend, FileOptions, JournalEntry, StoreError, TaskTable};
+use pitcrew_store::{Backend as _, Event, FileBackend, FileOptions, JournalEntry, StoreError, TaskTable, Turn};
 use serde::{Deserialize, Serialize};
 
 use crate::scene::{Scene, add_tasks, config, id, ids, message, open, worker};
@@ -100,8 +100,8 @@ impl Work {
 
 /// A line of a journal.
 pub(crate) fn turn(at_ms: i64) -> JournalEntry {
-    let (member, model) = (AgentName::foreign("worker"), "model".to_owned());
-    JournalEntry { at_ms, event: Event::TurnEnded { member, model, input_tokens: 1, output_tokens: 1, cost_usd: None } }
+    let turn = Turn::new(AgentName::foreign("worker"), "model");
+    JournalEntry { at_ms, event: Event::TurnEnded(Turn { input_tokens: 1, output_tokens: 1, ..turn }) }
 }
 
 fn claim(table: &mut TaskTable) -> Result<(), pitcrew_protocol::ApiError> {

@@ -1,0 +1,177 @@
+//! The ways a run ends, and what is open when one ends that did not do all its work.
+
+use std::time::Duration;
+
+use pitcrew_protocol::{AgentName, Task, TaskId, TaskStatus, counted_is};
+
+/// The ways a run ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The agent that the run was about said its last word, and nothing is open.
+    Success {
+        /// That word.
+        text: String,
+    },
+    /// Nobody had anything left to do, and the work is not whole; `pitcrew run --resume` goes on from here, unless the lead
+    /// deleted the team.
+    Unfinished {
+        /// Why.
+        shortfall: Shortfall,
+        /// What is open.
+        open: OpenWork,
+        /// The lead's last word.
+        text: Option<String>,
+    },
+    /// It could not go on.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+    /// Something under it failed: the disk, the system, or pitcrew itself; `pitcrew run --resume` goes on from here.
+    Broken {
+        /// What.
+        reason: String,
+    },
+    /// Its model was unavailable for longer than a call may wait; `pitcrew run --resume` goes on from here.
+    Parked {
+        /// Why.
+        reason: String,
+        /// How long the model's vendor asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// The user stopped it; `pitcrew run --resume` goes on from here.
+    Interrupted,
+    /// The user ended the team.
+    ShutDown,
+    /// A limit was reached.
+    LimitReached {
+        /// Which.
+        limit: Limit,
+        /// The same in words.
+        reason: String,
+        /// What the agent said last.
+        text: Option<String>,
+    },
+}
+
+/// A limit at which a run ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// Of model calls.
+    Turns,
+    /// Of money.
+    Cost,
+}
+
+/// Why a run ended that did not do all its work. Where several hold, the first of this list is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shortfall {
+    /// The lead's model, or a filter of its vendor, refused the last answer.
+    Refused,
+    /// The lead's last answer was cut off at its greatest length.
+    Truncated,
+    /// The lead's last answer has no text.
+    Empty,
+    /// An agent made the same call with the same result again and again.
+    Looping,
+    /// A teammate never started to work.
+    FailedToStart,
+    /// Tasks are open, or a plan waits for its answer, and nobody works on it.
+    Stalled,
+}
+
+impl Shortfall {
+    /// The name that programs read.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Truncated => "truncated",
+            Self::Empty => "empty",
+            Self::Looping => "looping",
+            Self::FailedToStart => "failed_to_start",
+            Self::Stalled => "stalled",
+        }
+    }
+
+    /// The same in words.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Refused => "the model refused the last answer",
+            Self::Truncated => "the last answer was cut off at its greatest length",
+            Self::Empty => "the last answer is empty",
+            Self::Looping => "an agent repeated the same call with the same result",
+            Self::FailedToStart => "a teammate never started",
+            Self::Stalled => "nobody works on what is open",
+        }
+    }
+}
+
+/// A task, as a run leaves it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskSummary {
+    /// Its id.
+    pub id: TaskId,
+    /// Its title.
+    pub subject: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// The member that works on it.
+    pub owner: Option<String>,
+}
+
+impl From<&Task> for TaskSummary {
+    fn from(task: &Task) -> Self {
+        let owner = task.owner.clone().filter(|owner| !owner.is_empty());
+        Self { id: task.id.clone(), subject: task.subject.clone(), status: task.status, owner }
+    }
+}
+
+impl TaskSummary {
+    /// The task in one line.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let owner = self.owner.as_deref().map_or_else(|| "no owner".to_owned(), |owner| format!("owner {owner}"));
+        format!("#{} {} ({}, {owner})", self.id, self.subject, self.status.as_str())
+    }
+}
+
+/// Work that is not done.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenWork {
+    /// The tasks that are not completed.
+    pub tasks: Vec<TaskSummary>,
+    /// The teammates whose plans wait for an answer of the lead.
+    pub plans: Vec<AgentName>,
+    /// The teammates that could not be started, or failed before their model answered.
+    pub never_started: Vec<AgentName>,
+}
+
+impl OpenWork {
+    /// The tasks among these that are not completed.
+    #[must_use]
+    pub fn of_tasks(tasks: &[TaskSummary]) -> Self {
+        let open = tasks.iter().filter(|task| task.status != TaskStatus::Completed);
+        Self { tasks: open.cloned().collect(), ..Self::default() }
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tasks.is_empty() && self.plans.is_empty() && self.never_started.is_empty()
+    }
+
+    /// What is open, one line each.
+    #[must_use]
+    pub fn in_words(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        if !self.tasks.is_empty() {
+            let tasks: Vec<String> = self.tasks.iter().map(TaskSummary::in_words).collect();
+            lines.push(format!("{} open: {}", counted_is(self.tasks.len() as u64, "task"), tasks.join("; ")));
+        }
+        lines.extend(self.plans.iter().map(|name| format!("the plan of {name} waits for an answer")));
+        lines.extend(self.never_started.iter().map(|name| format!("{name} never started to work")));
+        lines
+    }
+}
