@@ -25,6 +25,7 @@ mod linked_folders;
 mod lock_oracle;
 mod members;
 mod messages;
+mod model_fault_table;
 mod model_faults;
 mod models_over_http;
 mod modes;

@@ -287,3 +287,16 @@ fn a_conversation_beyond_the_window_of_a_new_model_goes_on_when_it_is_resumed() 
     let ran = service.run(&room, &["run", "--resume", "work"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "I got through.\n"), "{ran:?}");
 }
+
+#[test]
+fn a_lead_that_writes_the_same_file_again_and_again_is_told_and_ends_as_looping() {
+    let service = Service::start(|_, _| call("Write", json!({"file_path": "a.txt", "content": "the same"})));
+    let room = Room::new();
+    let ran = service.run(&room, &["run", "do it", "--permission-mode", "acceptEdits", "--json"]);
+    assert_eq!(ran.code, 8, "{ran:?}");
+    let said: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(said["end"], "looping", "{said:#}");
+    assert_eq!(service.seen().len(), 15, "the one that makes the file, ten more, three that need a yes, and the last");
+    let last = service.seen().pop().unwrap().to_string();
+    assert!(last.contains("each time the result was the same"), "{last}");
+}

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::Response;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -22,6 +22,16 @@ pub(crate) enum Reply {
     Stop(&'static str, &'static str),
     /// The service refuses, with a status and a header.
     Refuse(u16, Option<(&'static str, &'static str)>, Value),
+    /// The service sends just this, and then closes the connection or leaves it open.
+    Raw(Raw),
+}
+
+/// An answer byte by byte.
+pub(crate) struct Raw {
+    pub(crate) status: u16,
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+    pub(crate) stays_open: bool,
 }
 
 type Behaviour = Box<dyn Fn(&Heard, &Value) -> Reply + Send + Sync>;
@@ -51,6 +61,10 @@ impl Service {
 
     pub(crate) fn behave(&self, behaviour: impl Fn(&Heard, &Value) -> Reply + Send + Sync + 'static) {
         *self.shared.behaviour.lock().unwrap() = Box::new(behaviour);
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
     }
 
     pub(crate) fn seen(&self) -> Vec<Value> {
@@ -89,6 +103,14 @@ async fn serve(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body>
                 response = response.header(name, value);
             }
             response.body(Body::from(body.to_string())).unwrap()
+        }
+        Reply::Raw(Raw { status, content_type, body, stays_open }) => {
+            let response = Response::builder().status(status).header("content-type", content_type);
+            let said = stream::iter([Ok::<_, Infallible>(body)]);
+            if !stays_open {
+                return response.body(Body::from_stream(said)).unwrap();
+            }
+            response.body(Body::from_stream(said.chain(stream::pending()))).unwrap()
         }
     }
 }

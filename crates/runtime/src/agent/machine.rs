@@ -125,6 +125,12 @@ impl Agent {
         matches!(self.phase, Phase::Over(_))
     }
 
+    /// Whether it was stopped since it made the same call again and again.
+    #[must_use]
+    pub fn was_looping(&self) -> bool {
+        self.repeats.has_stopped
+    }
+
     /// How it stands.
     #[must_use]
     pub fn status(&self) -> Status {

@@ -39,6 +39,8 @@ pub(super) struct Repeats {
     known_in_a_row: u32,
     /// The calls that need a yes, and how many answers there were for each.
     exhausted: HashMap<u64, u32>,
+    /// The agent was stopped since it repeated itself.
+    pub(super) has_stopped: bool,
 }
 
 /// What is to be done about a call that is to be made.

@@ -108,7 +108,10 @@ impl Agent {
             self.remarks.push((id.to_owned(), remarks));
         }
         let judgement = match (self.repeats.before(&call), judgement) {
-            (Again::Stop, _) => return self.finish(Status::Failed, Some(repeats::stopped(&call)), fx),
+            (Again::Stop, _) => {
+                self.repeats.has_stopped = true;
+                return self.finish(Status::Failed, Some(repeats::stopped(&call)), fx);
+            }
             (Again::Ask, Judgement::Allow { .. }) => {
                 let description = format!("{}, again: ten times in a row the result was the same", call.tool);
                 Judgement::Ask(Question { description, suggestions: Vec::new() })

@@ -30,7 +30,7 @@ use crate::door::Door;
 use crate::driver::{Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
-use crate::run::{KeptWorktree, Limit, RunLimits, Stopper, TaskSummary};
+use crate::run::{KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
 use crate::tools::ToolOutcome;
 
 /// The loop of one team, and all that it owns.
@@ -513,6 +513,13 @@ impl TeamLoop {
             ReportKind::Broke { reason } => {
                 self.lead_is_broken |= agent.as_str() == LEAD_NAME;
                 self.ended(&agent, Status::Failed, Some(reason), None).await
+            }
+            ReportKind::Looped { reason, text } => {
+                let open = self.open_work().await;
+                let ended = self.ended(&agent, Status::Failed, Some(reason), text).await;
+                let end = News::EndAsked(Why::Unfinished(Shortfall::Looping, open));
+                let of_lead = (agent.as_str() == LEAD_NAME).then_some(end);
+                of_lead.into_iter().chain(ended).collect()
             }
             ReportKind::Ended { status, reason, text } => self.ended(&agent, status, reason, text).await,
             ReportKind::Parked { reason, retry_after } => self.parked(&agent, reason, retry_after).await,

@@ -156,6 +156,9 @@ impl Driver {
         };
         let end = match end {
             ReportKind::Ended { reason: Some(reason), .. } if self.is_broken => ReportKind::Broke { reason },
+            ReportKind::Ended { reason: Some(reason), text, .. } if self.agent.was_looping() => {
+                ReportKind::Looped { reason, text }
+            }
             end => end,
         };
         self.running.clear();

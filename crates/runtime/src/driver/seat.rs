@@ -80,6 +80,8 @@ pub(crate) enum ReportKind {
     Dropped,
     /// The agent is no more, since something under it failed: the disk, the system, or pitcrew itself.
     Broke { reason: String },
+    /// The agent is no more, since it made the same call again and again.
+    Looped { reason: String, text: Option<String> },
     /// The agent is no more.
     Ended { status: Status, reason: Option<String>, text: Option<String> },
 }

@@ -387,6 +387,7 @@ impl SoloLoop {
                 self.ended(Status::Failed, Some(reason.clone()), None).await;
                 self.end = Some(RunEnd::Broken { reason });
             }
+            ReportKind::Looped { reason, text } => self.ended(Status::Failed, Some(reason), text).await,
             ReportKind::Ended { status, reason, text } => self.ended(status, reason, text).await,
             // Only a lead parks.
             ReportKind::Parked { reason, .. } => self.ended(Status::Failed, Some(reason), None).await,
