@@ -20,8 +20,9 @@ use crate::events::Spending;
 use crate::gate::{Gate, PermissionMode, Spawns};
 use crate::hooks::Hooks;
 use crate::prompts::Prompt;
-use crate::run::{Furnishings, OpenModel, RunError};
+use crate::run::{Furnishings, OpenModel, RunError, RunOptions};
 use crate::sandbox::{self, Sandbox, Support};
+use crate::settings::Settings;
 use crate::tools::PathLocks;
 use crate::worktree::IgnoredFiles;
 
@@ -67,6 +68,30 @@ pub(crate) struct Quarters {
     not_instructed: Vec<String>,
 }
 
+/// Refuses to run commands in a sandbox that is not to be had.
+fn must_hold(sandbox: &Sandbox, settings: &Settings, cwd: &Path) -> Result<(), RunError> {
+    if settings.runs_sandboxed_commands()
+        && let Support::Missing { reason } = sandbox.support_in(sandbox::Profile::Work, cwd)
+    {
+        return Err(RunError::Unbounded { reason });
+    }
+    Ok(())
+}
+
+/// What would keep a run from starting that can be seen before there is a team.
+///
+/// # Errors
+/// When a model cannot be opened, or a sandbox is wanted that is not to be had.
+pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
+    let furnishings = &options.furnishings;
+    for name in std::iter::once(&options.model).chain(&options.teammate_model) {
+        let opened = (furnishings.open_model)(name);
+        opened.map_err(|source| RunError::Model { name: name.clone(), source })?;
+    }
+    let sandbox = furnishings.settings.sandbox(furnishings.home.as_deref());
+    must_hold(&Sandbox::with_options(furnishings.machine.clone(), sandbox), &furnishings.settings, &furnishings.cwd)
+}
+
 impl Quarters {
     /// Reads what the settings and the project say. The user's addition to the system prompt is for agents of `role`; teammates
     /// that name no model work with `teammate_model`, or with `model` too.
@@ -89,11 +114,7 @@ impl Quarters {
         let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
         let search_path = own_path.unwrap_or_else(|| furnishings.machine.path.clone());
         let sandbox = Sandbox::with_options(furnishings.machine, settings.sandbox(furnishings.home.as_deref()));
-        if settings.runs_sandboxed_commands()
-            && let Support::Missing { reason } = sandbox.support_in(sandbox::Profile::Work, &furnishings.cwd)
-        {
-            return Err(RunError::Unbounded { reason });
-        }
+        must_hold(&sandbox, &settings, &furnishings.cwd)?;
         let definitions = Definitions::load(Some(&furnishings.root), furnishings.project_agents);
         let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
         let spawns = Spawns { handed_down: furnishings.mode.handed_down(), defined: modes.collect() };

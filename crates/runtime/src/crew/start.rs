@@ -22,7 +22,7 @@ use super::hire::Hire;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::mode::mode_named;
-use super::quarters::Quarters;
+use super::quarters::{Quarters, can_start};
 use super::take_over::{begin_take_over, finish_take_over};
 use super::team_loop::{Hand, Part, TeamLoop, Wakers};
 use super::wake::{Desk, REPORTS_WAITING};
@@ -42,11 +42,7 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts a run: makes or opens the team, takes its lease, and starts the lead and whoever else is a member.
 pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
-    // Before there is a team: what cannot be opened now cannot be opened later either.
-    for name in std::iter::once(&options.model).chain(&options.teammate_model) {
-        let opened = (options.furnishings.open_model)(name);
-        opened.map_err(|source| RunError::Model { name: name.clone(), source })?;
-    }
+    can_start(&options)?;
     let is_new = !options.begin.is_resumed();
     let (team, lease) = led(&options).await?;
     let started = start_in(team.clone(), lease, options).await;

@@ -49,7 +49,7 @@ impl Offer {
         match self {
             Self::Exactly { rule: Some(rule) } | Self::Rule(rule) => rule.clone(),
             Self::Exactly { rule: None } => format!("this very call of {tool}"),
-            Self::Edits => "all edits in its folder".to_owned(),
+            Self::Edits => "all edits in its folder, and commands that only write there".to_owned(),
         }
     }
 

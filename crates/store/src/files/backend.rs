@@ -385,7 +385,12 @@ impl Files {
         let is_last_word = entries.iter().any(|entry| matches!(entry.event, Event::MessageDead { .. }));
         let force = if is_last_word { Force::Now } else { Force::Later };
         let appended = self.append_lines(team, &path, &lines, force);
-        let appended = appended.inspect_err(|error| self.disk.tell_unrecorded(error))?;
+        let appended = appended.inspect_err(|error| {
+            // A team that is gone took its journal with it.
+            if !matches!(error, StoreError::NoTeam { .. }) {
+                self.disk.tell_unrecorded(error);
+            }
+        })?;
         self.checkpoint(team).follow(&appended);
         Ok(())
     }

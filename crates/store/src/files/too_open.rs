@@ -23,6 +23,9 @@ use crate::own_mode;
 /// No folder of ours lies deeper below `pitcrew/`.
 const DEEPEST: usize = 24;
 
+/// The right of others to write.
+const WRITING: u32 = 0o022;
+
 /// How far into a journal its first line ends.
 const FIRST_LINE_BYTES: u64 = 64 * 1024;
 
@@ -42,6 +45,8 @@ enum Extent {
     Itself,
     /// Everything below it is ours.
     Whole,
+    /// Of it nothing but the folder itself, and that others may not write in it.
+    Shared,
     /// `pitcrew/` of the root.
     Common,
     /// The archive.
@@ -64,7 +69,7 @@ impl Extent {
         let is_ours = |place: Place| meaning(place, name) != Means::Foreign;
         let when = |condition: bool| condition.then_some(Self::Whole);
         match self {
-            Self::Itself => None,
+            Self::Itself | Self::Shared => None,
             Self::Whole => Some(Self::Whole),
             Self::Common => match name {
                 "archive" => Some(Self::Archive),
@@ -110,7 +115,13 @@ impl Files {
         };
         let root = (File::from(root), self.paths.root().to_owned());
         match team {
-            None => search.below(&root, &["pitcrew"], Extent::Common),
+            None => {
+                search.below(&root, &["pitcrew"], Extent::Common);
+                // Whose they are is not known, and others may read in them; but whoever writes there replaces teams.
+                for shared in ["teams", "tasks"] {
+                    search.below(&root, &[shared], Extent::Shared);
+                }
+            }
             Some(team) => {
                 search.below(&root, &["teams", team.as_str(), "pitcrew"], Extent::Team);
                 if self.is_made_by_us(team) {
@@ -175,11 +186,11 @@ impl Search {
         depth: usize,
     ) {
         let is_own = stat.st_uid == rustix::process::geteuid().as_raw();
-        let is_open = stat.st_mode & own_mode::OF_OTHERS != 0;
-        if is_own && is_open && !self.is_closed(above, name, stat) {
+        let rights = if extent == Extent::Shared { WRITING } else { own_mode::OF_OTHERS };
+        if is_own && stat.st_mode & rights != 0 && !self.is_closed(above, name, stat, rights) {
             self.found.push(path.to_owned());
         }
-        if extent != Extent::Itself
+        if !matches!(extent, Extent::Itself | Extent::Shared)
             && is_folder(stat)
             && depth < DEEPEST
             && let Ok(folder) = open(above, name, OFlags::DIRECTORY)
@@ -204,13 +215,13 @@ impl Search {
     }
 
     /// Closes it, if that is wanted, and says whether it is closed now.
-    fn is_closed<P: rustix::path::Arg>(&self, above: &File, name: P, seen: &Stat) -> bool {
-        self.treatment == Treatment::Close && close(above, name, seen).unwrap_or(false)
+    fn is_closed<P: rustix::path::Arg>(&self, above: &File, name: P, seen: &Stat, rights: u32) -> bool {
+        self.treatment == Treatment::Close && close(above, name, seen, rights).unwrap_or(false)
     }
 }
 
-/// Takes the rights of others away from the very thing that was looked at.
-fn close<P: rustix::path::Arg>(above: &File, name: P, seen: &Stat) -> io::Result<bool> {
+/// Takes these rights away from the very thing that was looked at.
+fn close<P: rustix::path::Arg>(above: &File, name: P, seen: &Stat, of_others: u32) -> io::Result<bool> {
     let kind = if is_folder(seen) { OFlags::DIRECTORY } else { OFlags::empty() };
     let file = open(above, name, kind)?;
     let now = file.metadata()?;
@@ -218,10 +229,10 @@ fn close<P: rustix::path::Arg>(above: &File, name: P, seen: &Stat) -> io::Result
         return Ok(false);
     }
     let mut rights = now.permissions();
-    rights.set_mode(now.mode() & 0o7777 & !own_mode::OF_OTHERS);
+    rights.set_mode(now.mode() & 0o7777 & !of_others);
     file.set_permissions(rights)?;
     // Some file systems keep no modes.
-    Ok(file.metadata()?.mode() & own_mode::OF_OTHERS == 0)
+    Ok(file.metadata()?.mode() & of_others == 0)
 }
 
 fn open<P: rustix::path::Arg>(above: &File, name: P, kind: OFlags) -> io::Result<File> {
