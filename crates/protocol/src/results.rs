@@ -48,6 +48,16 @@ impl TeamDeleted {
         );
         Self { success: false, message, team_name: team_name.to_owned() }
     }
+
+    /// The team stays, since its lead may have forgotten what is open. Ours: the reference client deletes it.
+    #[must_use]
+    pub fn refused_for_open_work(team_name: &str, open: &str) -> Self {
+        let message = format!(
+            "The team is not deleted yet: {open}. Complete these tasks, or delete those that nobody needs (TaskUpdate with \
+             the status `deleted`). Another TeamDelete deletes the team as it is."
+        );
+        Self { success: false, message, team_name: team_name.to_owned() }
+    }
 }
 
 /// The answer of TaskCreate.

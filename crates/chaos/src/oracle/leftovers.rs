@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::{Finding, Scene};
+use crate::run::UNFINISHED;
 use crate::stage::{Stage, files};
 use crate::writers::members;
 
@@ -17,7 +18,12 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
     let since = Instant::now();
     loop {
-        let left = left(scene.stage);
+        let mut left = left(scene.stage);
+        // Whoever is in the team when a run ends with its work not whole stays, for the next run.
+        if scene.end.as_ref().is_none_or(|end| end.code != Some(UNFINISHED)) {
+            let names = members(scene.stage).into_iter().filter(|name| name != "team-lead");
+            left.extend(names.map(|name| format!("member {name}")));
+        }
         if left.is_empty() {
             return temporary(scene.stage).into_iter().chain(doctor(scene)).collect();
         }
@@ -33,8 +39,6 @@ fn left(stage: &Stage) -> Vec<String> {
         stage.processes().into_iter().map(|process| format!("process {}: {}", process.pid, process.line)).collect();
     let panes = stage.panes().into_iter().filter(|pane| !pane.ends_with(" mine"));
     left.extend(panes.map(|pane| format!("pane {pane}")));
-    let names = members(stage).into_iter().filter(|name| name != "team-lead");
-    left.extend(names.map(|name| format!("member {name}")));
     let mut found = Vec::new();
     walk(&stage.root(), &mut found);
     let locks = found.into_iter().filter(|path| path.is_dir() && name(path).ends_with(".lock"));

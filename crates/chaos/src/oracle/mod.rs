@@ -4,9 +4,11 @@ mod leftovers;
 mod messages;
 mod tasks;
 
+use serde_json::Value;
+
 use crate::brain::LAST_WORDS;
 use crate::plan::{Fault, Plan};
-use crate::run::End;
+use crate::run::{End, UNFINISHED};
 use crate::server::Seen;
 use crate::stage::Stage;
 use crate::writers::Written;
@@ -89,9 +91,13 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
         }
     };
     let report = &end.report;
-    check(end.code == Some(0), format!("the exit code is {:?}", end.code));
+    let tasks: Vec<&Value> = report["tasks"].as_array().into_iter().flatten().collect();
+    let is_open = tasks.iter().any(|task| task["status"] != "completed");
+    let (code, name) = if is_open { (UNFINISHED, "stalled") } else { (0, "completed") };
+    check(end.code == Some(code), format!("the exit code is {:?}, and its tasks are {tasks:?}", end.code));
+    check(report["end"] == name && report["exit_code"] == code, format!("the end is {}", report["end"]));
     check(report["result"] == LAST_WORDS, format!("the result is {}", report["result"]));
-    check(report["is_error"] == false, format!("is_error is {}", report["is_error"]));
+    check(report["is_error"] == is_open, format!("is_error is {}", report["is_error"]));
     let asked = scene.seen.counts.get("team-lead").copied().unwrap_or_default();
     let turns = report["num_turns"].as_u64().unwrap_or_default();
     check(turns <= asked, format!("{turns} turns of {asked} requests"));

@@ -28,6 +28,13 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
             Some(_) => {}
         }
     }
+    let reported = scene.end.iter().flat_map(|end| end.report["tasks"].as_array().into_iter().flatten());
+    for reported in reported {
+        let found = reported["id"].as_str().and_then(|id| tasks.get(id)).map_or(&Value::Null, |task| &task["status"]);
+        if (reported["status"] == "completed") != (found == "completed") {
+            untrue(format!("the report says that {reported} stands so, and the files {found}"));
+        }
+    }
     let members = members(scene.stage);
     for (id, task) in &tasks {
         let Some(owner) = task["owner"].as_str().filter(|_| task["status"] != "completed") else { continue };

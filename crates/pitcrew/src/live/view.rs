@@ -101,11 +101,7 @@ impl View {
             RunEvent::PermissionAsked { agent, tool, .. } => self.is_at(agent, format!("asks permission for {tool}")),
             RunEvent::PermissionAnswered { agent, refused, .. } => {
                 self.does(agent, None);
-                let text = match refused {
-                    Some(reason) => format!("was refused: {}", first_line(reason, SAID_CHARS)),
-                    None => "was allowed".to_owned(),
-                };
-                vec![Remark::of(agent, text)]
+                vec![Remark::of(agent, answered_permission(refused.as_deref()))]
             }
             RunEvent::AllowedAlways { agent, what } => {
                 vec![Remark::of(
@@ -260,6 +256,14 @@ impl Remark {
 
     fn of_run(text: String) -> Self {
         Self { agent: None, text }
+    }
+}
+
+/// The answer to a question for a permission.
+fn answered_permission(refused: Option<&str>) -> String {
+    match refused {
+        Some(reason) => format!("was refused: {}", first_line(reason, SAID_CHARS)),
+        None => "was allowed".to_owned(),
     }
 }
 

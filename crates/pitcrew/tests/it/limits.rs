@@ -65,7 +65,7 @@ fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
 #[test]
 fn a_run_whose_files_may_not_grow_ends_with_an_error() {
     let room = Room::new();
-    fs::write(room.work().join("script.json"), r#"[{"say": "all is done"}]"#).unwrap();
+    fs::write(room.work().join("script.json"), r#"{"agents": {"team-lead": [{"text": "all is done"}]}}"#).unwrap();
     let ran = check(&room, "ulimit -f 0", "run --model script:script.json --teammate-mode in-process go");
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.stderr.contains("File too large"), "{ran:?}");

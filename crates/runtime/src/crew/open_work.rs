@@ -1,6 +1,6 @@
 //! What is open when nobody works any more: it is read from the team's files, and the lead is reminded of it.
 
-use pitcrew_protocol::{AgentName, neutralised};
+use pitcrew_protocol::{AgentName, TeamDeleted, neutralised};
 
 use super::course::Reminder;
 use super::start::Adopted;
@@ -9,6 +9,7 @@ use crate::agent::Event;
 use crate::driver::chain;
 use crate::prompts::Prompt;
 use crate::run::{OpenWork, TaskSummary};
+use crate::team_tools::answer;
 use crate::tools::ToolOutcome;
 use crate::transcript::AnswerFault;
 
@@ -38,13 +39,9 @@ impl TeamLoop {
         let tasks = self.tasks_now().await;
         let open = OpenWork::of_tasks(&tasks);
         self.deleted_tasks = Some(tasks);
-        self.course.reminds_of(&open).then(|| {
-            ToolOutcome::refused(format_args!(
-                "The team is not deleted yet: {}. Complete these tasks, or delete those that nobody needs (TaskUpdate with \
-                 the status `deleted`). Another TeamDelete deletes the team as it is.",
-                open.in_words().join("; ")
-            ))
-        })
+        let team = self.quarters.team.name().as_str();
+        let refused = || TeamDeleted::refused_for_open_work(team, &open.in_words().join("; "));
+        self.course.reminds_of(&open).then(|| answer(&refused().into()))
     }
 
     /// Reminds the lead of what is left to do before its run may end.

@@ -31,7 +31,7 @@ use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::identity::ProcessIdentity;
-use crate::run::{Begin, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Shortfall, Stopper};
+use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Shortfall, Stopper};
 use crate::supervision::{LeftRunning, RecordedPanes, escaped, forget_ended, sweep};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
@@ -471,10 +471,15 @@ impl TeamLoop {
         let is_gone = self.adopted != Adopted::Deleted && is_gone(&self.quarters.team).await;
         let text = self.lead_text.clone();
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
+        let left_open = OpenWork::of_tasks(&tasks);
         let end = match self.course.why() {
             _ if self.wakers.was_killed => RunEnd::Interrupted,
             None | Some(Why::Finished | Why::Unfinished(..) | Why::LeadFailed(_)) if is_gone => {
                 RunEnd::Failed { reason: Why::Gone.in_words() }
+            }
+            None | Some(Why::Finished) if !left_open.is_empty() => {
+                // Somebody outside made a task while the run was ending.
+                RunEnd::Unfinished { shortfall: Shortfall::Stalled, open: left_open, text }
             }
             None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
             Some(Why::Unfinished(shortfall, open)) => {
