@@ -14,6 +14,7 @@
 
 mod actor;
 mod claimed;
+mod archive;
 mod clock;
 mod command;
 mod delivery;
@@ -51,6 +52,7 @@ pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
 pub use claimed::lead_reads_inbox;
+pub use archive::ArchiveEntry;
 pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;
 pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};
