@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::live::warnings;
 
 /// The style of a heading, a name or an id.
 pub(crate) const STRONG: Style = Style::new().bold();
@@ -119,8 +120,11 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a remark to stderr; nothing depends on its arriving.
+/// Writes a remark to stderr, or gives it to the view that has the terminal; nothing depends on its arriving.
 pub(crate) fn remark(text: &str) {
+    if warnings::taken_by_view(text) {
+        return;
+    }
     let _ = writeln!(anstream::stderr().lock(), "{}", printable(text));
 }
 
@@ -159,6 +163,15 @@ fn is_unseen(c: char) -> bool {
             | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
             | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
             | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// The text as one word of a shell: as it is when nothing in it means anything there, else quoted.
+pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
 }
 
 /// The first line of a text, cut to `width` characters.
@@ -202,6 +215,12 @@ mod tests {
     fn a_text_from_a_file_cannot_steer_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}c\r"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
         assert!(matches!(printable("plain\n\ttext"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_word_for_a_shell_is_quoted_where_it_must_be() {
+        let words = ["backend-2", "my team", "it's", "", "a;b", "$HOME"].map(shell_word);
+        assert_eq!(words, ["backend-2", "'my team'", r"'it'\''s'", "''", "'a;b'", "'$HOME'"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What became of a message: read from the journal for when, and from the inbox for what is.
 
-use pitcrew_protocol::{AgentName, ApiError, MessageId, TeamConfig, TeamDir};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, MessageId, TeamConfig, TeamDir};
 use pitcrew_store::{Event, JournalEntry, StoredMessage};
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ impl Teams {
     /// passed over.
     ///
     /// # Errors
-    /// `invalid_request` when no team knows it, `internal_error` when the store cannot be read.
+    /// `message_not_found` when no team knows it, `internal_error` when the store cannot be read.
     pub async fn message(&self, id: &MessageId) -> Result<MessageTrace, ApiError> {
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
             let (Ok(config), Ok(journal)) =
@@ -73,7 +73,8 @@ impl Teams {
                 return Ok(MessageTrace { team_deleted_at: at(true), team_archived_at: at(false), ..trace });
             }
         }
-        Err(refusal::invalid(format!("there is no message '{id}'")).with("message_id", id.0.as_str()))
+        let said = format!("there is no message '{id}'");
+        Err(ApiError::new(ErrorCode::MessageNotFound, said).with("message_id", id.0.as_str()))
     }
 
     async fn trace(

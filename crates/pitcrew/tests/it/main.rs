@@ -50,3 +50,4 @@ mod tasks;
 mod teams;
 mod terminal;
 mod tmux_runs;
+mod which_team;
