@@ -3,7 +3,7 @@
 //! Everything printed goes through here, so that no text from a file can steer the terminal and a closed pipe is no error.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use pitcrew_protocol::is_invisible;
@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use crate::failure::Failure;
 use crate::live::warnings;
+
+/// The narrowest table; on a terminal that has fewer columns it breaks.
+const NARROWEST_TABLE: u16 = 30;
 
 /// The style of a heading, a name or an id.
 pub(crate) const STRONG: Style = Style::new().bold();
@@ -191,11 +194,33 @@ pub(crate) fn in_one_line(text: &str) -> String {
     printable(&lines.join(" | ")).into_owned()
 }
 
-/// Rows in columns as wide as their widest cell, under a heading; the last column is not padded.
+/// Rows in columns as wide as their widest cell, under a heading; the last column is not padded. On a terminal that is too
+/// narrow for them cells are broken within their columns.
 pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    table_within(width_of(&io::stdout()), heading, rows)
+}
+
+/// The same for a remark.
+pub(crate) fn remarked_table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    table_within(width_of(&io::stderr()), heading, rows)
+}
+
+/// How many columns a terminal has.
+fn width_of(stream: &impl IsTerminal) -> Option<u16> {
+    let (columns, _rows) = stream.is_terminal().then(|| crossterm::terminal::size().ok())??;
+    Some(columns)
+}
+
+fn table_within<const N: usize>(width: Option<u16>, heading: [&str; N], rows: &[[String; N]]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    match width {
+        Some(width) => {
+            table.set_width(width.max(NARROWEST_TABLE));
+            table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+        }
+        None => _ = table.set_content_arrangement(comfy_table::ContentArrangement::Disabled),
+    }
     table.set_header(heading);
     for row in rows {
         table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
@@ -233,6 +258,21 @@ mod tests {
     fn a_table_is_as_wide_as_its_cells() {
         let rows = [["1".to_owned(), "Fix it".to_owned()], ["10".to_owned(), "Test".to_owned()]];
         assert_eq!(table(["ID", "SUBJECT"], &rows), "ID  SUBJECT\n1   Fix it\n10  Test");
+    }
+
+    #[test]
+    fn a_table_is_broken_within_its_columns_where_the_terminal_is_narrow() {
+        let row = ["team-lead", "killed: it was stopped, and can be resumed", "27", "27", "0", "$0.00"];
+        let rows = [row.map(str::to_owned)];
+        let heading = ["AGENT", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"];
+        for width in [120, 80, 60, 40] {
+            let shown = table_within(Some(width), heading, &rows);
+            assert!(shown.lines().all(|line| line.chars().count() <= usize::from(width)), "{width}:\n{shown}");
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+            let whole = heading.iter().chain(&row).map(|cell| letters(cell)).sum::<usize>();
+            assert_eq!(letters(&shown), whole, "{width}: nothing is left out:\n{shown}");
+        }
+        assert_eq!(table_within(Some(200), heading, &rows), table_within(None, heading, &rows));
     }
 
     #[test]

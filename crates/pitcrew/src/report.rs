@@ -37,7 +37,7 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
     let has_price = |agent: &AgentSummary| outcome.totals.unpriced().all(|model| model != agent.model);
     let cells = |agent: &AgentSummary| cells(agent, &outcome.end, has_price(agent));
     let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
-    let mut text = output::table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
+    let mut text = output::remarked_table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
     for kept in &outcome.kept {
         let place = kept.path.display().to_string();
         let _ =

@@ -13,8 +13,8 @@
 //! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
 
 mod actor;
-mod claimed;
 mod archive;
+mod claimed;
 mod clock;
 mod command;
 mod delivery;
@@ -51,8 +51,8 @@ mod views;
 pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
-pub use claimed::lead_reads_inbox;
 pub use archive::ArchiveEntry;
+pub use claimed::lead_reads_inbox;
 pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;
 pub use delivery::{DeliveryState, MAIL_WAITS_MS, Receipt};
