@@ -36,8 +36,9 @@ const NAMELESS_TEAM: &str = "crew";
 /// `pitcrew run --resume TEAM` goes on from there. `pitcrew shutdown` ends the team itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pitcrew run \"make the tests pass\" --model anthropic/claude-opus-5-5 --permission-mode acceptEdits
-  pitcrew run \"port it to the new API\" --teammate-model haiku --max-cost-usd 5 --allow 'Bash(cargo test:*)'
+  pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits
+  pitcrew run \"port it to the new API\" --teammate-model haiku --allow 'Bash(cargo test:*)'
+  pitcrew run \"review the diff\" --model sonnet --max-cost-usd 5
   pitcrew run \"review the diff\" --model openai/qwen3 --output-format stream-json
   pitcrew run \"mend it\" --teammate-mode tmux --permission-mode acceptEdits
   pitcrew run - < goal.md

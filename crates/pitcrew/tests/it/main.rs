@@ -44,6 +44,7 @@ mod run;
 mod running;
 mod service;
 mod session;
+mod shown_commands;
 mod strays;
 mod supervision;
 mod tasks;
