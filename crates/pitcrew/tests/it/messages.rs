@@ -258,7 +258,9 @@ fn a_message_that_nobody_knows_is_not_found() {
       "message": "there is no message 'nope'",
       "details": {
         "message_id": "nope"
-      }
+      },
+      "exit_code": 3,
+      "hints": []
     }
     [exit 3]
     "#);

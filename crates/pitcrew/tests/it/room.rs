@@ -175,7 +175,7 @@ impl Room {
     /// Where a file or folder of a team is, `teams/crew/config.json` say: in its place, or in the newest archive of a team that
     /// is not there any more.
     pub(crate) fn find(&self, path: &str) -> PathBuf {
-        let (place, of_team) = path.split_once('/').unwrap();
+        let Some((place, of_team)) = path.split_once('/') else { return self.root().join(path) };
         let (team, below) = of_team.split_once('/').unwrap_or((of_team, ""));
         let live = self.root().join(path);
         if self.root().join(place).join(team).exists() {

@@ -234,7 +234,7 @@ fn working() -> String {
         )
     };
     format!(
-        "agents:\n  team-lead:\n    - tools: [{}, {}]\n    - repeat:\n        at_most: 100000\n        turns:\n          - delay_ms: 100\n            tools: [{{name: TaskList}}]\n{}{}",
+        "agents:\n  team-lead:\n    - tools: [{}, {}]\n    - tools: [{{name: Bash, input: {{command: sleep 600}}}}]\n    - text: It is done.\n{}{}",
         spawn("bob"),
         spawn("reviewer"),
         mate("bob"),
@@ -277,7 +277,7 @@ fn use_script(room: &Room, script: &str) {
 fn running() -> (Room, Running, String) {
     let room = empty();
     use_script(&room, &working());
-    let mut run = Running::start(&room, &["run", "work", "--team", "backend"]);
+    let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
     for idle in 0..2 {
         run.until("is idle");
         let _both = idle;
@@ -298,7 +298,7 @@ fn stopped(is_alone: bool) -> Room {
         assert_eq!(ran.code, 7, "{ran:?}");
     } else {
         use_script(&room, &working());
-        let mut run = Running::start(&room, &["run", "work", "--team", "backend"]);
+        let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
         run.until("is idle");
         run.until("is idle");
         run.signal(Signal::INT);
@@ -421,7 +421,7 @@ fn what_is_shown_and_goes_on_does_so_until_it_is_interrupted() {
 fn with_bob() -> Room {
     let room = empty();
     use_script(&room, &working());
-    let mut run = Running::start(&room, &["run", "work", "--team", "backend"]);
+    let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
     run.until("is idle");
     run.until("is idle");
     run.signal(Signal::INT);

@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::room::{Ran, Room};
-use crate::run::WAITING;
 use crate::running::Running;
+use crate::terminal::GOODBYE;
 
 /// A lead that makes a task, does it, and says its last word.
 const SHORT: &str = "
@@ -24,10 +24,25 @@ fn completed(room: &Room, team: &str) -> Ran {
     room.ok(&["run", "do it", "--team", team, "--model", &model, "--yes"])
 }
 
+/// A lead at work, and a teammate that waits and agrees to leave.
+fn working() -> String {
+    format!(
+        "
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Wait, prompt: Wait.}}}}]
+    - tools: [{{name: Bash, input: {{command: sleep 600}}}}]
+    - text: It is done.
+  bob:
+    - text: I wait.{GOODBYE}
+"
+    )
+}
+
 /// A run whose teammate waits.
 fn started(room: &Room, team: &str) -> Running {
-    let model = room.script(WAITING);
-    let mut run = Running::start(room, &["run", "wait", "--team", team, "--model", &model]);
+    let model = room.script(&working());
+    let mut run = Running::start(room, &["run", "wait", "--team", team, "--model", &model, "--yes"]);
     run.until("bob is idle");
     run
 }
