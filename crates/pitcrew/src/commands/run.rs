@@ -171,7 +171,10 @@ impl RunArgs {
         let team = OnceCell::new();
         let ended = self.run_there(context, begin.clone(), &team);
         if is_restored && team.get().is_none() {
-            context.briefly(async { Ok(archive::put_back(context, &begin).await) })?;
+            context.briefly(async {
+                archive::put_back(context, &begin).await;
+                Ok(())
+            })?;
         }
         ended
     }

@@ -184,7 +184,7 @@ agents:
     assert!(!ran.stderr.contains("bob is completed") && ran.stderr.contains("bob has ended"), "{ran:?}");
     let row = ran.stderr.lines().find(|line| line.starts_with("bob  ")).unwrap();
     assert!(row.contains("shut down") && !row.contains("completed"), "{row}");
-    let told = std::fs::read_to_string(room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let told = std::fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     assert!(!told.contains("completed their task") && told.contains("has shut down, as it was asked to"), "{told}");
 }
 

@@ -117,9 +117,8 @@ fn is_whole(place: &Path) -> Result<bool, StoreError> {
 
 fn read_config(place: &Path) -> Result<TeamConfig, StoreError> {
     let path = place.join("team/config.json");
-    let bytes = match plain::read(&path, plain::FILE_MOST)? {
-        Some(bytes) => bytes,
-        None => return Err(StoreError::Corrupt { path, reason: "it is not there".to_owned() }),
+    let Some(bytes) = plain::read(&path, plain::FILE_MOST)? else {
+        return Err(StoreError::Corrupt { path, reason: "it is not there".to_owned() });
     };
     parse(&bytes).map_err(|fault| fault.at(&path))
 }

@@ -140,7 +140,7 @@ async fn a_team_whose_work_is_done_goes_into_the_archive_and_comes_back_by_its_n
     assert_eq!(team.name().as_str(), "Probe", "the newest of that name");
     assert!(!crew.teams.open_or_restore("probe").await.unwrap().1, "the live team comes first");
     is(&crew.teams.open_or_restore(&first).await.unwrap_err(), ErrorCode::TeamAlreadyExists);
-    assert_eq!(team.archive().await.unwrap().is_some(), true);
+    assert!(team.archive().await.unwrap().is_some());
     let (team, is_restored) = crew.teams.open_or_restore(&first).await.unwrap();
     assert_eq!((team.name().as_str(), is_restored), ("probe", true));
 }
