@@ -100,6 +100,11 @@ impl PriceTable {
         Self { prices: LIST.iter().map(price).collect() }
     }
 
+    /// Names the models that have a price, by name.
+    pub fn names(&self) -> impl Iterator<Item = String> + use<> {
+        self.prices.keys().cloned().collect::<Vec<_>>().into_iter()
+    }
+
     /// Adds prices, in dollars per million tokens, to the table; a name that is there already gets the new price.
     ///
     /// # Errors

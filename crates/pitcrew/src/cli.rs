@@ -10,8 +10,9 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane, pane_exec,
-    pane_probe, run, sandbox_exec, send, shutdown, task, team, trust,
+    pane_probe, prune, run, sandbox_exec, send, shutdown, task, team, trust,
 };
+use crate::completing;
 use crate::context::{Context, Surroundings};
 use crate::failure::{Failure, exit_code_table};
 use crate::limits;
@@ -77,6 +78,7 @@ enum Command {
     #[command(subcommand)]
     Trust(trust::Trust),
     Doctor(doctor::Doctor),
+    Prune(prune::Prune),
     #[command(subcommand)]
     Pane(pane::Pane),
     PaneExec(pane_exec::PaneExec),
@@ -104,12 +106,13 @@ impl Command {
             Self::Models(command) => command.run(context),
             Self::Trust(command) => limits::without_runtime(|| command.run(context)),
             Self::Doctor(command) => command.run(context),
+            Self::Prune(command) => command.run(context),
             Self::Pane(command) => command.run(context),
             Self::PaneExec(command) => command.run(),
             Self::SandboxExec(command) => command.run(),
             Self::PaneProbe(command) => command.run(context),
-            Self::Completions(command) => limits::without_runtime(|| command.run()),
-            Self::Man(command) => limits::without_runtime(|| command.run()),
+            Self::Completions(command) => limits::without_runtime(|| command.run(context)),
+            Self::Man(command) => limits::without_runtime(|| command.run(context)),
         }
     }
 }
@@ -117,6 +120,11 @@ impl Command {
 /// Reads the command line, runs its command, and says how that ended.
 pub(crate) fn start() -> ExitCode {
     let surroundings = Surroundings::read();
+    match completing::answered(&surroundings) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(failure) => return failure.exit_code(),
+    }
     let cli = match Cli::try_parse_from(&surroundings.args) {
         Ok(cli) => cli,
         Err(error) => return not_understood(&error, &surroundings.args),
@@ -182,9 +190,17 @@ fn not_understood(error: &clap::Error, args: &[OsString]) -> ExitCode {
     failure.exit_code()
 }
 
-/// The command line as clap knows it, for completions and manual pages.
+/// The command line as clap knows it, for manual pages.
 pub(crate) fn definition() -> clap::Command {
     Cli::command()
+}
+
+/// The same without the commands that only pitcrew itself calls.
+pub(crate) fn shown_definition() -> clap::Command {
+    let all = definition();
+    let shown: Vec<clap::Command> = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned().collect();
+    let bare = clap::Command::new("pitcrew").version(env!("CARGO_PKG_VERSION"));
+    <Shared as clap::Args>::augment_args(bare).subcommand_required(true).subcommands(shown)
 }
 
 impl From<Color> for anstream::ColorChoice {

@@ -13,6 +13,8 @@ use pitcrew_store::StoreError;
 use rustix::io::Errno;
 use serde_json::{Map, Value};
 
+use crate::archive;
+
 /// What kind of end a command came to; each kind has one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureKind {
@@ -116,7 +118,10 @@ impl FailureKind {
 
     fn of(code: ErrorCode) -> Self {
         match code {
-            ErrorCode::TeamNotFound | ErrorCode::AgentNotFound | ErrorCode::TaskNotFound => Self::NotFound,
+            ErrorCode::TeamNotFound
+            | ErrorCode::AgentNotFound
+            | ErrorCode::TaskNotFound
+            | ErrorCode::MessageNotFound => Self::NotFound,
             ErrorCode::TeamAlreadyExists
             | ErrorCode::AgentAlreadyExists
             | ErrorCode::InvalidStatus
@@ -317,6 +322,11 @@ fn hints_in(error: &ApiError) -> Vec<String> {
             let shown = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             hints.push(format!("{}: {shown}", of.replace('_', " ")));
         }
+    }
+    if let (Some(name), Some(_)) =
+        (error.details.get("team_name").and_then(Value::as_str), error.details.get("archive"))
+    {
+        hints.push(archive::hint(name));
     }
     if error.details.contains_key("corrupt") {
         let path = error.details.get("path").and_then(Value::as_str).unwrap_or_default();

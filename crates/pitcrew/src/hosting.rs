@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_model::{Endpoints, ModelSpec};
 use pitcrew_protocol::BACKEND_IN_PROCESS;
 use pitcrew_runtime::gate::PermissionMode;
@@ -21,6 +22,7 @@ use pitcrew_team::{PaneHost, Team};
 use serde_json::{Map, Value};
 
 use crate::commands::pane_exec;
+use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::{output, reference_client};
@@ -40,7 +42,7 @@ const PROXIES: [&str; 4] = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"
 #[command(next_help_heading = "Teammates")]
 pub(crate) struct HostingArgs {
     /// Where teammates live: auto, in-process, tmux, iterm2 or pane:PROGRAM [default: the settings', else auto]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", add = ArgValueCompleter::new(completing::teammate_modes))]
     pub(crate) teammate_mode: Option<TeammateMode>,
     /// What runs teammates in panes: pitcrew or claude [default: the settings', else pitcrew]
     #[arg(long, value_name = "PROGRAM", hide_possible_values = true)]

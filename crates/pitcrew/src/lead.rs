@@ -7,6 +7,7 @@ use pitcrew_team::Team;
 use serde_json::Value;
 
 use crate::failure::{Failure, FailureKind};
+use crate::output::shell_word;
 
 /// Asks the lead of the team; `None` when no process of ours leads it, so that the caller acts for itself.
 ///
@@ -49,7 +50,7 @@ pub(crate) fn without(team: &Team, error: ApiError) -> Failure {
     let needs_lead = error.details.contains_key("lead_signs");
     let failure = Failure::from(error);
     if needs_lead {
-        failure.hint(format!("`pitcrew run --resume {}` starts its lead again", team.name()))
+        failure.hint(format!("`pitcrew run --resume {}` starts its lead again", shell_word(team.name().as_str())))
     } else {
         failure
     }

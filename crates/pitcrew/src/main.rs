@@ -3,8 +3,10 @@
 //! The composition root: reads what the user asked for ([`cli`]) and where ([`context`]), calls the rooms, and shows what
 //! they answered ([`output`], [`failure`]). It decides nothing about teams; that is `team`'s and `runtime`'s.
 
+mod archive;
 mod cli;
 mod commands;
+mod completing;
 mod context;
 mod crew;
 mod failure;

@@ -3,7 +3,7 @@
 //! Everything printed goes through here, so that no text from a file can steer the terminal and a closed pipe is no error.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use pitcrew_protocol::is_invisible;
@@ -11,6 +11,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::live::warnings;
+
+/// The narrowest table; on a terminal that has fewer columns it breaks.
+const NARROWEST_TABLE: u16 = 30;
 
 /// The style of a heading, a name or an id.
 pub(crate) const STRONG: Style = Style::new().bold();
@@ -119,8 +123,11 @@ pub(crate) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Writes a remark to stderr; nothing depends on its arriving.
+/// Writes a remark to stderr, or gives it to the view that has the terminal; nothing depends on its arriving.
 pub(crate) fn remark(text: &str) {
+    if warnings::taken_by_view(text) {
+        return;
+    }
     let _ = writeln!(anstream::stderr().lock(), "{}", printable(text));
 }
 
@@ -161,6 +168,15 @@ fn is_unseen(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
+/// The text as one word of a shell: as it is when nothing in it means anything there, else quoted.
+pub(crate) fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(format!("'{}'", text.replace('\'', r"'\''")))
+}
+
 /// The first line of a text, cut to `width` characters.
 pub(crate) fn first_line(text: &str, width: usize) -> String {
     let line = text.lines().next().unwrap_or_default();
@@ -178,11 +194,33 @@ pub(crate) fn in_one_line(text: &str) -> String {
     printable(&lines.join(" | ")).into_owned()
 }
 
-/// Rows in columns as wide as their widest cell, under a heading; the last column is not padded.
+/// Rows in columns as wide as their widest cell, under a heading; the last column is not padded. On a terminal that is too
+/// narrow for them cells are broken within their columns.
 pub(crate) fn table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    table_within(width_of(&io::stdout()), heading, rows)
+}
+
+/// The same for a remark.
+pub(crate) fn remarked_table<const N: usize>(heading: [&str; N], rows: &[[String; N]]) -> String {
+    table_within(width_of(&io::stderr()), heading, rows)
+}
+
+/// How many columns a terminal has.
+fn width_of(stream: &impl IsTerminal) -> Option<u16> {
+    let (columns, _rows) = stream.is_terminal().then(|| crossterm::terminal::size().ok())??;
+    Some(columns)
+}
+
+fn table_within<const N: usize>(width: Option<u16>, heading: [&str; N], rows: &[[String; N]]) -> String {
     let mut table = comfy_table::Table::new();
     table.load_style(comfy_table::presets::NOTHING);
-    table.set_content_arrangement(comfy_table::ContentArrangement::Disabled);
+    match width {
+        Some(width) => {
+            table.set_width(width.max(NARROWEST_TABLE));
+            table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
+        }
+        None => _ = table.set_content_arrangement(comfy_table::ContentArrangement::Disabled),
+    }
     table.set_header(heading);
     for row in rows {
         table.add_row(row.iter().map(|cell| printable(cell).into_owned()));
@@ -205,6 +243,12 @@ mod tests {
     }
 
     #[test]
+    fn a_word_for_a_shell_is_quoted_where_it_must_be() {
+        let words = ["backend-2", "my team", "it's", "", "a;b", "$HOME"].map(shell_word);
+        assert_eq!(words, ["backend-2", "'my team'", r"'it'\''s'", "''", "'a;b'", "'$HOME'"]);
+    }
+
+    #[test]
     fn what_cannot_be_seen_is_made_visible() {
         assert_eq!(visible("a\x1b[2J\r\nb\u{202e}c\u{200b}\u{e0041}"), r"a\u{1b}[2J\r\nb\u{202e}c\u{200b}\u{e0041}");
         assert_eq!(visible("naïve 日本 🙂"), "naïve 日本 🙂");
@@ -214,6 +258,21 @@ mod tests {
     fn a_table_is_as_wide_as_its_cells() {
         let rows = [["1".to_owned(), "Fix it".to_owned()], ["10".to_owned(), "Test".to_owned()]];
         assert_eq!(table(["ID", "SUBJECT"], &rows), "ID  SUBJECT\n1   Fix it\n10  Test");
+    }
+
+    #[test]
+    fn a_table_is_broken_within_its_columns_where_the_terminal_is_narrow() {
+        let row = ["team-lead", "killed: it was stopped, and can be resumed", "27", "27", "0", "$0.00"];
+        let rows = [row.map(str::to_owned)];
+        let heading = ["AGENT", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"];
+        for width in [120, 80, 60, 40] {
+            let shown = table_within(Some(width), heading, &rows);
+            assert!(shown.lines().all(|line| line.chars().count() <= usize::from(width)), "{width}:\n{shown}");
+            let letters = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+            let whole = heading.iter().chain(&row).map(|cell| letters(cell)).sum::<usize>();
+            assert_eq!(letters(&shown), whole, "{width}: nothing is left out:\n{shown}");
+        }
+        assert_eq!(table_within(Some(200), heading, &rows), table_within(None, heading, &rows));
     }
 
     #[test]

@@ -9,10 +9,11 @@ use pitcrew_runtime::gate::allow_flag;
 use pitcrew_runtime::run::{AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, TaskSummary};
 use serde_json::{Map, Value, json};
 
+use crate::archive;
 use crate::failure::{Failure, FailureKind};
 use crate::live::signals::EndSignal;
 use crate::live::view::short;
-use crate::output::{self, in_one_line, printable};
+use crate::output::{self, in_one_line, printable, shell_word};
 
 /// What the name of a scripted model begins with; it costs nothing.
 const SCRIPTED: &str = "script:";
@@ -20,10 +21,12 @@ const SCRIPTED: &str = "script:";
 /// The widest reason in the table.
 const REASON_CHARS: usize = 50;
 
-/// What came of a whole team.
-pub(crate) fn summary(outcome: &RunOutcome) -> String {
+/// What came of a whole team, which is in the archive of that name, if any.
+pub(crate) fn summary(outcome: &RunOutcome, archive: Option<&str>) -> String {
     let mut text = table(outcome);
-    if let Some(resume) = resume(outcome) {
+    if archive.is_some() {
+        let _ = write!(text, "\nthe team is in the archive: {}", archive::hint(&outcome.team));
+    } else if let Some(resume) = resume(outcome) {
         let _ = write!(text, "\nthe team is still there: {resume}");
     }
     text
@@ -34,7 +37,7 @@ pub(crate) fn table(outcome: &RunOutcome) -> String {
     let has_price = |agent: &AgentSummary| outcome.totals.unpriced().all(|model| model != agent.model);
     let cells = |agent: &AgentSummary| cells(agent, &outcome.end, has_price(agent));
     let rows: Vec<_> = outcome.agents.iter().map(cells).collect();
-    let mut text = output::table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
+    let mut text = output::remarked_table(["AGENT", "MODEL", "END", "TURNS", "TOOL CALLS", "TOKENS", "COST"], &rows);
     for kept in &outcome.kept {
         let place = kept.path.display().to_string();
         let _ =
@@ -61,7 +64,7 @@ pub(crate) fn refused<'a>(rules: impl Iterator<Item = &'a str>) -> Option<String
 
 /// How a run that left its team goes on.
 pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
-    (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", outcome.team))
+    (!outcome.team_deleted).then(|| format!("pitcrew run --resume {}", shell_word(&outcome.team)))
 }
 
 fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {

@@ -34,11 +34,13 @@ pub enum ErrorCode {
     InternalError,
     /// The request is malformed (ours; not in the API reference).
     InvalidRequest,
+    /// No team knows a message of that id (ours; not in the API reference).
+    MessageNotFound,
 }
 
 impl ErrorCode {
     /// All codes.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::TeamNotFound,
         Self::AgentNotFound,
         Self::TaskNotFound,
@@ -50,6 +52,7 @@ impl ErrorCode {
         Self::RateLimit,
         Self::InternalError,
         Self::InvalidRequest,
+        Self::MessageNotFound,
     ];
 
     /// The name on the wire.
@@ -67,6 +70,7 @@ impl ErrorCode {
             Self::RateLimit => "rate_limit",
             Self::InternalError => "internal_error",
             Self::InvalidRequest => "invalid_request",
+            Self::MessageNotFound => "message_not_found",
         }
     }
 
@@ -74,7 +78,7 @@ impl ErrorCode {
     #[must_use]
     pub fn status(self) -> u16 {
         match self {
-            Self::TeamNotFound | Self::AgentNotFound | Self::TaskNotFound => 404,
+            Self::TeamNotFound | Self::AgentNotFound | Self::TaskNotFound | Self::MessageNotFound => 404,
             Self::TeamAlreadyExists | Self::AgentAlreadyExists => 409,
             Self::InvalidStatus | Self::CircularDependency | Self::InvalidRequest => 400,
             Self::PermissionDenied => 403,

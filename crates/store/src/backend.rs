@@ -53,11 +53,22 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Removes a team in which nothing happened, as if it had never been made.
     async fn discard_team(&self, team: &TeamDir) -> Result<(), StoreError>;
 
-    /// The archives of deleted teams, sorted.
+    /// The archives of teams that were deleted or came to their end, sorted.
     async fn archives(&self) -> Result<Vec<ArchiveName>, StoreError>;
 
     /// The entries about one message in the journal of a deleted team, and the deletion; empty when it kept none.
     async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError>;
+
+    /// A team of the archive; `None` when there is no such archive.
+    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError>;
+
+    /// Moves a team of the archive back to its place, with everything it had. Its name must be free: else
+    /// [`StoreError::TeamTaken`]; [`StoreError::NoTeam`] when there is no such archive. A crash in the middle leaves the team
+    /// in the archive, and a second call moves it back.
+    async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError>;
+
+    /// Removes an archive for good; says whether it was there. A crash leaves it whole, or out of every list.
+    async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError>;
 
     /// Where people find the team's config.
     fn team_file(&self, team: &TeamDir) -> PathBuf;
@@ -199,7 +210,22 @@ pub struct StoredMessage {
     pub message: Message,
 }
 
-/// The archive of a deleted team, as a backend names it.
+/// A team in the archive, as it was at its end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ArchivedTeam {
+    /// The archive.
+    pub name: ArchiveName,
+    /// The team's config.
+    pub config: TeamConfig,
+    /// Its tasks, by id. What cannot be read of them is passed over.
+    pub tasks: Vec<Task>,
+    /// When it came into the archive, in milliseconds since 1970, as far as that is known.
+    pub archived_at_ms: Option<i64>,
+    /// Where people find it.
+    pub place: PathBuf,
+}
+
+/// The archive of a team that was deleted or came to its end, as a backend names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArchiveName(pub(crate) String);
 

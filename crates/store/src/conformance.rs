@@ -12,9 +12,11 @@ use pitcrew_protocol::{
     from_text,
 };
 
+mod archive;
 mod journal;
 mod unread;
 
+use archive::{a_removed_archive_is_gone_for_good, an_archived_team_is_shown_and_comes_back_whole};
 use journal::{
     the_journal_is_asked_about_one_message_and_summed_up, the_journal_is_followed_from_a_position,
     the_journal_keeps_its_order,
@@ -97,6 +99,8 @@ checks![
     a_watcher_is_told_of_every_kind_of_change,
     an_archived_team_is_gone_and_its_name_free,
     the_journal_of_an_archived_team_can_be_read,
+    an_archived_team_is_shown_and_comes_back_whole,
+    a_removed_archive_is_gone_for_good,
 ];
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &'static str, found: T, expected: T) -> Result<(), Failure> {

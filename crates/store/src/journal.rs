@@ -186,6 +186,7 @@ impl JournalSummary {
             }
             Event::TeamCreated { .. }
             | Event::TeamDeleted { .. }
+            | Event::TeamArchived { .. }
             | Event::MessagePersisted { .. }
             | Event::MessageInjected { .. }
             | Event::MessageAcknowledged { .. }
@@ -227,14 +228,15 @@ impl JournalSummary {
     }
 }
 
-/// Whether the event belongs to the way of a message: it is about the message, or is the deletion of the team.
+/// Whether the event belongs to the way of a message: it is about the message, or is the end of the team.
 pub(crate) fn is_on_way_of(id: &MessageId, event: &Event) -> bool {
-    event.message() == Some(id) || matches!(event, Event::TeamDeleted { .. })
+    event.message() == Some(id) || matches!(event, Event::TeamDeleted { .. } | Event::TeamArchived { .. })
 }
 
 /// Texts of which each line on the way of a message has one; others may have one too.
 pub(crate) fn texts_on_way_of(id: &MessageId) -> Vec<String> {
-    fast([serde_json::json!(id).to_string(), r#""event":"team_deleted""#.to_owned()])
+    let [deleted, archived] = [r#""event":"team_deleted""#, r#""event":"team_archived""#].map(str::to_owned);
+    fast([serde_json::json!(id).to_string(), deleted, archived])
 }
 
 /// The ends of texts, so short that the standard library finds them fast.
@@ -268,6 +270,11 @@ pub enum Event {
     },
     /// The team was deleted; the last line of its journal.
     TeamDeleted {
+        /// Its name as given.
+        team: String,
+    },
+    /// The team's work was done, and it went into the archive. More follows when a run takes it out again.
+    TeamArchived {
         /// Its name as given.
         team: String,
     },
@@ -471,6 +478,7 @@ impl Event {
             | Self::FrameRefused { id, .. } => Some(id),
             Self::TeamCreated { .. }
             | Self::TeamDeleted { .. }
+            | Self::TeamArchived { .. }
             | Self::TaskChanged { .. }
             | Self::Overwritten(_)
             | Self::MemberChanged { .. }

@@ -16,8 +16,8 @@ pub mod own_mode;
 mod table;
 
 pub use backend::{
-    Appended, ArchiveName, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName, RateScope, Slot,
-    StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch,
+    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName,
+    RateScope, Slot, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch,
 };
 pub use error::StoreError;
 pub use files::{

@@ -14,9 +14,9 @@ use tokio::sync::broadcast;
 
 use crate::journal::is_on_way_of;
 use crate::{
-    Appended, ArchiveName, Backend, Change, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit,
-    Watch, dialect, table,
+    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, JournalEntry, JournalSummary, Lease,
+    LeaseHolder, LeaseName, LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable,
+    TeamEdit, UnreadLimit, Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -32,7 +32,9 @@ pub struct MemoryBackend {
 struct Shelf {
     teams: BTreeMap<TeamDir, Team>,
     slots: HashMap<RateScope, VecDeque<i64>>,
-    archived: BTreeMap<ArchiveName, Vec<JournalEntry>>,
+    archived: BTreeMap<ArchiveName, Team>,
+    /// How many teams were ever archived.
+    archivings: usize,
 }
 
 #[derive(Debug)]
@@ -131,6 +133,10 @@ impl Team {
     }
 }
 
+fn archive_place(archive: &ArchiveName) -> PathBuf {
+    PathBuf::from(format!("memory/archive/{archive}"))
+}
+
 #[async_trait]
 impl Backend for MemoryBackend {
     async fn teams(&self) -> Result<Vec<TeamDir>, StoreError> {
@@ -167,9 +173,10 @@ impl Backend for MemoryBackend {
         let mut shelf = self.shelf();
         let gone = shelf.teams.remove(team).ok_or_else(|| StoreError::NoTeam { team: team.clone() })?;
         gone.tell(Change::Gone);
-        let name = format!("{team}-{}", shelf.archived.len() + 1);
-        let place = PathBuf::from(format!("memory/archive/{name}"));
-        shelf.archived.insert(ArchiveName(name), gone.journal);
+        shelf.archivings += 1;
+        let name = ArchiveName(format!("{team}-{:06}", shelf.archivings));
+        let place = archive_place(&name);
+        shelf.archived.insert(name, gone);
         Ok(place)
     }
 
@@ -193,8 +200,37 @@ impl Backend for MemoryBackend {
     }
 
     async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
-        let kept = self.shelf().archived.get(archive).cloned().unwrap_or_default();
-        Ok(kept.into_iter().filter(|entry| is_on_way_of(id, &entry.event)).collect())
+        let kept = self.shelf().archived.get(archive).map(|team| team.journal.clone());
+        Ok(kept.unwrap_or_default().into_iter().filter(|entry| is_on_way_of(id, &entry.event)).collect())
+    }
+
+    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+        let archived = |team: &Team| ArchivedTeam {
+            name: archive.clone(),
+            config: team.config.clone(),
+            tasks: team.tasks.tasks.values().cloned().collect(),
+            archived_at_ms: team.journal.last().map(|entry| entry.at_ms),
+            place: archive_place(archive),
+        };
+        Ok(self.shelf().archived.get(archive).map(archived))
+    }
+
+    async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
+        let mut shelf = self.shelf();
+        let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
+        let dir = shelf.archived.get(archive).ok_or_else(no_team)?.config.name.dir();
+        if let Some(taken) = shelf.teams.get(&dir) {
+            return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
+        }
+        let mut team = shelf.archived.remove(archive).ok_or_else(no_team)?;
+        // Whoever watched it knows that it is gone.
+        team.changes = broadcast::channel(WATCH_BOUND).0;
+        shelf.teams.insert(dir.clone(), team);
+        Ok(dir)
+    }
+
+    async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
+        Ok(self.shelf().archived.remove(archive).is_some())
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {

@@ -13,6 +13,7 @@
 //! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
 
 mod actor;
+mod archive;
 mod claimed;
 mod clock;
 mod command;
@@ -50,6 +51,7 @@ mod views;
 pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
+pub use archive::ArchiveEntry;
 pub use claimed::lead_reads_inbox;
 pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;

@@ -325,7 +325,7 @@ impl Teams {
         for dir in self.backend().teams().await.unwrap_or_default().into_iter().take(NAMES_LISTED) {
             names.push(self.backend().team(&dir).await.map_or_else(|_| dir.to_string(), |c| c.name.to_string()));
         }
-        refusal::unknown_team(given, names)
+        self.with_archived(given, refusal::unknown_team(given, names)).await
     }
 }
 

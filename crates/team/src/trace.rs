@@ -1,6 +1,6 @@
 //! What became of a message: read from the journal for when, and from the inbox for what is.
 
-use pitcrew_protocol::{AgentName, ApiError, MessageId, TeamConfig, TeamDir};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, MessageId, TeamConfig, TeamDir};
 use pitcrew_store::{Event, JournalEntry, StoredMessage};
 use serde::Serialize;
 
@@ -32,6 +32,9 @@ pub struct MessageTrace {
     /// When the team was deleted; absent while it lives. What other clients did with the message is not known then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub team_deleted_at: Option<String>,
+    /// When the team went into the archive, since its work was done; absent while it lives.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub team_archived_at: Option<String>,
 }
 
 /// The end of a message that is not delivered.
@@ -48,7 +51,7 @@ impl Teams {
     /// passed over.
     ///
     /// # Errors
-    /// `invalid_request` when no team knows it, `internal_error` when the store cannot be read.
+    /// `message_not_found` when no team knows it, `internal_error` when the store cannot be read.
     pub async fn message(&self, id: &MessageId) -> Result<MessageTrace, ApiError> {
         for dir in self.backend().teams().await.map_err(refusal::of_store)? {
             let (Ok(config), Ok(journal)) =
@@ -62,13 +65,16 @@ impl Teams {
         }
         for archive in self.backend().archives().await.map_err(refusal::of_store)? {
             let Ok(journal) = self.backend().archived_journal(&archive, id).await else { continue };
-            let deleted = deletion(&journal);
-            let team = deleted.as_ref().map_or_else(|| archive.to_string(), |(team, _)| team.clone());
+            let end = end(&journal);
+            let team = end.as_ref().map_or_else(|| archive.to_string(), |end| end.team.clone());
             if let Some(trace) = told(&team, &journal, id) {
-                return Ok(MessageTrace { team_deleted_at: deleted.map(|(_, at)| at), ..trace });
+                let at =
+                    |is_deletion| end.as_ref().filter(|end| end.is_deletion == is_deletion).map(|end| end.at.clone());
+                return Ok(MessageTrace { team_deleted_at: at(true), team_archived_at: at(false), ..trace });
             }
         }
-        Err(refusal::invalid(format!("there is no message '{id}'")).with("message_id", id.0.as_str()))
+        let said = format!("there is no message '{id}'");
+        Err(ApiError::new(ErrorCode::MessageNotFound, said).with("message_id", id.0.as_str()))
     }
 
     async fn trace(
@@ -96,11 +102,25 @@ impl Teams {
     }
 }
 
-/// The team's name and when it was deleted, as the last line of its journal tells.
-fn deletion(journal: &[JournalEntry]) -> Option<(String, String)> {
+/// The end of a team.
+struct End {
+    team: String,
+    at: String,
+    /// Whether it was deleted; else its work was done.
+    is_deletion: bool,
+}
+
+/// The end of a team, as the last line of its journal tells.
+fn end(journal: &[JournalEntry]) -> Option<End> {
     let JournalEntry { at_ms, event } = journal.last()?;
-    let Event::TeamDeleted { team } = event else { return None };
-    Some((team.clone(), wire_time(*at_ms)))
+    let (team, is_deletion) = if let Event::TeamDeleted { team } = event {
+        (team, true)
+    } else if let Event::TeamArchived { team } = event {
+        (team, false)
+    } else {
+        return None;
+    };
+    Some(End { team: team.clone(), at: wire_time(*at_ms), is_deletion })
 }
 
 fn blank(team: &str, id: &MessageId, to: &AgentName) -> MessageTrace {
@@ -115,6 +135,7 @@ fn blank(team: &str, id: &MessageId, to: &AgentName) -> MessageTrace {
         acknowledged_at: None,
         dead: None,
         team_deleted_at: None,
+        team_archived_at: None,
     }
 }
 
@@ -147,6 +168,7 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             }
             Event::TeamCreated { .. }
             | Event::TeamDeleted { .. }
+            | Event::TeamArchived { .. }
             | Event::TaskChanged { .. }
             | Event::Overwritten(_)
             | Event::MemberChanged { .. }
@@ -174,6 +196,7 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
         | Event::FrameRefused { id: told, to, .. } => (told == id).then_some(to),
         Event::TeamCreated { .. }
         | Event::TeamDeleted { .. }
+        | Event::TeamArchived { .. }
         | Event::TaskChanged { .. }
         | Event::Overwritten(_)
         | Event::MemberChanged { .. }

@@ -16,6 +16,7 @@ use crate::live::asking::Questions;
 use crate::live::desk;
 use crate::live::signals::Signals;
 use crate::live::watch::watch;
+use crate::output::shell_word;
 use crate::report;
 use crate::trusting;
 
@@ -80,7 +81,7 @@ impl Agent {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let (name, team) = self.who()?;
         let format = OutputFormat::chosen(self.output_format, context);
-        let resume = format!("pitcrew agent --team-name {team} --agent-name {name}");
+        let resume = format!("pitcrew agent --team-name {} --agent-name {}", shell_word(&team), shell_word(&name));
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         let settings = self.settings(context, &team, &name)?;
         let lead_key = self.lead_key(context, &team)?;
@@ -162,7 +163,7 @@ pub(crate) fn live_alone(
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
                 desk::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
             } else {
-                watch(handle, face(context, format, false), signals, questions).await?
+                watch(handle, team, face(context, format, false), signals, questions).await?
             };
             shown(&watched, format, &report::table(&watched.outcome), Some(resume))
         })

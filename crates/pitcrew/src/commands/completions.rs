@@ -1,24 +1,28 @@
 //! `pitcrew completions`: what a shell needs to complete our command line.
 
 use clap_complete::Shell;
+use serde_json::json;
 
-use crate::cli;
+use crate::completing;
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
 
 /// Print completions for a shell
 ///
-/// For bash: `pitcrew completions bash > ~/.local/share/bash-completion/completions/pitcrew`
+/// They know the commands and options, and ask pitcrew itself for teams, members, models, modes and statuses.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew completions bash > ~/.local/share/bash-completion/completions/pitcrew
+  pitcrew completions fish > ~/.config/fish/completions/pitcrew.fish")]
 pub(crate) struct Completions {
     /// The shell
     shell: Shell,
 }
 
 impl Completions {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut cli::definition(), "pitcrew", &mut script);
-        output::line(String::from_utf8_lossy(&script).trim_end())
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let shell = self.shell.to_string();
+        let script = completing::script(&shell)?;
+        context.output.answer(&json!({"shell": shell, "script": script}), |_| script.clone())
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use pitcrew_protocol::TeamDir;
 use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunEnd, RunLimits};
 use serde::Serialize;
@@ -137,8 +138,9 @@ impl Demo {
         let stand_in = tokio::spawn(answer_for_the_user(asked));
         let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
         let handle = crew::start(context, plan).await?;
+        let team = context.teams()?.at(&TeamDir::of(&handle.team))?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
-        let Watched { outcome, signal, tally } = watch(handle, face, signals, None).await?;
+        let Watched { outcome, signal, tally } = watch(handle, team, face, signals, None).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;
@@ -147,7 +149,7 @@ impl Demo {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
         });
-        let run = Some((tally.sums(), report::summary(&outcome)));
+        let run = Some((tally.sums(), report::summary(&outcome, None)));
         let mut shown = self.shown(place, &showcase, (tests_before, tests_after), run).await?;
         shown.success = ended.is_ok();
         Ok((shown, ended))

@@ -37,7 +37,7 @@ use rooms::Rooms;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew doctor --repair
-  pitcrew doctor --reference      does the installed claude write anything that pitcrew does not know?")]
+  pitcrew doctor --reference      does claude write anything that we do not know?")]
 pub(crate) struct Doctor {
     /// Mend what can be mended: only what is provably ours, and nothing behind a link. What is taken away is kept in the
     /// archive for a week

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
+use clap_complete::engine::ArgValueCompleter;
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, LEAD_NAME, MessageId};
 use pitcrew_store::Change;
@@ -10,6 +11,7 @@ use pitcrew_team::{InboxOwner, MessageView, Team};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::output::{self, FAINT, STRONG, printable};
@@ -26,7 +28,7 @@ use crate::selection::TeamChoice;
   pitcrew inbox bob --follow       goes on until Ctrl-C; with --json a JSON line a message")]
 pub(crate) struct Inbox {
     /// Whose
-    #[arg(default_value = LEAD_NAME)]
+    #[arg(default_value = LEAD_NAME, add = ArgValueCompleter::new(completing::members))]
     agent: String,
     /// Only what is not read yet
     #[arg(long)]

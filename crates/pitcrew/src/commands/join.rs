@@ -2,16 +2,18 @@
 
 use std::path::PathBuf;
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_runtime::run::{Entry, RunLimits};
 
 use super::agent::live_alone;
 use super::run::{OutputFormat, PermissionArgs};
 use super::send::lead_does_not_read;
+use crate::completing;
 use crate::context::Context;
 use crate::crew::{self, SoloPlan};
 use crate::failure::Failure;
 use crate::live::asking::Questions;
-use crate::output;
+use crate::output::{self, shell_word};
 
 /// Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
 ///
@@ -24,12 +26,13 @@ use crate::output;
   pitcrew join backend --as tester --model openai/qwen3 --allow 'Bash(cargo test:*)'")]
 pub(crate) struct Join {
     /// The team, by its name or folder
+    #[arg(add = ArgValueCompleter::new(completing::teams))]
     team: String,
     /// The name it goes by in the team
     #[arg(long = "as", value_name = "NAME")]
     name: String,
     /// Its model [default: the settings', else what the environment offers]
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     model: Option<String>,
     /// The kind of agent it is [default: general-purpose]
     #[arg(long, value_name = "TYPE")]
@@ -56,7 +59,7 @@ pub(crate) struct Join {
 impl Join {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
-        let resume = format!("pitcrew join {} --as {}", self.team, self.name);
+        let resume = format!("pitcrew join {} --as {}", shell_word(&self.team), shell_word(&self.name));
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         context.briefly(async {
             // A team that is not there is told when it is joined.

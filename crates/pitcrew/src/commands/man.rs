@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
+use serde_json::json;
+
 use crate::cli;
+use crate::context::Context;
 use crate::failure::Failure;
-use crate::output;
 
 /// Print the manual page, or write one a command into a folder
 ///
@@ -17,16 +19,19 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let mut definition = cli::definition().disable_help_subcommand(true);
         let Some(dir) = self.dir else {
             let mut page = Vec::new();
             clap_mangen::Man::new(definition).render(&mut page).map_err(Failure::internal)?;
-            return output::line(String::from_utf8_lossy(&page).trim_end());
+            let page = String::from_utf8_lossy(&page).trim_end().to_owned();
+            return context.output.answer(&json!({"page": page}), |_| page.clone());
         };
         std::fs::create_dir_all(&dir).map_err(|e| not_written(&dir, e))?;
         definition.build();
-        clap_mangen::generate_to(definition, &dir).map_err(|e| not_written(&dir, e))
+        clap_mangen::generate_to(definition, &dir).map_err(|e| not_written(&dir, e))?;
+        let answer = json!({"success": true, "folder": dir});
+        context.output.answer(&answer, |_| format!("the manual pages are in {}", dir.display()))
     }
 }
 

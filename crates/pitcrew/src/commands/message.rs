@@ -41,6 +41,9 @@ fn text(trace: &MessageTrace) -> String {
     if let Some(at) = &trace.team_deleted_at {
         let _ = writeln!(text, "{:<13} {at}", "team deleted");
     }
+    if let Some(at) = &trace.team_archived_at {
+        let _ = writeln!(text, "{:<13} {at}", "team archived");
+    }
     if let Some(dead) = &trace.dead {
         let _ = writeln!(text, "{:<13} {}: {}", "dead", dead.at, printable(&dead.reason));
     }

@@ -4,10 +4,15 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap_complete::engine::ArgValueCompleter;
+use pitcrew_protocol::TeamDir;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use super::send::content;
+use crate::archive;
+use crate::completing;
 use crate::context::Context;
 use crate::crew::{self, Plan};
 use crate::failure::Failure;
@@ -31,20 +36,23 @@ const NAMELESS_TEAM: &str = "crew";
 /// `pitcrew run --resume TEAM` goes on from there. `pitcrew shutdown` ends the team itself.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  pitcrew run \"make the tests pass\" --model anthropic/claude-opus-5-5 --permission-mode acceptEdits
-  pitcrew run \"port it to the new API\" --teammate-model haiku --max-cost-usd 5 --allow 'Bash(cargo test:*)'
+  pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits
+  pitcrew run \"port it to the new API\" --teammate-model haiku --allow 'Bash(cargo test:*)'
+  pitcrew run \"review the diff\" --model sonnet --max-cost-usd 5
   pitcrew run \"review the diff\" --model openai/qwen3 --output-format stream-json
   pitcrew run \"mend it\" --teammate-mode tmux --permission-mode acceptEdits
+  pitcrew run - < goal.md
   pitcrew run --resume backend")]
 pub(crate) struct Run {
-    /// What the team is to do; with --resume a new instruction for the lead
+    /// What the team is to do, - reads it from stdin; with --resume a new instruction for the lead
     #[arg(required_unless_present = "resume")]
     goal: Option<String>,
     /// The team's name; a taken one gets a number [default: the repository's folder]
     #[arg(long, short = 't', value_name = "TEAM", conflicts_with = "resume")]
     team: Option<String>,
-    /// Go on with a team that a crash or a stop left behind
-    #[arg(long, value_name = "TEAM")]
+    /// Go on with a team that a crash or a stop left behind, or with the newest of that name in the archive; an archive's id
+    /// names that very one
+    #[arg(long, value_name = "TEAM", add = ArgValueCompleter::new(completing::resumable_teams))]
     resume: Option<String>,
     #[command(flatten)]
     how: RunArgs,
@@ -81,10 +89,10 @@ pub(crate) struct RunArgs {
 pub(crate) struct Models {
     /// The lead's: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet, haiku
     /// [default: the settings', else what the environment offers]
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     model: Option<String>,
     /// The teammates', when they name none [default: the lead's]
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     teammate_model: Option<String>,
 }
 
@@ -93,7 +101,7 @@ pub(crate) struct Models {
 #[command(next_help_heading = "Permissions")]
 pub(crate) struct PermissionArgs {
     /// default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", add = ArgValueCompleter::new(completing::modes))]
     permission_mode: Option<String>,
     /// Allow calls by a rule such as 'Bash(cargo test:*)'; may be given several times
     #[arg(long, alias = "allowedTools", value_name = "RULE")]
@@ -141,7 +149,8 @@ pub(crate) enum OutputFormat {
 
 impl Run {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        let begin = match (self.resume, self.goal) {
+        let goal = self.goal.map(goal).transpose()?;
+        let begin = match (self.resume, goal) {
             (Some(team), goal) => Begin::Resume { team, goal },
             (None, goal) => {
                 Begin::New { team: self.team.unwrap_or_else(|| team_name(context)), goal: goal.unwrap_or_default() }
@@ -157,11 +166,30 @@ impl RunArgs {
     /// # Errors
     /// When it cannot be started, and when its end is no success.
     pub(crate) fn run(&self, context: &Context, begin: Begin) -> Result<(), Failure> {
+        let mut begin = begin;
+        let is_restored = context.briefly(archive::bring_back(context, &mut begin))?;
+        let team = OnceCell::new();
+        let ended = self.run_there(context, begin.clone(), &team);
+        if is_restored && team.get().is_none() {
+            context.briefly(async {
+                archive::put_back(context, &begin).await;
+                Ok(())
+            })?;
+        }
+        ended
+    }
+
+    /// Runs a team that is where it belongs; `started` is set as soon as it runs.
+    fn run_there(&self, context: &Context, begin: Begin, started: &OnceCell<String>) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
         let folder = context.briefly(crew::run_folder(context, &begin, context.cwd.clone()))?;
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
         self.permissions.settle_trust(context, &folder, format, &mut layer)?;
-        context.with_agents(|team| self.run_agents(context, format, begin, layer, team))
+        context.with_agents(|team| {
+            let ended = self.run_agents(context, format, begin, layer, team);
+            team.get().into_iter().for_each(|team| _ = started.set(team.clone()));
+            ended
+        })
     }
 
     fn run_agents(
@@ -178,8 +206,11 @@ impl RunArgs {
             let face = face(context, format, self.include_team_events);
             let handle = crew::start(context, self.plan(context, begin, layer, asks)).await?;
             team.get_or_init(|| handle.team.clone());
-            let watched = watch(handle, face, signals, questions).await?;
-            let (summary, resume) = (report::summary(&watched.outcome), report::resume(&watched.outcome));
+            let of_run = context.teams()?.at(&TeamDir::of(&handle.team))?;
+            let watched = watch(handle, of_run, face, signals, questions).await?;
+            let archive = archive::put_away(context, &watched.outcome).await;
+            let (summary, resume) =
+                (report::summary(&watched.outcome, archive.as_deref()), report::resume(&watched.outcome));
             shown(&watched, format, &summary, resume.as_deref())
         })
     }
@@ -320,6 +351,15 @@ pub(crate) fn shown(
         OutputFormat::StreamJson => stream::print(&tally.result(outcome).into())?,
     }
     ended
+}
+
+/// The goal, from the command line or stdin.
+fn goal(given: String) -> Result<String, Failure> {
+    let goal = content(given)?;
+    if goal.trim().is_empty() {
+        return Err(Failure::usage("the goal is empty").hint("say what the team is to do; - reads it from stdin"));
+    }
+    Ok(goal)
 }
 
 /// The team's name when none is given: the repository's folder.

@@ -2,12 +2,14 @@
 
 use std::io::Read as _;
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{AgentName, LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::client_socket::ClientSockets;
 use pitcrew_store::LeaseName;
 use pitcrew_team::{Actor, DeliveryState, OPERATOR, Receipt, Sent, SentView, Team, lead_reads_inbox};
 use serde::Serialize;
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output;
@@ -24,6 +26,7 @@ const STDIN_MAX_BYTES: u64 = 4 * 1024 * 1024;
   git diff | pitcrew send --team backend reviewer - --summary \"my changes\"")]
 pub(crate) struct Send {
     /// Who gets it
+    #[arg(add = ArgValueCompleter::new(completing::members))]
     recipient: String,
     /// The text; - reads it from stdin
     text: String,

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode, SendMessageInput};
 use pitcrew_runtime::door::{Knock, KnockError, knock};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
@@ -11,6 +12,7 @@ use rustix::process::Signal;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::leftovers::{Leftovers, StoppedView};
@@ -31,7 +33,8 @@ const FORCE_GRACE: Duration = Duration::from_secs(3);
   pitcrew shutdown backend --force      what hangs is stopped too
   pitcrew shutdown backend --member bob")]
 pub(crate) struct Shutdown {
-    /// The team [default: the only one, else the one named after the repository's folder]
+    /// The team [default: the one that runs here, else the one that waits here]
+    #[arg(add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
     /// How long to wait for the end; the teammates have all of it but 5 s to leave, and 20 s at least
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
@@ -40,7 +43,7 @@ pub(crate) struct Shutdown {
     #[arg(long, alias = "kill")]
     force: bool,
     /// Ask this member only
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["wait", "force"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["wait", "force"], add = ArgValueCompleter::new(completing::members))]
     member: Option<String>,
 }
 

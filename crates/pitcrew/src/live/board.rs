@@ -5,12 +5,17 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 use crossterm::event::Event as Key;
 use pitcrew_protocol::Color;
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 
 use super::asking::{Current, Seen};
 use super::desk::{Entry, Foot, Terminal, Typed};
 use super::log;
 use super::view::{AgentView, Remark, View};
 use crate::output::{STRONG, printable};
+
+/// What stands before a message to the lead that is being typed.
+const PROMPT: &str = "> ";
 
 /// The foot, and what is typed into it.
 #[derive(Debug)]
@@ -21,25 +26,13 @@ pub(crate) struct Board {
     seen: Seen,
 }
 
-/// Whether somebody at the terminal is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Person {
-    /// The keys are theirs to answer with.
-    Asked,
-    /// The keys are left alone.
-    Watches,
-}
-
 impl Board {
-    /// Takes the terminal over.
+    /// Takes the terminal over, and its keys unless a job in the background would be stopped for that.
     ///
     /// # Errors
     /// When it cannot be read key by key.
-    pub(crate) fn open(person: Person) -> io::Result<Self> {
-        let terminal = match person {
-            Person::Asked => Terminal::enter()?,
-            Person::Watches => Terminal::without_keys(),
-        };
+    pub(crate) fn open() -> io::Result<Self> {
+        let terminal = if is_in_foreground() { Terminal::enter()? } else { Terminal::without_keys() };
         Ok(Self { terminal, entry: Entry::default(), question: None, seen: Seen::default() })
     }
 
@@ -53,16 +46,17 @@ impl Board {
             .flat_map(|remark| printable(&log::line(remark)).lines().map(str::to_owned).collect::<Vec<_>>())
             .collect();
         let agents = view.agents().iter().map(row).collect();
-        let foot = Foot::of(agents, self.question.as_ref(), Terminal::room(), "");
+        let prompt = if self.has_keys() { PROMPT } else { "" };
+        let foot = Foot::of(agents, self.question.as_ref(), Terminal::room(), prompt);
         self.seen = foot.seen;
-        // What is typed while nothing is asked goes nowhere, and is not shown.
-        let typed = if self.question.is_some() { self.entry.parts() } else { <_>::default() };
-        self.terminal.draw(&lines, &foot, &typed)
+        self.terminal.draw(&lines, &foot, &self.entry.parts())
     }
 
     /// Takes the question in that is to be shown from now on.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
-        if question.is_none() {
+        let is_another = question.as_ref().map(|it| &it.question) != self.question.as_ref().map(|it| &it.question);
+        if is_another {
+            // A line that was begun as a message is no answer, and the other way round.
             self.entry = Entry::default();
         }
         self.question = question;
@@ -70,11 +64,7 @@ impl Board {
 
     /// Takes a key in, and says what it came to.
     pub(crate) fn pressed(&mut self, key: Key) -> Typed {
-        let typed = self.entry.take(key);
-        if self.question.is_none() {
-            self.entry = Entry::default();
-        }
-        typed
+        self.entry.take(key)
     }
 
     /// Stops the job until its shell goes on with it.
@@ -85,10 +75,25 @@ impl Board {
         self.terminal.suspend()
     }
 
+    /// Whether the terminal's keys come here.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.terminal.has_keys()
+    }
+
+    /// Whether a question is shown.
+    pub(crate) fn asks(&self) -> bool {
+        self.question.is_some()
+    }
+
     /// What of the question is to be seen.
     pub(crate) fn seen(&self) -> Seen {
         self.seen
     }
+}
+
+/// Whether this process may read the terminal: one in the background is stopped when it tries.
+fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stdin()).is_ok_and(|group| group == getpgrp())
 }
 
 /// What an agent does now.

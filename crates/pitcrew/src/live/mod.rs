@@ -1,7 +1,8 @@
 //! A run as it is seen while it goes on: what its agents do now, on a terminal, in a log, or as a stream of JSON.
 //!
 //! [`view`] is the picture, pure; [`board`] and [`log`] show it; [`stream`] writes the recorded stream-json and [`tally`] its sums; [`asking`]
-//! puts questions to a person, and [`panel`] lays one out; [`trust_prompt`] asks whether a project is trusted; [`signals`] hears Ctrl-C; [`watch`] is the one loop that all of it meets in. [`desk`] is the view of one agent in
+//! puts questions to a person, and [`panel`] lays one out; [`warnings`] are drawn by the view that has the terminal; [`trust_prompt`] asks whether
+//! a project is trusted; [`signals`] hears Ctrl-C; [`watch`] is the one loop that all of it meets in. [`desk`] is the view of one agent in
 //! a terminal of its own.
 
 pub(crate) mod asking;
@@ -14,4 +15,5 @@ pub(crate) mod stream;
 pub(crate) mod tally;
 pub(crate) mod trust_prompt;
 pub(crate) mod view;
+pub(crate) mod warnings;
 pub(crate) mod watch;

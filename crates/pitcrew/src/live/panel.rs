@@ -103,10 +103,10 @@ fn answers(question: &PermissionQuestion, columns: usize) -> Vec<String> {
         };
         match offer {
             Offer::Exactly { .. } => format!("[a]lways exactly this, in this run{saving}"),
-            Offer::Edits => format!(
-                "[a]lways in this run: mode acceptEdits for {}, so all edits in its folder, and commands that only write there",
-                question.asker
-            ),
+            Offer::Edits => {
+                "[a]lways in this run: mode acceptEdits (all edits, and commands that only write in its folder)"
+                    .to_owned()
+            }
             Offer::Rule(rule) => format!("[p] always {rule}, in this run{saving}"),
         }
     });

@@ -2,18 +2,22 @@
 
 use crossterm::event::{Event as Key, EventStream};
 use futures_util::StreamExt as _;
+use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, RunOutcome};
+use pitcrew_team::{Actor, Team};
 
 use super::asking::{Heard, Questions};
-use super::board::{Board, Person};
+use super::board::Board;
 use super::desk::Typed;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream::Stream;
 use super::tally::Tally;
 use super::view::{Remark, View};
+use super::warnings::Remarks;
 use crate::failure::Failure;
+use crate::output;
 
 /// How a run is shown while it goes on.
 #[derive(Debug)]
@@ -44,6 +48,7 @@ enum Wake {
     Signal(EndSignal),
     Heard(Heard),
     Key(Key),
+    Remark(String),
 }
 
 /// What the loop works on.
@@ -52,33 +57,39 @@ struct Watching {
     /// The terminal, where there is one.
     board: Option<Board>,
     view: View,
-    questions: Option<Questions>,
+    /// The team whose lead gets what is typed.
+    team: Team,
+    questions: Questions,
     signal: Option<EndSignal>,
 }
 
-/// Shows a run until it ends. The first signal stops everyone where they are, the second kills what we own.
+/// Shows a run of that team until it ends. The first signal stops everyone where they are, the second kills what we own. On a
+/// terminal a line that is typed answers the question that is shown, or is a message to the lead.
 ///
 /// # Errors
 /// When an event cannot be written, or the terminal cannot be read key by key or is gone.
 pub(crate) async fn watch(
     mut handle: RunHandle,
+    team: Team,
     face: Face,
     mut signals: Signals,
     questions: Option<Questions>,
 ) -> Result<Watched, Failure> {
     let mut tally = Tally::new();
-    let person = if questions.is_some() { Person::Asked } else { Person::Watches };
+    let questions = questions.unwrap_or_else(|| Questions::open().1);
     let board = match face {
-        Face::Terminal => Some(Board::open(person).map_err(Failure::internal)?),
+        Face::Terminal => Some(Board::open().map_err(Failure::internal)?),
         Face::Log | Face::Stream(_) => None,
     };
-    let mut keys = (board.is_some() && person == Person::Asked).then(EventStream::new);
-    let mut watching = Watching { face, board, view: View::default(), questions, signal: None };
+    let mut keys = board.as_ref().filter(|board| board.has_keys()).map(|_| EventStream::new());
+    let mut remarks = board.as_ref().map(|_| Remarks::open());
+    let mut watching = Watching { face, board, view: View::default(), team, questions, signal: None };
     loop {
         let wake = tokio::select! {
             event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
             signal = signals.next() => Wake::Signal(signal),
-            heard = heard(watching.questions.as_mut()) => Wake::Heard(heard),
+            heard = watching.questions.next() => Wake::Heard(heard),
+            remark = remark(remarks.as_mut()) => Wake::Remark(remark),
             key = pressed(keys.as_mut()) => Wake::Key(key),
         };
         match wake {
@@ -88,23 +99,23 @@ pub(crate) async fn watch(
             }
             Wake::Signal(signal) => watching.end(&handle, signal)?,
             Wake::Heard(heard) => {
-                if let Some(questions) = &mut watching.questions {
-                    questions.take(heard);
-                }
+                watching.questions.take(heard);
                 watching.show(&[])?;
             }
-            Wake::Key(key) => watching.pressed(&handle, key)?,
+            Wake::Remark(text) => watching.show(&[Remark { agent: None, text }])?,
+            Wake::Key(key) => watching.pressed(&handle, key).await?,
             Wake::Over => break,
         }
     }
     let Watching { board, signal, .. } = watching;
     drop(board);
+    remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
     Ok(Watched { outcome: handle.outcome().await, signal, tally })
 }
 
-async fn heard(questions: Option<&mut Questions>) -> Heard {
-    match questions {
-        Some(questions) => questions.next().await,
+async fn remark(remarks: Option<&mut Remarks>) -> String {
+    match remarks {
+        Some(remarks) => remarks.next().await,
         None => std::future::pending().await,
     }
 }
@@ -136,7 +147,7 @@ impl Watching {
     /// Draws the terminal anew, with remarks that come to it.
     fn show(&mut self, remarks: &[Remark]) -> Result<(), Failure> {
         let Some(board) = &mut self.board else { return Ok(()) };
-        board.ask(self.questions.as_ref().and_then(Questions::current));
+        board.ask(self.questions.current());
         board.show(&self.view, remarks).map_err(Failure::internal)
     }
 
@@ -154,15 +165,28 @@ impl Watching {
         self.show(&[remark])
     }
 
-    fn pressed(&mut self, handle: &RunHandle, key: Key) -> Result<(), Failure> {
-        let (Some(board), Some(questions)) = (&mut self.board, &mut self.questions) else { return Ok(()) };
+    async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Result<(), Failure> {
+        let Some(board) = &mut self.board else { return Ok(()) };
+        let mut said = None;
         match board.pressed(key) {
             Typed::End => return self.end(handle, EndSignal::Interrupt),
             Typed::Suspend => board.suspend().map_err(Failure::internal)?,
-            Typed::Line(line) => questions.typed(&line, board.seen()),
-            Typed::Turn(turn) => questions.turn(turn, board.seen()),
+            Typed::Line(line) if board.asks() => self.questions.typed(&line, board.seen()),
+            Typed::Line(line) => said = Some(send(&self.team, line).await),
+            Typed::Turn(turn) => self.questions.turn(turn, board.seen()),
             Typed::Editing | Typed::Resized | Typed::Interrupt => {}
         }
-        self.show(&[])
+        self.show(said.as_slice())
     }
+}
+
+/// Sends the lead what the user typed, and says so.
+async fn send(team: &Team, content: String) -> Remark {
+    let recipient = LEAD_NAME.to_owned();
+    let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };
+    let text = match team.send(&Actor::User, message, None).await {
+        Ok(_receipt) => format!("you to {LEAD_NAME}: {content}"),
+        Err(error) => format!("not sent ({error}): {content}"),
+    };
+    Remark { agent: None, text }
 }

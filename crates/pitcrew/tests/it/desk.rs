@@ -301,7 +301,7 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
       a new file
     │+written
     [y]es, [n]o, or n and the reason
-    [a]lways all edits of bob, in this run
+    [a]lways in this run: mode acceptEdits (all edits, and commands that only write in its folder)
     [p] always Edit(/[dir]/work/it), in this run (p save: in your settings too)
     answer>
     "#);
@@ -416,7 +416,7 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     // A key waits for the resize to have come through: tmux tells of it a little later than it does it.
     resize("60", "30");
     seat.shows("the wider foot", |screen| {
-        is_whole(screen) && screen.contains("[a]lways all edits of bob, in this run")
+        is_whole(screen) && screen.contains("[a]lways in this run: mode acceptEdits (all edits")
     });
     seat.tmux(&["send-keys", "-l", "w"]);
     seat.shows_text("answer> w");
@@ -587,7 +587,7 @@ fn the_lead_s_person_sees_everything_and_is_asked_once_for_what_is_always_allowe
     │ the end
     │+and evil
     [y]es, [n]o, or n and the reason
-    [a]lways all edits of team-lead, in this run
+    [a]lways in this run: mode acceptEdits (all edits, and commands that only write in its folder)
     [p] always Edit(/[dir]/work/text), in this run (p save: in your settings too)
     answer>
     ");

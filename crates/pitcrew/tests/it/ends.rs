@@ -57,8 +57,7 @@ fn a_run_that_leaves_a_task_open_is_stalled_and_its_resume_completes_it() {
     let said = "error: the run ended, and its work is not whole (stalled): nobody works on what is open; 1 task is open: \
                 #1 Do it (pending, no owner)\nhint: pitcrew run --resume work\n";
     assert!(ran.stderr.ends_with(said), "{ran:?}");
-    let transcript =
-        std::fs::read_to_string(room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let transcript = std::fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     assert_eq!(transcript.matches("#1 Do it (pending, no owner)").count(), 1, "reminded once: {transcript}");
     let ran = room.run(&["run", "--resume", "work", "Really?"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "Now it is.\n"), "{ran:?}");
@@ -185,7 +184,7 @@ agents:
     assert!(!ran.stderr.contains("bob is completed") && ran.stderr.contains("bob has ended"), "{ran:?}");
     let row = ran.stderr.lines().find(|line| line.starts_with("bob  ")).unwrap();
     assert!(row.contains("shut down") && !row.contains("completed"), "{row}");
-    let told = std::fs::read_to_string(room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    let told = std::fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     assert!(!told.contains("completed their task") && told.contains("has shut down, as it was asked to"), "{told}");
 }
 
@@ -202,7 +201,6 @@ fn a_run_prints_one_json_document_whatever_happens() {
     let done = document(&run(&room, "agents: {team-lead: [{text: Done.}]}", &["--json"]));
     assert_eq!((&done["end"], &done["error"]), (&json!("completed"), &Value::Null));
     assert_eq!((&done["result"], &done["team"], &done["tasks"]), (&json!("Done."), &json!("work"), &json!([])));
-    room.ok(&["team", "delete", "work", "--force"]);
     let stalled = document(&run(&room, FORGETFUL, &["--output-format", "json"]));
     assert_eq!(stalled["end"], "stalled");
     let task = json!({"id": "1", "subject": "Do it", "status": "pending", "owner": null});

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::room::Room;
+use crate::room::{Ran, Room};
 
 #[test]
 fn the_help_shows_commands_examples_and_exit_codes() {
@@ -34,6 +34,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       trust        List, add and remove repositories whose settings, hooks and agents count
       doctor       Look for what crashes left behind: stale locks, torn files, processes, panes, mail
                    for nobody, worktrees
+      prune        Remove teams from the archive for good
       pane         Speak the pane protocol for a terminal, or check a program that does
       completions  Print completions for a shell
       man          Print the manual page, or write one a command into a folder
@@ -98,8 +99,7 @@ fn the_help_of_a_command_shows_how_it_is_used() {
     Options:
       -s, --summary <TEXT>  A preview of 5 to 10 words
           --from <NAME>     What the writer is called; never a member's name [default: operator]
-      -t, --team <TEAM>     The team [default: the only one, else the one named after the repository's
-                            folder]
+      -t, --team <TEAM>     The team [default: the one that runs here, else the one that waits here]
       -h, --help            Print help
 
     Everywhere:
@@ -117,7 +117,55 @@ fn the_help_of_a_command_shows_how_it_is_used() {
 fn completions_exist_for_the_usual_shells() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let script = Room::new().ok(&["completions", shell]).stdout;
-        assert!(script.contains("broadcast"), "{shell}");
+        assert!(script.contains("PITCREW_COMPLETE"), "{shell}: {script}");
+    }
+    let answer = Room::new().json(&["completions", "bash"]);
+    assert!(answer["script"].as_str().unwrap().contains("complete -o nospace"), "{answer}");
+    assert!(Room::new().json(&["man"])["page"].as_str().unwrap().contains(".TH pitcrew 1"));
+}
+
+/// What bash is offered for the last word of a line.
+fn offered(room: &Room, line: &[&str]) -> Vec<String> {
+    let mut args = vec!["--", "pitcrew"];
+    args.extend(line);
+    let index = line.len().to_string();
+    let mut command = room.command(&args);
+    command.env("PITCREW_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", index).env("_CLAP_IFS", "\n");
+    let ran = Ran::of(command.output().unwrap());
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    let words = ran.stdout.lines().map(|word| word.trim().to_owned());
+    words.filter(|word| !word.starts_with("--")).collect()
+}
+
+#[test]
+fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_command() {
+    let room = Room::with_crew();
+    room.ok(&["team", "create", "craft"]);
+    assert_eq!(offered(&room, &["team", "delete", "cr"]), ["craft", "crew"]);
+    assert_eq!(offered(&room, &["run", "--resume", "cre"]), ["crew"]);
+    assert_eq!(offered(&room, &["send", "--team", "crew", ""]), ["team-lead", "ann", "bob"]);
+    assert_eq!(offered(&room, &["member", "mode", "--team", "crew", "bob", "p"]), ["plan"]);
+    assert_eq!(offered(&room, &["run", "--permission-mode", "accept"]), ["acceptEdits"]);
+    assert_eq!(offered(&room, &["task", "update", "1", "--status", "in"]), ["in_progress"]);
+    assert!(offered(&room, &["run", "--model", "o"]).contains(&"opus".to_owned()));
+    let commands = offered(&room, &[""]);
+    assert!(commands.contains(&"prune".to_owned()), "{commands:?}");
+    for hidden in ["pane-exec", "pane-probe", "sandbox-exec"] {
+        assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
+        assert_eq!(offered(&room, &[hidden]), Vec::<String>::new());
+    }
+    let elsewhere = Room::new();
+    assert_eq!(offered(&elsewhere, &["--root", &room.root().display().to_string(), "team", "delete", "cre"]), ["crew"]);
+    assert_eq!(offered(&elsewhere, &["send", ""]), Vec::<String>::new());
+}
+
+#[test]
+fn only_commands_that_are_shown_have_manual_pages() {
+    let room = Room::new();
+    room.ok(&["man", "man1"]);
+    for entry in std::fs::read_dir(room.work().join("man1")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(!["pane-exec", "pane-probe", "sandbox-exec"].iter().any(|hidden| name.contains(hidden)), "{name}");
     }
 }
 

@@ -244,3 +244,24 @@ fn a_full_inbox_takes_no_more_but_from_the_operator_and_stops_no_broadcast_to_ot
     assert_eq!(texts("ann"), ["hello"]);
     assert_eq!(room.run(&["doctor"]).stdout, "all is well\n");
 }
+
+#[test]
+fn a_message_that_nobody_knows_is_not_found() {
+    assert_snapshot!(Room::with_crew().transcript(&[&["message", "nope"], &["--json", "message", "nope"]]), @r#"
+    $ pitcrew message nope
+    error: there is no message 'nope'
+    [exit 3]
+    $ pitcrew --json message nope
+    {
+      "success": false,
+      "error": "message_not_found",
+      "message": "there is no message 'nope'",
+      "details": {
+        "message_id": "nope"
+      },
+      "exit_code": 3,
+      "hints": []
+    }
+    [exit 3]
+    "#);
+}

@@ -96,6 +96,7 @@ fn a_resume_names_the_folder_that_was_moved_and_goes_on_by_a_link_to_it() {
     fs::write(room.work().join("script.yaml"), "agents: {default: [{text: done}]}").unwrap();
     let begin = ["run", "do it", "--team", "work", "--model", &model];
     assert!(room.command(&begin).current_dir(repository.join("sub")).output().unwrap().status.success());
+    room.bring_back("work");
     let refuse = |folder: &Path, said: &str| {
         for args in [&["run", "--resume", "work"][..], &["team", "lead", "work", "--take-over"]] {
             let ran = room.run(args);
@@ -110,6 +111,7 @@ fn a_resume_names_the_folder_that_was_moved_and_goes_on_by_a_link_to_it() {
     refuse(&old, &format!("sub, and {} is not there any more", old.display()));
     std::os::unix::fs::symlink(&new, &old).unwrap();
     room.ok(&["run", "--resume", "work"]);
+    room.bring_back("work");
     fs::remove_dir(new.join("app/sub")).unwrap();
     refuse(&repository.join("sub"), "app/sub, which is not there any more");
     fs::write(new.join("app/sub"), "a file").unwrap();

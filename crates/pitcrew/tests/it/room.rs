@@ -157,9 +157,36 @@ impl Room {
         CHANGING.iter().fold(text, |text, (regex, name)| regex.replace_all(&text, *name).into_owned())
     }
 
-    /// A JSON file below the root.
+    /// A JSON file below the root, of a team that is completed in its archive.
     pub(crate) fn json_file(&self, path: &str) -> Value {
-        serde_json::from_str(&fs::read_to_string(self.root().join(path)).unwrap()).unwrap()
+        serde_json::from_str(&fs::read_to_string(self.find(path)).unwrap()).unwrap()
+    }
+
+    /// Puts a team that is completed back to its place, as a run that is resumed does first.
+    pub(crate) fn bring_back(&self, team: &str) {
+        let archive = self.find(&format!("teams/{team}/config.json"));
+        let archive = archive.parent().and_then(Path::parent).unwrap();
+        for (part, place) in [("tasks", "tasks"), ("team", "teams")] {
+            fs::rename(archive.join(part), self.root().join(place).join(team)).unwrap();
+        }
+        fs::remove_dir(archive).unwrap();
+    }
+
+    /// Where a file or folder of a team is, `teams/crew/config.json` say: in its place, or in the newest archive of a team that
+    /// is not there any more.
+    pub(crate) fn find(&self, path: &str) -> PathBuf {
+        let Some((place, of_team)) = path.split_once('/') else { return self.root().join(path) };
+        let (team, below) = of_team.split_once('/').unwrap_or((of_team, ""));
+        let live = self.root().join(path);
+        if self.root().join(place).join(team).exists() {
+            return live;
+        }
+        let archives = fs::read_dir(self.root().join("pitcrew/archive")).into_iter().flatten().flatten();
+        let is_of_team =
+            |name: &str| name.strip_prefix(team).is_some_and(|rest| rest.len() == "-20261120T134500Z-12345678".len());
+        let names = archives.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_of_team(name));
+        let part = if place == "teams" { "team" } else { place };
+        names.max().map_or(live, |name| self.root().join("pitcrew/archive").join(name).join(part).join(below))
     }
 
     /// Every file and folder below the root with its content, but for the counters of calls, which count refused calls too.

@@ -67,6 +67,31 @@ fn the_leads_last_words_are_the_answer() {
     assert!(ran.stderr.contains("team-lead TaskCreate(Do it)"), "{ran:?}");
 }
 
+#[test]
+fn a_goal_is_read_from_stdin_and_an_empty_one_is_refused() {
+    let room = Room::new();
+    let model = room.script(SHORT);
+    let goal = room.work().join("goal.md");
+    std::fs::write(&goal, "mend the wheel\n").unwrap();
+    let mut command = room.command(&["run", "-", "--team", "typed", "--model", &model]);
+    let ran = Ran::of(command.stdin(std::fs::File::open(&goal).unwrap()).output().unwrap());
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(room.json_file("teams/typed/config.json")["description"], "mend the wheel");
+    for empty in ["", "  ", "-"] {
+        let ran = room.run(&["run", empty, "--model", &model]);
+        assert_eq!(ran.code, 2, "{empty:?}: {ran:?}");
+        assert!(ran.stderr.contains("the goal is empty"), "{ran:?}");
+        assert_eq!(room.run(&["run", "--resume", "typed", empty]).code, 2, "{empty:?}");
+    }
+}
+
+#[test]
+fn commands_that_are_shown_are_quoted_for_the_shell() {
+    let room = Room::new();
+    let limited = run(&room, SHORT, &["--team", "my team's", "--max-turns", "1"]);
+    assert!(limited.stderr.contains(r"pitcrew run --resume 'my team'\''s'"), "{limited:?}");
+}
+
 /// A lead that gives bob a task, writes to it, and asks it to shut down; bob writes to its lead.
 const WITHOUT_ROOM: &str = "
 agents:
@@ -102,7 +127,7 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
     std::fs::write(room.root().join("settings.json"), settings).unwrap();
     let ran = run(&room, WITHOUT_ROOM, &["--team", "tight"]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "That is all.\n"), "{ran:?}");
-    let folder = room.root().join("teams/tight/pitcrew/transcripts");
+    let folder = room.find("teams/tight/pitcrew/transcripts");
     for (agent, to) in [("team-lead", "bob"), ("bob", "team-lead")] {
         let transcript = std::fs::read_to_string(folder.join(format!("{agent}.ndjson"))).unwrap();
         // A frame that is not read yet counts.

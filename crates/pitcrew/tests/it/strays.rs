@@ -237,7 +237,7 @@ fn the_record_of_what_ended_with_its_run_is_dropped() {
     let ran = room.run(&run);
     end(sleepers(&seconds));
     assert_eq!(ran.code, 0, "{ran:?}");
-    assert!(room.root().join("teams/crew/pitcrew/escaped.json").exists(), "it was recorded");
+    assert!(room.find("teams/crew/pitcrew/escaped.json").exists(), "it was recorded");
     assert_eq!(recorded(&room, "crew"), Vec::<u32>::new());
 }
 

@@ -98,9 +98,9 @@ fn of_several_teams_the_one_named_after_the_repository_is_meant() {
     room.ok(&["team", "create", "third"]);
     assert_snapshot!(room.transcript(&[&["team", "show"], &["team", "show", "thrid"]]), @r#"
     $ pitcrew team show
-    error: there are several teams, and none is named after this repository
+    error: there are several teams, and none runs
     hint: teams: other, third
-    hint: name one with --team
+    hint: name one with --team, or as TEAM where the command takes it; `pitcrew team list` shows them
     [exit 3]
     $ pitcrew team show thrid
     error: Team 'thrid' does not exist; did you mean 'third'?

@@ -100,7 +100,7 @@ impl Terminal {
     }
 
     pub(crate) fn team(&self) -> PathBuf {
-        self.room.root().join("teams/work")
+        self.room.find("teams/work")
     }
 
     pub(crate) fn config(&self) -> Option<Value> {

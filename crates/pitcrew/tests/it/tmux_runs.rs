@@ -382,3 +382,75 @@ agents:
         assert!(said.contains("was started by a tool of an agent"), "{file}: {said}");
     }
 }
+
+#[test]
+fn who_shows_a_pane_from_another_terminal_learns_where_it_is() {
+    let Some(terminal) = Terminal::new() else { return };
+    let run = terminal.start(BUSY, &["--permission-mode", "acceptEdits"]);
+    terminal.until("bob works", || (!commands_in(&terminal.room, "sleep 4242").is_empty()).then_some(()));
+    assert!(terminal.command(&["member", "hide", "bob"]).output().unwrap().status.success());
+    let shown = ended(terminal.command(&["member", "show", "bob"]).stdout(Stdio::piped()).spawn().unwrap());
+    let session = terminal.tmux(&["list-panes", "-a", "-F", "#{session_name} #{@pitcrew}"]);
+    let session =
+        session.lines().find_map(|line| line.strip_suffix("/work/bob")?.split(' ').next()).unwrap().to_owned();
+    assert_ne!(session, "pitcrew-hidden");
+    assert!(shown.stdout.contains(&format!("bob is in view in the tmux session {session}; `tmux")), "{shown:?}");
+    assert!(shown.stdout.contains(&format!("attach -t {session}` goes there")), "{shown:?}");
+    assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
+    ended(run);
+}
+
+/// A lead that works until there is a file, and was told something then, beside a teammate that waits.
+fn told_in_time() -> String {
+    format!(
+        "
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Wait, prompt: Wait.}}}}]
+    - tools: [{{name: Bash, input: {{command: for i in $(seq 6000); do test -e word && break; sleep 0.05; done, timeout: 600000}}}}]
+    - wait_for: {{contains: look at the wheel, from: message}}
+    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: bob}}}}]
+    - wait_for: {{contains: teammate_terminated, from: message}}
+    - text: The wheel turns.
+  bob:
+    - text: I wait.{GOODBYE}
+"
+    )
+}
+
+#[test]
+fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_resizing() {
+    let Some(terminal) = Terminal::new() else { return };
+    let (room, model) = (&terminal.room, terminal.room.script(&told_in_time()));
+    let line = format!(
+        "cd {}; CLAUDE_CONFIG_DIR={} {} run go --team typed --model {model} --yes --teammate-mode in-process; sleep 1000",
+        room.work().display(),
+        room.root().display(),
+        env!("CARGO_BIN_EXE_pitcrew"),
+    );
+    let pane = terminal.tmux(&["new-window", "-d", "-P", "-F", "#{pane_id}", &line]);
+    let screen = || terminal.tmux(&["capture-pane", "-p", "-t", &pane]);
+    // One row of the foot for each agent, whatever happened before; bob's name is in remarks too, in another form.
+    let is_whole = || {
+        let screen = screen();
+        let rows = |agent: &str| screen.lines().filter(|row| row.starts_with(&format!("{agent:<12} "))).count();
+        (rows("bob") == 1 && rows("team-lead") == 1).then_some(())
+    };
+    terminal.until("bob is idle", || screen().contains("bob is idle").then_some(()));
+    terminal.tmux(&["send-keys", "-t", &pane, "-l", "look at "]);
+    terminal.until("it is typed below the foot", || screen().contains("> look at").then_some(()));
+    for columns in ["60", "32", "100", "80"] {
+        terminal.tmux(&["resize-window", "-t", &pane, "-x", columns, "-y", "20"]);
+        terminal.until("the foot is whole", is_whole);
+        terminal.until("what is typed stays", || screen().contains("> look at").then_some(()));
+    }
+    terminal.tmux(&["send-keys", "-t", &pane, "-l", "the wheel"]);
+    terminal.tmux(&["send-keys", "-t", &pane, "Enter"]);
+    terminal.until("it is sent", || screen().contains("you to team-lead: look at the wheel").then_some(()));
+    fs::write(room.work().join("word"), "").unwrap();
+    terminal.until("the run is at its end", || screen().contains("The wheel turns.").then_some(()));
+    let transcript = fs::read_to_string(room.find("teams/typed/pitcrew/transcripts/team-lead.ndjson")).unwrap();
+    assert!(transcript.contains("look at the wheel"), "{transcript}");
+    let shown = terminal.until("the table is there", || Some(screen()).filter(|it| it.contains("TOKENS")));
+    assert!(shown.lines().all(|row| row.chars().count() <= 80), "{shown}");
+}

@@ -24,8 +24,8 @@ const ASKED_AFTER: u32 = 10;
 /// looks.
 const MOST_ANSWERS: u32 = 3;
 
-/// The tool that looks what a command in the background has said; to look again is its use.
-const LOOKING: &str = "BashOutput";
+/// The tools that look how others come on; to look again is their use, and who does it too often is only told.
+const LOOKING: [&str; 3] = ["BashOutput", "TaskGet", "TaskList"];
 
 /// How many different calls are remembered.
 const MOST_KNOWN: usize = 4096;
@@ -59,7 +59,7 @@ impl Repeats {
     pub(super) fn note(&mut self, call: &ToolCall, result: &str) -> bool {
         let key = call_key(call);
         // What is said of a call that was made too often is nothing new.
-        if call.tool == LOOKING || self.exhausted.contains_key(&key) {
+        if self.exhausted.contains_key(&key) {
             return false;
         }
         if self.made.len() >= MOST_KNOWN {
@@ -74,7 +74,7 @@ impl Repeats {
         }
         self.known_in_a_row += 1;
         let in_vain = (*count).min(self.known_in_a_row + 1);
-        if in_vain >= ASKED_AFTER {
+        if in_vain >= ASKED_AFTER && !LOOKING.contains(&call.tool.as_str()) {
             self.exhausted.insert(key, 0);
         }
         in_vain == TOLD_AFTER

@@ -26,6 +26,10 @@ pub enum PermissionMode {
 }
 
 impl PermissionMode {
+    /// All modes.
+    pub const ALL: [Self; 6] =
+        [Self::Default, Self::AcceptEdits, Self::Plan, Self::Delegate, Self::DontAsk, Self::BypassPermissions];
+
     /// The mode's name on the wire and in settings.
     #[must_use]
     pub fn as_str(self) -> &'static str {

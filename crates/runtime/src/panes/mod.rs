@@ -15,7 +15,7 @@ mod tag;
 mod tmux;
 
 pub use iterm2::{ITerm2, ITerm2Options};
-pub use pane::{NewPane, PaneError, PaneId, PaneState, Panes, StartedPane};
+pub use pane::{NewPane, PaneError, PaneId, PaneState, PaneView, Panes, StartedPane};
 pub use protocol::{PaneProgram, ProbeError, Probed, conformance, probe, serve, wire};
 pub use tag::{PaneTag, TagError};
 pub use tmux::{Tmux, TmuxOptions};

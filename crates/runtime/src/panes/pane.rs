@@ -56,6 +56,15 @@ pub trait Panes: Send + Sync + fmt::Debug {
     /// [`PaneError::Gone`] without such a pane, [`PaneError::Foreign`] when it is not ours.
     async fn show(&self, pane: &PaneId) -> Result<(), PaneError>;
 
+    /// Names the place where a pane is in view, for a person who may sit somewhere else: a session of the terminal, and the
+    /// words of the command that goes there. Nothing where panes have no such places, or when the pane is hidden or gone.
+    ///
+    /// # Errors
+    /// [`PaneError`] when the terminal cannot be asked.
+    async fn in_view_at(&self, _pane: &PaneId) -> Result<Option<PaneView>, PaneError> {
+        Ok(None)
+    }
+
     /// Takes a pane out of view; its program goes on. Idempotent.
     ///
     /// # Errors
@@ -76,6 +85,15 @@ pub trait Panes: Send + Sync + fmt::Debug {
     /// # Errors
     /// [`PaneError`] when the terminal cannot be asked.
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError>;
+}
+
+/// Where a pane is in view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PaneView {
+    /// The place, such as `the tmux session work`.
+    pub place: String,
+    /// The words of the command that goes there.
+    pub command: Vec<String>,
 }
 
 /// What is to be started.

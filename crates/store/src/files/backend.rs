@@ -25,8 +25,9 @@ use super::watch::Watchers;
 use super::written_log::WrittenLogs;
 use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{
-    Appended, ArchiveName, Backend, DocumentEdit, Event, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName,
-    LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch, dialect,
+    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, Event, JournalEntry, JournalSummary, Lease,
+    LeaseHolder, LeaseName, LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit,
+    UnreadLimit, Watch, dialect,
 };
 
 /// A [`Backend`] of files under a root, shared with reference clients; clones are one store.
@@ -191,6 +192,21 @@ impl Backend for FileBackend {
     async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
         let (path, id) = (self.files.paths.archived_journal(archive), id.clone());
         self.run(move |files| message_journal(&files.disk, &path, &id)).await
+    }
+
+    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+        let archive = archive.clone();
+        self.run(move |files| files.archived_team(&archive)).await
+    }
+
+    async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
+        let archive = archive.clone();
+        self.run(move |files| files.restore_team(&archive)).await
+    }
+
+    async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
+        let archive = archive.clone();
+        self.run(move |files| files.remove_archive(&archive)).await
     }
 
     fn team_file(&self, team: &TeamDir) -> PathBuf {

@@ -41,7 +41,7 @@ impl Files {
         made
     }
 
-    fn must_be_free(&self, team: &TeamDir) -> Result<(), StoreError> {
+    pub(super) fn must_be_free(&self, team: &TeamDir) -> Result<(), StoreError> {
         match self.must_have_config(team) {
             Err(StoreError::NoTeam { .. }) => Ok(()),
             Err(error) => Err(error),
@@ -70,18 +70,8 @@ impl Files {
 
     /// Clears the place of leftovers and moves the whole team there.
     fn bear(&self, team: &TeamDir, unborn: &Path) -> Result<(), StoreError> {
+        self.clear_place(team, true)?;
         let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
-        let leftovers = [(place.clone(), "team"), (tasks.clone(), "tasks")];
-        for (dir, part) in leftovers.iter().filter(|(dir, _)| fs::read_dir(dir).is_ok_and(|d| d.count() > 0)) {
-            let aside = self.archive_place(team)?;
-            rename::folder(dir, &aside.join(part)).map_err(failed("move leftovers from", dir))?;
-            self.disk.crash_point("leftovers moved");
-        }
-        if let Err(error) = fs::remove_dir(&place)
-            && !is_absent(&error)
-        {
-            return Err(failed("clear", &place)(error));
-        }
         make_dir(&tasks)?;
         self.disk.create(&self.paths.task_list(team), b"")?;
         self.disk.force_dir(&tasks)?;
@@ -97,6 +87,29 @@ impl Files {
         }
         self.disk.crash_point("team in place");
         self.disk.force_dir(&self.paths.teams())
+    }
+
+    /// Moves what is left under a team's name to the archive: tasks to the team that was moved there without them.
+    pub(super) fn clear_place(&self, team: &TeamDir, clears_tasks: bool) -> Result<(), StoreError> {
+        let (place, tasks) = (self.paths.team(team), self.paths.tasks(team));
+        let is_filled = |dir: &Path| fs::read_dir(dir).is_ok_and(|entries| entries.count() > 0);
+        if clears_tasks && is_filled(&tasks) {
+            let archive = match self.unfinished_archive(team)? {
+                Some(unfinished) => unfinished,
+                None => self.archive_place(team)?,
+            };
+            rename::folder(&tasks, &archive.join("tasks")).map_err(failed("move leftovers from", &tasks))?;
+            self.disk.crash_point("leftovers moved");
+        }
+        if is_filled(&place) {
+            rename::folder(&place, &self.archive_place(team)?.join("team"))
+                .map_err(failed("move leftovers from", &place))?;
+            self.disk.crash_point("leftovers moved");
+        }
+        match fs::remove_dir(&place) {
+            Err(error) if !is_absent(&error) => Err(failed("clear", &place)(error)),
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
     pub(crate) fn archive_team(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
@@ -182,7 +195,8 @@ impl Files {
         for entry in entries {
             let entry = entry.map_err(failed("list", &archive))?;
             let Ok(name) = entry.file_name().into_string() else { continue };
-            if entry.path().join("team").is_dir() {
+            // A dot stands before what is kept of a repair, or being removed.
+            if !name.starts_with('.') && entry.path().join("team").is_dir() {
                 archives.push(ArchiveName(name));
             }
         }
@@ -212,7 +226,7 @@ impl Files {
     fn archive_place(&self, team: &TeamDir) -> Result<PathBuf, StoreError> {
         let archive = self.paths.archive();
         make_dir(&archive)?;
-        let time = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ");
+        let time = jiff::Timestamp::now().strftime(super::archive::TIME);
         let short: String = uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect();
         let place = archive.join(format!("{team}-{time}-{short}"));
         own_mode::create_folder(&place).map_err(failed("create", &place))?;
@@ -232,7 +246,7 @@ impl Files {
     }
 
     /// Keeps every other pitcrew from making or removing a team until it is dropped.
-    fn lock_lifecycle(&self) -> Result<Alone, StoreError> {
+    pub(super) fn lock_lifecycle(&self) -> Result<Alone, StoreError> {
         make_dir(&self.paths.common())?;
         let path = self.paths.lifecycle();
         let open = plain::open_with(OpenOptions::new().write(true).create(true).truncate(false), &path);
@@ -247,7 +261,7 @@ impl Files {
 
 /// The right to make or remove a team, alone; given back when dropped.
 #[derive(Debug)]
-enum Alone {
+pub(super) enum Alone {
     /// The system's lock on a file, which ends with the process.
     ByTheSystem(#[expect(dead_code, reason = "held for its drop")] File),
     /// The folder that other clients lock by, where the file system has no locks.
@@ -260,7 +274,7 @@ fn has_no_locks(error: &io::Error) -> bool {
 }
 
 /// Whether an archive's name is that of `team` with a time and a short id after it.
-fn is_archive_of(name: &str, team: &TeamDir) -> bool {
+pub(super) fn is_archive_of(name: &str, team: &TeamDir) -> bool {
     let rest = name.strip_prefix(team.as_str()).and_then(|rest| rest.strip_prefix('-'));
     rest.is_some_and(|rest| rest.len() == "20261120T134500Z-12345678".len() && rest.as_bytes().get(8) == Some(&b'T'))
 }

@@ -2,6 +2,7 @@
 //!
 //! All that is ever written below a team's folders is written here, and all of it survives a crash at any point.
 
+mod archive;
 mod array;
 mod backend;
 mod checkpoint;

@@ -213,6 +213,66 @@ async fn a_killed_deletion_leaves_a_whole_team_or_none() {
     .await;
 }
 
+#[tokio::test]
+async fn a_killed_restoration_leaves_a_team_that_a_second_one_brings_back_whole() {
+    for point in 1..POINTS {
+        let scene = prepared().await;
+        scene.backend.archive_team(&scene.team).await.unwrap();
+        let job = Job { root: scene.root().to_owned(), work: Work::Restore, crash_at: Some(point) };
+        let is_done = job.command().output().unwrap().status.success();
+        let backend = open(scene.root());
+        Work::Restore.on(&backend).await;
+        assert_eq!(ids(&backend, &team()).await.len(), 3);
+        assert_eq!(statuses(&backend).await.len(), 3);
+        assert_eq!(backend.archives().await.unwrap(), []);
+        if is_done {
+            assert!(point > 2);
+            return;
+        }
+    }
+    panic!("a restoration has no end");
+}
+
+#[tokio::test]
+async fn a_name_that_a_killed_restoration_left_can_be_used_and_the_team_stays_whole() {
+    for point in 1..3 {
+        let scene = prepared().await;
+        scene.backend.archive_team(&scene.team).await.unwrap();
+        let job = Job { root: scene.root().to_owned(), work: Work::Restore, crash_at: Some(point) };
+        assert!(!job.command().output().unwrap().status.success());
+        let backend = open(scene.root());
+        let Some(archive) = backend.archives().await.unwrap().pop() else { continue };
+        backend.create_team(&config()).await.unwrap();
+        assert_eq!(statuses(&backend).await, []);
+        backend.archive_team(&team()).await.unwrap();
+        backend.restore_team(&archive).await.unwrap();
+        assert_eq!(statuses(&backend).await.len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_killed_removal_of_an_archive_leaves_it_whole_or_in_no_list() {
+    for point in 1..POINTS {
+        let scene = prepared().await;
+        scene.backend.archive_team(&scene.team).await.unwrap();
+        let job = Job { root: scene.root().to_owned(), work: Work::RemoveArchive, crash_at: Some(point) };
+        let is_done = job.command().output().unwrap().status.success();
+        let backend = open(scene.root());
+        for archive in backend.archives().await.unwrap() {
+            assert_eq!(backend.archived_team(&archive).await.unwrap().unwrap().tasks.len(), 3);
+        }
+        // The next removal takes away what is left of this one.
+        backend.create_team(&config()).await.unwrap();
+        backend.archive_team(&team()).await.unwrap();
+        Work::RemoveArchive.on(&backend).await;
+        assert_eq!(std::fs::read_dir(scene.path("pitcrew/archive")).unwrap().count(), 0);
+        if is_done {
+            return;
+        }
+    }
+    panic!("a removal has no end");
+}
+
 /// Where a store writes the first checkpoint of a journal.
 const FIRST_CHECKPOINT: usize = 1024 * 1024;
 

@@ -33,6 +33,8 @@ pub(crate) enum Work {
     Remove,
     Count { count: usize },
     Archive,
+    Restore,
+    RemoveArchive,
     Record,
 }
 
@@ -93,6 +95,16 @@ impl Work {
                 }
             }
             Self::Archive => _ = backend.archive_team(&team).await.unwrap(),
+            Self::Restore => {
+                for archive in backend.archives().await.unwrap() {
+                    backend.restore_team(&archive).await.unwrap();
+                }
+            }
+            Self::RemoveArchive => {
+                for archive in backend.archives().await.unwrap() {
+                    assert!(backend.remove_archive(&archive).await.unwrap());
+                }
+            }
             Self::Record => backend.record(&team, &[turn(1_795_000_000_000)]).await.unwrap(),
         }
     }

@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
-    Appended, ArchiveName, Backend, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder, LeaseName, LogName,
-    MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit, UnreadLimit, Watch,
+    Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder,
+    LeaseName, LogName, MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit,
+    UnreadLimit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -100,6 +101,18 @@ impl Backend for MortalBackend {
 
     async fn archived_journal(&self, archive: &ArchiveName, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {
         self.read(self.kept.archived_journal(archive, id)).await
+    }
+
+    async fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+        self.read(self.kept.archived_team(archive)).await
+    }
+
+    async fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
+        self.write(self.kept.restore_team(archive)).await
+    }
+
+    async fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
+        self.write(self.kept.remove_archive(archive)).await
     }
 
     async fn message_journal(&self, team: &TeamDir, id: &MessageId) -> Result<Vec<JournalEntry>, StoreError> {

@@ -119,3 +119,28 @@ async fn a_team_with_teammates_is_not_deleted() {
     is(&error, ErrorCode::TeamNotFound);
     assert_eq!(error.details["available_teams"], serde_json::json!([]));
 }
+
+#[tokio::test]
+async fn a_team_whose_work_is_done_goes_into_the_archive_and_comes_back_by_its_name() {
+    let crew = Crew::new().await;
+    assert_eq!(crew.team.archive().await.unwrap(), None, "it has teammates");
+    for member in crew.team.config().await.unwrap().teammates() {
+        crew.team.remove_member(&Actor::User, &member.name).await.unwrap();
+    }
+    let first = crew.team.archive().await.unwrap().unwrap();
+    let error = crew.teams.open("probe").await.unwrap_err();
+    is(&error, ErrorCode::TeamNotFound);
+    assert!(error.message.contains("Team 'probe' is in the archive since"), "{error}");
+    assert_eq!(error.details["archive"], first);
+    let (newer, _) = crew.teams.create(create("Probe")).await.unwrap();
+    let second = newer.archive().await.unwrap().unwrap();
+    assert_eq!(crew.teams.find_archived("PROBE").await.unwrap().unwrap().name.to_string(), second);
+    let (team, is_restored) = crew.teams.open_or_restore("probe").await.unwrap();
+    assert!(is_restored);
+    assert_eq!(team.name().as_str(), "Probe", "the newest of that name");
+    assert!(!crew.teams.open_or_restore("probe").await.unwrap().1, "the live team comes first");
+    is(&crew.teams.open_or_restore(&first).await.unwrap_err(), ErrorCode::TeamAlreadyExists);
+    assert!(team.archive().await.unwrap().is_some());
+    let (team, is_restored) = crew.teams.open_or_restore(&first).await.unwrap();
+    assert_eq!((team.name().as_str(), is_restored), ("probe", true));
+}

@@ -1,7 +1,9 @@
 //! `pitcrew member hide`.
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hosting::pane_of;
@@ -12,6 +14,7 @@ use crate::selection::TeamChoice;
 #[command(after_help = "Example:\n  pitcrew member hide bob")]
 pub(crate) struct Hide {
     /// The member
+    #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
     #[command(flatten)]
     team: TeamChoice,

@@ -31,7 +31,7 @@ impl List {
 }
 
 /// The members as a table.
-fn table(members: &[Member]) -> String {
+pub(crate) fn table(members: &[Member]) -> String {
     let rows: Vec<_> = members.iter().map(cells).collect();
     output::table(["MEMBER", "TYPE", "MODEL", "MODE", "RUNS IN", "WORKTREE"], &rows)
 }

@@ -1,10 +1,12 @@
 //! `pitcrew member mode`.
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::door::Knock;
 use pitcrew_team::{Actor, Program, SpawnRecord};
 use serde_json::json;
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
@@ -17,8 +19,10 @@ use crate::{lead, linger};
 #[command(after_help = "Example:\n  pitcrew member mode bob acceptEdits")]
 pub(crate) struct Mode {
     /// The member
+    #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
     /// default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
+    #[arg(add = ArgValueCompleter::new(completing::modes))]
     mode: String,
     #[command(flatten)]
     team: TeamChoice,

@@ -1,9 +1,11 @@
 //! `pitcrew member remove`.
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::AgentName;
 use pitcrew_team::Actor;
 use serde_json::json;
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::linger;
@@ -13,6 +15,7 @@ use crate::selection::TeamChoice;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remove {
     /// The member
+    #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
     #[command(flatten)]
     team: TeamChoice,

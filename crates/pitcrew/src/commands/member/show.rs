@@ -1,10 +1,13 @@
 //! `pitcrew member show`.
 
+use clap_complete::engine::ArgValueCompleter;
 use serde_json::json;
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::hosting::pane_of;
+use crate::output::{printable, shell_word};
 use crate::selection::TeamChoice;
 
 /// Bring a member's hidden pane back into view
@@ -12,6 +15,7 @@ use crate::selection::TeamChoice;
 #[command(after_help = "Example:\n  pitcrew member show bob")]
 pub(crate) struct Show {
     /// The member
+    #[arg(add = ArgValueCompleter::new(completing::members))]
     name: String,
     #[command(flatten)]
     team: TeamChoice,
@@ -23,7 +27,20 @@ impl Show {
         let (panes, pane) = pane_of(context, &team, &self.name).await?;
         panes.show(&pane).await.map_err(Failure::internal)?;
         team.set_hidden(&pane.0, false).await?;
-        let answer = json!({"success": true, "name": self.name, "pane": pane.0, "hidden": false});
-        context.output.answer(&answer, |_| format!("{} is in view", self.name))
+        // The pane is there all the same when its place cannot be told.
+        let view = panes.in_view_at(&pane).await.ok().flatten();
+        let command = view
+            .as_ref()
+            .map(|view| view.command.iter().map(|word| shell_word(word).into_owned()).collect::<Vec<_>>().join(" "));
+        let answer = json!({
+            "success": true, "name": self.name, "pane": pane.0, "hidden": false,
+            "place": view.as_ref().map(|view| &view.place), "command": command,
+        });
+        context.output.answer(&answer, |_| match (&view, &command) {
+            (Some(view), Some(command)) => {
+                format!("{} is in view in {}; `{command}` goes there", self.name, printable(&view.place))
+            }
+            (_, _) => format!("{} is in view", self.name),
+        })
     }
 }

@@ -1,8 +1,10 @@
 //! `pitcrew task claim`.
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::AgentName;
 use pitcrew_team::{Actor, TaskView};
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::linger;
@@ -17,7 +19,7 @@ pub(crate) struct Claim {
     /// The task's number [default: the first that is ready]
     id: Option<String>,
     /// The member that claims it
-    #[arg(long = "as", value_name = "AGENT")]
+    #[arg(long = "as", value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     member: String,
     #[command(flatten)]
     team: TeamChoice,

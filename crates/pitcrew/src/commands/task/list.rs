@@ -1,8 +1,10 @@
 //! `pitcrew task list`.
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TaskStatus;
 use pitcrew_team::{TaskListView, TaskRowView};
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
@@ -18,7 +20,7 @@ pub(crate) struct List {
     #[arg(long, value_parser = status)]
     status: Option<TaskStatus>,
     /// Only the tasks of this member
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     owner: Option<String>,
     #[command(flatten)]
     team: TeamChoice,

@@ -1,9 +1,11 @@
 //! `pitcrew task update`.
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{StatusChange, TaskUpdateInput};
 use pitcrew_team::{Actor, TaskView, Team};
 use serde_json::{Map, Value, json};
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::linger;
@@ -20,10 +22,10 @@ pub(crate) struct Update {
     /// The task's number
     id: String,
     /// pending, in_progress, completed, or deleted to remove it
-    #[arg(long, value_parser = status)]
+    #[arg(long, value_parser = status, add = ArgValueCompleter::new(completing::statuses))]
     status: Option<StatusChange>,
     /// Who is to do it; told at once
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     owner: Option<String>,
     /// A new title
     #[arg(long, value_name = "TEXT")]

@@ -1,8 +1,10 @@
 //! `pitcrew team create`.
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamCreateInput;
 use pitcrew_team::{CreateTeam, MadeBy, OnTaken};
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 
@@ -22,7 +24,7 @@ pub(crate) struct Create {
     #[arg(long, value_name = "TYPE")]
     agent_type: Option<String>,
     /// The model its lead runs on, for those who read the config
-    #[arg(long, value_name = "MODEL")]
+    #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
     model: Option<String>,
 }
 

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{TeamDeleted, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
 
+use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::leftovers::Leftovers;
@@ -27,6 +29,7 @@ const TERM_GRACE: Duration = Duration::from_secs(3);
   pitcrew team delete backend --force      after a crash")]
 pub(crate) struct Delete {
     /// The team; never guessed
+    #[arg(add = ArgValueCompleter::new(completing::teams))]
     name: String,
     /// Stop what still runs for its teammates, release their tasks, and delete it even when its files are damaged
     #[arg(long)]

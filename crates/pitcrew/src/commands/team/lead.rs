@@ -1,5 +1,6 @@
 //! `pitcrew team lead`: who leads a team, and taking over from a lead that is dead.
 
+use clap_complete::engine::ArgValueCompleter;
 use jiff::Timestamp;
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::identity::ProcessIdentity;
@@ -8,9 +9,10 @@ use pitcrew_store::{LeaseHolder, LeaseName};
 use serde::Serialize;
 
 use crate::commands::run::RunArgs;
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::printable;
+use crate::output::{printable, shell_word};
 use crate::running::Running;
 use crate::selection;
 
@@ -24,7 +26,8 @@ use crate::selection;
   pitcrew team lead backend --take-over
   pitcrew team lead backend --take-over --as reviewer \"finish the review, then stop\"")]
 pub(crate) struct Lead {
-    /// The team [default: the only one, else the one named after the repository's folder]
+    /// The team [default: the one that runs here, else the one that waits here]
+    #[arg(add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
     /// A new instruction for the lead
     #[arg(requires = "take_over")]
@@ -33,7 +36,7 @@ pub(crate) struct Lead {
     #[arg(long)]
     take_over: bool,
     /// The member whose conversation goes on as the lead's [default: the lead's own]
-    #[arg(long = "as", value_name = "MEMBER", requires = "take_over")]
+    #[arg(long = "as", value_name = "MEMBER", requires = "take_over", add = ArgValueCompleter::new(completing::members))]
     member: Option<String>,
     #[command(flatten)]
     how: RunArgs,
@@ -95,7 +98,7 @@ impl Leading {
 
 impl Led {
     fn text(&self) -> String {
-        let team = printable(&self.team);
+        let (team, word) = (printable(&self.team), shell_word(&self.team));
         match &self.lead {
             Some(Leading { pid, alive: true, since, signed }) => {
                 let since = since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default();
@@ -105,9 +108,9 @@ impl Led {
             _ if self.run_by != Running::No => format!("team {team} is {}", self.run_by.text()),
             Some(Leading { pid, .. }) => format!(
                 "nobody leads team {team}; process {pid} did\n\
-                 `pitcrew team lead {team} --take-over` goes on with it, with --as MEMBER under a member"
+                 `pitcrew team lead {word} --take-over` goes on with it, with --as MEMBER under a member"
             ),
-            None => format!("nobody has led team {team} yet; `pitcrew run --resume {team}` starts its lead"),
+            None => format!("nobody has led team {team} yet; `pitcrew run --resume {word}` starts its lead"),
         }
     }
 }

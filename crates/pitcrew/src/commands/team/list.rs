@@ -1,9 +1,11 @@
 //! `pitcrew team list`.
 
 use jiff::Timestamp;
-use pitcrew_team::{TeamSummary, Teams};
+use pitcrew_protocol::TaskStatus;
+use pitcrew_team::{ArchiveEntry, TeamSummary, Teams};
 use serde::Serialize;
 
+use crate::archive::day_and_time;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{self, first_line};
@@ -15,7 +17,35 @@ const DESCRIPTION_CHARS: usize = 50;
 
 /// List all teams below the root
 #[derive(Debug, clap::Args)]
-pub(crate) struct List {}
+#[command(after_help = "Examples:
+  pitcrew team list
+  pitcrew team list --archived      teams that came to their end, with the ids that resume them")]
+pub(crate) struct List {
+    /// List the teams of the archive instead
+    #[arg(long)]
+    archived: bool,
+}
+
+/// The answer for the archive.
+#[derive(Debug, Serialize)]
+struct ListedArchive {
+    archives: Vec<ArchiveRow>,
+    total: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct ArchiveRow {
+    /// The archive; resumes the team also when its name is taken.
+    id: String,
+    /// Null when its config cannot be read.
+    team: Option<String>,
+    description: Option<String>,
+    archived_at_ms: Option<i64>,
+    tasks: usize,
+    tasks_completed: usize,
+    /// Why its config cannot be read.
+    problem: Option<String>,
+}
 
 #[derive(Debug, Serialize)]
 struct Listed {
@@ -36,6 +66,11 @@ struct Row {
 impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let all = context.teams()?;
+        if self.archived {
+            let archives: Vec<ArchiveRow> = all.archived().await?.into_iter().map(ArchiveRow::of).collect();
+            let listed = ListedArchive { total: archives.len(), archives };
+            return context.output.answer(&listed, |listed| archive_table(&listed.archives));
+        }
         let mut teams = Vec::new();
         for team in all.list().await? {
             let (running, runs) = running(&all, &team).await.unzip();
@@ -85,6 +120,50 @@ fn problem(team: &TeamSummary) -> Option<String> {
     let folder = folder.map(|folder| folder.display().to_string()).filter(|folder| !folder.is_empty());
     let Some(folder) = folder else { return Some(problem.to_owned()) };
     Some(problem.replace(&format!("{folder}/"), "").replace(&folder, "it"))
+}
+
+impl ArchiveRow {
+    fn of(entry: ArchiveEntry) -> Self {
+        let id = entry.name.to_string();
+        match entry.team {
+            Ok(team) => Self {
+                id,
+                tasks: team.tasks.len(),
+                tasks_completed: team.tasks.iter().filter(|task| task.status == TaskStatus::Completed).count(),
+                team: Some(team.config.name.to_string()),
+                description: team.config.description,
+                archived_at_ms: team.archived_at_ms,
+                problem: None,
+            },
+            Err(error) => Self {
+                id,
+                team: None,
+                description: None,
+                archived_at_ms: None,
+                tasks: 0,
+                tasks_completed: 0,
+                problem: Some(error.message),
+            },
+        }
+    }
+}
+
+fn archive_table(rows: &[ArchiveRow]) -> String {
+    if rows.is_empty() {
+        return "no teams in the archive".to_owned();
+    }
+    let cells = |row: &ArchiveRow| {
+        let about = row.problem.as_ref().or(row.description.as_ref());
+        [
+            row.team.clone().unwrap_or_else(|| "-".to_owned()),
+            day_and_time(row.archived_at_ms).unwrap_or_else(|| "-".to_owned()),
+            format!("{} of {}", row.tasks_completed, row.tasks),
+            row.id.clone(),
+            about.map(|text| first_line(text, DESCRIPTION_CHARS)).unwrap_or_default(),
+        ]
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    output::table(["TEAM", "ARCHIVED", "TASKS DONE", "ID", "ABOUT"], &rows)
 }
 
 fn day(at_ms: i64) -> Option<String> {

@@ -2,24 +2,30 @@
 
 use std::path::PathBuf;
 
+use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{Member, TeamConfig};
-use pitcrew_store::{LeaseHolder, LeaseName};
+use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName};
 use pitcrew_team::TaskListView;
 use serde::Serialize;
 
+use crate::archive::day_and_time;
 use crate::commands::member::list;
 use crate::commands::task::list::table as tasks;
+use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::{self, FAINT, STRONG, printable};
+use crate::output::{self, FAINT, STRONG, printable, shell_word};
 use crate::running::Running;
-use crate::selection;
+use crate::selection::{self, Chosen};
 use crate::whereabouts::Whereabouts;
 
 /// Show a team: its members and where they run, its tasks, and who runs it
+///
+/// A team whose run is completed is in the archive, and is shown from there by its name or the archive's.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Show {
-    /// The team [default: the only one, else the one named after the repository's folder]
+    /// The team [default: the one that runs here, else the one that waits here, else the last one of the archive]
+    #[arg(add = ArgValueCompleter::new(completing::resumable_teams))]
     name: Option<String>,
 }
 
@@ -39,7 +45,13 @@ struct Shown {
 
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = selection::open(context, self.name.as_deref()).await?;
+        let team = match selection::open_or_archived(context, self.name.as_deref()).await? {
+            Chosen::Live(team) => team,
+            Chosen::Archived(archived) => {
+                let shown = ShownArchived::of(*archived, self.name.as_deref());
+                return context.output.answer(&shown, ShownArchived::text);
+            }
+        };
         let config = team.config().await?;
         let running = Running::of(&team, &config).await?;
         let shown = Shown {
@@ -51,6 +63,51 @@ impl Show {
             run_by: team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?,
         };
         context.output.answer(&shown, Shown::text)
+    }
+}
+
+/// The answer for a team of the archive.
+#[derive(Debug, Serialize)]
+struct ShownArchived {
+    team: TeamConfig,
+    team_file_path: PathBuf,
+    tasks: TaskListView,
+    /// Where it is in the archive, and since when.
+    archive: InArchive,
+    #[serde(skip)]
+    resume: String,
+}
+
+#[derive(Debug, Serialize)]
+struct InArchive {
+    id: String,
+    archived_at_ms: Option<i64>,
+}
+
+impl ShownArchived {
+    /// What is shown of it; it was asked for by `name`, which resumes it as well.
+    fn of(archived: ArchivedTeam, name: Option<&str>) -> Self {
+        Self {
+            resume: name.unwrap_or(archived.config.name.as_str()).to_owned(),
+            team_file_path: archived.place.join("team/config.json"),
+            tasks: TaskListView::of(&archived.tasks),
+            archive: InArchive { id: archived.name.to_string(), archived_at_ms: archived.archived_at_ms },
+            team: archived.config,
+        }
+    }
+
+    fn text(&self) -> String {
+        let about = self.team.description.as_deref().map(|text| format!("{}\n", printable(text))).unwrap_or_default();
+        let since = day_and_time(self.archive.archived_at_ms).unwrap_or_else(|| "an unknown time".to_owned());
+        format!(
+            "{STRONG}{}{STRONG:#}  {FAINT}in the archive since {since}, {}{FAINT:#}\n{about}\
+             `pitcrew run --resume {}` goes on with it\n\n{}\n\n{}",
+            printable(self.team.name.as_str()),
+            self.team_file_path.display(),
+            shell_word(&self.resume),
+            list::table(&self.team.members),
+            tasks(&self.tasks),
+        )
     }
 }
 

@@ -78,6 +78,11 @@ impl Terminal {
         self.write(&out)
     }
 
+    /// Whether its keys come one by one.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.has_keys
+    }
+
     /// The room for a foot.
     pub(crate) fn room() -> Size {
         let (columns, rows) = size().unwrap_or(USUAL_SIZE);

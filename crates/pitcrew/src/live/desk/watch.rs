@@ -11,12 +11,13 @@ use pitcrew_team::{Actor, MessageView, Team};
 use super::super::asking::{Heard, Questions, Seen};
 use super::super::signals::{EndSignal, Signals};
 use super::super::tally::Tally;
+use super::super::warnings::Remarks;
 use super::super::watch::Watched;
 use super::entry::{Entry, Typed};
 use super::sheet::Sheet;
 use super::terminal::Terminal;
 use crate::failure::Failure;
-use crate::output::{FAINT, printable};
+use crate::output::{self, FAINT, printable};
 
 /// Everything that can wake the loop.
 enum Wake {
@@ -26,6 +27,7 @@ enum Wake {
     Heard(Heard),
     Key(Key),
     Changed(Change),
+    Remark(String),
 }
 
 /// The view, and what it works on.
@@ -59,7 +61,7 @@ pub(crate) async fn watch(
     let sheet = Sheet::new(agent.clone(), team.name().to_string());
     let questions = questions.unwrap_or_else(|| Questions::open().1);
     let terminal = Terminal::enter().map_err(Failure::internal)?;
-    let mut keys = EventStream::new();
+    let (mut keys, mut remarks) = (EventStream::new(), Remarks::open());
     let mut tally = Tally::new();
     let entry = Entry::default();
     let mut desk =
@@ -73,6 +75,7 @@ pub(crate) async fn watch(
             heard = desk.questions.next() => Wake::Heard(heard),
             Some(Ok(key)) = keys.next() => Wake::Key(key),
             change = next(&mut changes) => Wake::Changed(change),
+            remark = remarks.next() => Wake::Remark(remark),
         };
         let lines = match wake {
             Wake::Over => break,
@@ -86,6 +89,7 @@ pub(crate) async fn watch(
                 desk.ask()
             }
             Wake::Key(key) => desk.pressed(&handle, key).await,
+            Wake::Remark(text) => printable(&text).lines().map(|line| format!("{FAINT}- {line}{FAINT:#}")).collect(),
             Wake::Changed(change) => {
                 if desk.shows(&change) {
                     desk.look().await;
@@ -97,6 +101,7 @@ pub(crate) async fn watch(
     }
     let signal = desk.signal;
     drop(desk);
+    remarks.left().iter().for_each(|remark| output::remark(remark));
     Ok(Watched { outcome: handle.outcome().await, signal, tally })
 }
 

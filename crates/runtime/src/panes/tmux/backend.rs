@@ -14,7 +14,7 @@ use super::listing::{self, Listed};
 use super::place::{self, Place};
 use super::stranded;
 use crate::panes::launch::Launch;
-use crate::panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use crate::panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, PaneView, Panes, StartedPane};
 
 /// What waits in a session that has nothing to show yet, and how long: if we die meanwhile, it goes with it. Two words, so
 /// that tmux asks no shell.
@@ -329,6 +329,17 @@ impl Panes for Tmux {
         };
         self.client.call(&into, None).await?;
         Ok(())
+    }
+
+    async fn in_view_at(&self, pane: &PaneId) -> Result<Option<PaneView>, PaneError> {
+        let panes = self.panes().await?;
+        let found = panes.into_iter().find(|it| it.pane == *pane && it.session_name != HIDDEN);
+        Ok(found.map(|it| {
+            let socket = self.host().socket.map(|socket| ["-S".to_owned(), socket]).into_iter().flatten();
+            let attach = ["attach".to_owned(), "-t".to_owned(), it.session_name.clone()];
+            let command = std::iter::once("tmux".to_owned()).chain(socket).chain(attach).collect();
+            PaneView { place: format!("the tmux session {}", it.session_name), command }
+        }))
     }
 
     async fn hide(&self, pane: &PaneId) -> Result<(), PaneError> {

@@ -1,0 +1,93 @@
+//! The archive from a user's side: a team whose run is completed goes there, and one that is resumed comes back.
+
+use jiff::Timestamp;
+use pitcrew_protocol::{Task, TaskStatus};
+use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::run::{Begin, RunEnd, RunOutcome};
+use pitcrew_store::{ArchivedTeam, LeaseHolder, LeaseName};
+use pitcrew_team::Team;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::{self, shell_word};
+
+/// Puts the team of a completed run into the archive. Answers with the archive's name, or with nothing when the team stays:
+/// the run ended in another way, a task is open, somebody is still in the team, or another process runs it already.
+pub(crate) async fn put_away(context: &Context, outcome: &RunOutcome) -> Option<String> {
+    if outcome.team_deleted || !matches!(outcome.end, RunEnd::Success { .. }) {
+        return None;
+    }
+    match archived(context, &outcome.team).await {
+        Ok(archive) => archive,
+        Err(failure) => {
+            output::remark(&format!("warning: the team stays where it is: {}", failure.chain()));
+            None
+        }
+    }
+}
+
+async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failure> {
+    let team = context.teams()?.open(name).await?;
+    // From now on no other process can begin to run it.
+    let lease = team.backend().take_lease(team.dir(), &LeaseName::Run, &own_hold(&team)).await;
+    match lease.map_err(Failure::internal)? {
+        Ok(_lease) => {
+            let is_open = |task: &Task| task.status != TaskStatus::Completed;
+            if team.tasks().await?.iter().any(is_open) { Ok(None) } else { Ok(team.archive().await?) }
+        }
+        Err(_holder) => Ok(None),
+    }
+}
+
+fn own_hold(team: &Team) -> LeaseHolder {
+    let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
+    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None }
+}
+
+/// Takes the team of a run that is resumed out of the archive, unless there is a team of that name; says whether it did. The
+/// run then names the team by its folder.
+///
+/// # Errors
+/// When there is no such team, or its name is taken.
+pub(crate) async fn bring_back(context: &Context, begin: &mut Begin) -> Result<bool, Failure> {
+    let Begin::Resume { team: name, .. } = begin else { return Ok(false) };
+    let (team, is_restored) = context.teams()?.open_or_restore(name).await.map_err(|error| taken(error, name))?;
+    if is_restored {
+        *name = team.dir().to_string();
+    }
+    Ok(is_restored)
+}
+
+fn taken(error: pitcrew_protocol::ApiError, name: &str) -> Failure {
+    let is_taken = error.code == pitcrew_protocol::ErrorCode::TeamAlreadyExists;
+    let failure = Failure::from(error);
+    if is_taken {
+        return failure.hint(format!("{name} comes back when that team is completed or deleted"));
+    }
+    failure
+}
+
+/// Puts a team back that came out of the archive for a run that could not start.
+pub(crate) async fn put_back(context: &Context, begin: &Begin) {
+    let Begin::Resume { team, .. } = begin else { return };
+    if let Err(failure) = archived(context, team).await {
+        output::remark(&format!("warning: team {team} stays out of the archive: {}", failure.chain()));
+    }
+}
+
+/// Since when a team is in the archive, in words.
+pub(crate) fn since(archived: &ArchivedTeam) -> String {
+    day_and_time(archived.archived_at_ms).unwrap_or_else(|| "an unknown time".to_owned())
+}
+
+/// A time for people, to the second.
+pub(crate) fn day_and_time(at_ms: Option<i64>) -> Option<String> {
+    let at = Timestamp::from_millisecond(at_ms?).ok()?;
+    Some(at.strftime("%Y-%m-%d %H:%M:%S UTC").to_string())
+}
+
+/// The commands that show a team of the archive and go on with it; `word` is its name, or that of its archive.
+pub(crate) fn hint(word: &str) -> String {
+    let word = shell_word(word);
+    format!("`pitcrew team show {word}` shows it, `pitcrew run --resume {word}` goes on with it")
+}

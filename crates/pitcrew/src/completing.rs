@@ -1,0 +1,153 @@
+//! What a shell offers for the word that is being typed: commands, options, and the names that only this machine knows.
+//!
+//! The shell calls the binary with the line so far (clap's engine). What cannot be found out is not offered: a completion
+//! says nothing but candidates.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use clap_complete::engine::CompletionCandidate;
+use clap_complete::env::{CompleteEnv, Shells};
+use pitcrew_model::{ALIASES, PriceTable};
+use pitcrew_runtime::gate::PermissionMode;
+
+use crate::cli::{self, Color, Shared};
+use crate::context::{Context, Surroundings};
+use crate::failure::Failure;
+use crate::output::{Form, Output};
+use crate::selection;
+
+/// The environment's name for the shell that asks for completions.
+const VARIABLE: &str = "PITCREW_COMPLETE";
+
+/// The name that the shell calls us by.
+const NAME: &str = "pitcrew";
+
+/// Answers a shell that asks for completions; whether one did.
+pub(crate) fn answered(surroundings: &Surroundings) -> Result<bool, Failure> {
+    if !surroundings.environment.contains_key(VARIABLE) {
+        return Ok(false);
+    }
+    let completer = CompleteEnv::with_factory(cli::shown_definition).var(VARIABLE).bin(NAME).completer(NAME);
+    let folder = std::env::current_dir().ok();
+    completer.try_complete(surroundings.args.iter().cloned(), folder.as_deref()).map_err(Failure::internal)
+}
+
+/// The script that makes a shell ask.
+///
+/// # Errors
+/// For a shell that is not known.
+pub(crate) fn script(shell: &str) -> Result<String, Failure> {
+    let shells = Shells::builtins();
+    let completer =
+        shells.completer(shell).ok_or_else(|| Failure::usage(format!("there are no completions for {shell}")))?;
+    let mut script = Vec::new();
+    completer.write_registration(VARIABLE, NAME, NAME, NAME, &mut script).map_err(Failure::internal)?;
+    Ok(String::from_utf8_lossy(&script).trim().to_owned())
+}
+
+/// The permission modes.
+pub(crate) fn modes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(typed, PermissionMode::ALL.map(|mode| mode.as_str().to_owned()))
+}
+
+/// The statuses of tasks, and the word that removes one.
+pub(crate) fn statuses(typed: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(typed, ["pending", "in_progress", "completed", "deleted"].map(str::to_owned))
+}
+
+/// The places of teammates.
+pub(crate) fn teammate_modes(typed: &OsStr) -> Vec<CompletionCandidate> {
+    candidates(typed, ["auto", "in-process", "tmux", "iterm2", "pane:"].map(str::to_owned))
+}
+
+/// The models with a price, their short names, and how scripts and local models begin.
+pub(crate) fn models(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let short = ALIASES.iter().map(|(alias, _)| (*alias).to_owned());
+    let open = ["ollama/", "openai/", "script:"].map(str::to_owned);
+    candidates(typed, short.chain(PriceTable::list().names()).chain(open))
+}
+
+/// The teams that are there.
+pub(crate) fn teams(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = asked(async |context: &Context, _: Option<&str>| {
+        let teams = context.teams()?.backend().teams().await.map_err(Failure::internal)?;
+        Ok(teams.iter().map(ToString::to_string).collect())
+    });
+    candidates(typed, names)
+}
+
+/// The teams that a run can go on with: those that are there, and those of the archive by name.
+pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let mut found = teams(typed);
+    let names: Vec<String> = asked(async |context: &Context, _: Option<&str>| {
+        let archived = context.teams()?.archived().await?;
+        Ok(archived.into_iter().filter_map(|entry| Some(entry.team.ok()?.config.name.to_string())).collect())
+    });
+    let more = candidates(typed, names)
+        .into_iter()
+        .filter(|it| !found.iter().any(|there| there.get_value() == it.get_value()));
+    let mut more: Vec<CompletionCandidate> = more.collect();
+    more.sort_by(|one, other| one.get_value().cmp(other.get_value()));
+    more.dedup_by(|one, other| one.get_value() == other.get_value());
+    found.append(&mut more);
+    found
+}
+
+/// The members of the team that is named, or meant.
+pub(crate) fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = asked(async |context: &Context, team: Option<&str>| {
+        let config = selection::open(context, team).await?.config().await?;
+        Ok(config.members.iter().map(|member| member.name.to_string()).collect())
+    });
+    candidates(typed, names)
+}
+
+fn candidates(typed: &OsStr, names: impl IntoIterator<Item = String>) -> Vec<CompletionCandidate> {
+    let typed = typed.to_string_lossy();
+    names.into_iter().filter(|name| name.starts_with(typed.as_ref())).map(CompletionCandidate::new).collect()
+}
+
+/// Asks the teams below the root; the second argument is the team that the line names. Nothing where that fails.
+fn asked(ask: impl AsyncFnOnce(&Context, Option<&str>) -> Result<Vec<String>, Failure>) -> Vec<String> {
+    let surroundings = Surroundings::read();
+    let line = surroundings.args.clone();
+    let root = given(&line, &["--root"]).map(PathBuf::from);
+    let team = given(&line, &["--team", "-t"]).and_then(|team| team.into_string().ok());
+    let shared = Shared { root, json: false, color: Color::Never };
+    let output = Output::new(Form::Text, anstream::ColorChoice::Never);
+    let answer = Context::new(surroundings, &shared, output)
+        .and_then(|context| context.briefly(async { ask(&context, team.as_deref()).await }));
+    answer.unwrap_or_default()
+}
+
+/// The value of an option on the line so far.
+fn given(line: &[OsString], names: &[&str]) -> Option<OsString> {
+    let mut words = line.iter();
+    while let Some(word) = words.next() {
+        let Some(text) = word.to_str() else { continue };
+        if names.contains(&text) {
+            return words.next().filter(|value| !value.is_empty()).cloned();
+        }
+        if let Some((name, value)) = text.split_once('=')
+            && names.contains(&name)
+        {
+            return Some(value.into());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_value_of_an_option_is_found_on_the_line() {
+        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        assert_eq!(given(&line("pitcrew send --team crew b"), &["--team", "-t"]), Some("crew".into()));
+        assert_eq!(given(&line("pitcrew send -t crew b"), &["--team", "-t"]), Some("crew".into()));
+        assert_eq!(given(&line("pitcrew --root=/x send b"), &["--root"]), Some("/x".into()));
+        assert_eq!(given(&line("pitcrew send --team"), &["--team"]), None);
+    }
+}

@@ -1,0 +1,449 @@
+//! Every command line that README, the pages of `docs/` and the help show is run, or named here with the reason why not.
+//!
+//! A line that is new, or was changed, is in no list, and fails the test until somebody says where it runs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+use regex::Regex;
+use rustix::process::Signal;
+
+use crate::room::{Ran, Room};
+use crate::running::Running;
+use crate::terminal::{GOODBYE, Terminal};
+
+/// Where a line runs, and what is expected of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// In a repository without a team.
+    Empty,
+    /// The same, where tmux is installed.
+    Tmux,
+    /// The team `backend` was stopped; its lead is alone.
+    Alone,
+    /// The team `backend` was stopped, and `reviewer` waits in it.
+    Stopped,
+    /// The team `backend` runs, with `bob` and `reviewer`, tasks 1 to 3, and a message to bob.
+    Running,
+    /// As `Running`, and the line goes on until it is interrupted.
+    Follows,
+    /// As `Stopped`, and the line goes on until it is interrupted; the member at work is `bob`.
+    Lives,
+    /// A team runs whose teammate `bob` is in a pane.
+    Panes,
+    /// Only the name of a command: its help is shown.
+    Named,
+    /// Not run, for this reason.
+    Not(&'static str),
+}
+
+use Stage::{Alone, Empty, Follows, Lives, Named, Not, Panes, Stopped, Tmux};
+
+const BUILDS: &str = "it builds the repository, which the tests are a part of";
+const DEMO: &str = "the tests of the demo run it";
+const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where it can be had";
+
+/// All lines, without their comments.
+const SHOWN: &[(&str, Stage)] = &[
+    ("./test", Not(BUILDS)),
+    ("cargo build -p pitcrew --example picture", Not(BUILDS)),
+    ("cargo install --path crates/pitcrew", Not(BUILDS)),
+    ("cargo run --release -- demo", Not(BUILDS)),
+    ("cargo run --release -p pitcrew-chaos -- --power-cuts 100", Not(BUILDS)),
+    ("cargo run --release -p pitcrew-chaos -- --seeds 40..150", Not(BUILDS)),
+    (
+        "target/debug/examples/picture --size 160x42 --until 'asks permission' -- target/debug/pitcrew demo --teammate-mode tmux > docs/panes.svg",
+        Not(BUILDS),
+    ),
+    ("cd your/repository", Not("it names no folder that is there")),
+    ("export ANTHROPIC_API_KEY=...", Not("it needs a vendor's key")),
+    ("echo '{\"id\":1,\"op\":\"hello\",\"protocol\":1}' | pitcrew pane serve tmux --session mine", Tmux),
+    ("git diff | pitcrew send --team backend reviewer - --summary \"my changes\"", Stage::Running),
+    ("pitcrew agent", Named),
+    ("pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits", Lives),
+    ("pitcrew agent --team-name backend --agent-name bob", Lives),
+    ("pitcrew completions SHELL", Empty),
+    ("pitcrew completions bash > ~/.local/share/bash-completion/completions/pitcrew", Empty),
+    ("pitcrew completions fish > ~/.config/fish/completions/pitcrew.fish", Empty),
+    ("pitcrew demo", Not(DEMO)),
+    ("pitcrew demo --dir /tmp/demo", Not(DEMO)),
+    ("pitcrew demo --resume /tmp/demo", Not(DEMO)),
+    ("pitcrew demo --sandbox", Not(DEMO)),
+    ("pitcrew demo --teammate-mode tmux", Not(DEMO)),
+    ("pitcrew doctor", Empty),
+    ("pitcrew doctor --json", Empty),
+    ("pitcrew doctor --reference", Empty),
+    ("pitcrew doctor --repair", Empty),
+    ("pitcrew inbox", Stage::Running),
+    ("pitcrew inbox bob --follow", Follows),
+    ("pitcrew inbox bob --unread", Stage::Running),
+    ("pitcrew inbox team-lead --follow", Follows),
+    ("pitcrew join", Named),
+    ("pitcrew join backend --as reviewer", Lives),
+    ("pitcrew join backend --as reviewer --model openai/qwen3", Lives),
+    ("pitcrew join backend --as tester --model openai/qwen3 --allow 'Bash(cargo test:*)'", Lives),
+    ("pitcrew man", Empty),
+    ("pitcrew man | man -l -", Not("not everywhere is a program `man`; `pitcrew man` runs")),
+    ("pitcrew man ~/.local/share/man/man1", Empty),
+    ("pitcrew member hide bob", Panes),
+    ("pitcrew member mode bob acceptEdits", Stage::Running),
+    ("pitcrew member mode bob plan", Stage::Running),
+    ("pitcrew member show bob", Panes),
+    ("pitcrew message ID", Stage::Running),
+    ("pitcrew models", Empty),
+    ("pitcrew models --json", Empty),
+    ("pitcrew pane check ./my-terminal.py --socket /tmp/s", Not("the program is the reader's own")),
+    ("pitcrew pane check PROGRAM", Tmux),
+    ("pitcrew pane check pitcrew pane serve tmux", Tmux),
+    ("pitcrew pane serve iterm2", Not("iTerm2 is on macOS only")),
+    ("pitcrew pane serve tmux", Tmux),
+    ("pitcrew prune --dry-run", Empty),
+    ("pitcrew prune --older-than 0d --yes", Empty),
+    ("pitcrew prune --older-than 90d", Empty),
+    ("pitcrew run", Named),
+    ("pitcrew run \"make the tests pass\"", Empty),
+    ("pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits", Empty),
+    ("pitcrew run \"make the tests pass\" --permission-mode acceptEdits --allow 'Bash(cargo test:*)'", Empty),
+    ("pitcrew run \"mend it\" --teammate-mode tmux --permission-mode acceptEdits", Tmux),
+    ("pitcrew run \"port it to the new API\" --teammate-model haiku --allow 'Bash(cargo test:*)'", Empty),
+    ("pitcrew run \"review the diff\" --model openai/qwen3 --output-format stream-json", Empty),
+    (
+        "pitcrew run \"review the diff\" --model sonnet --max-cost-usd 5",
+        Not("a script has no price, which the option needs"),
+    ),
+    ("pitcrew run \"review the diff\" --teammate-mode tmux --teammate-program claude", Not(CLIENT)),
+    ("pitcrew run - < goal.md", Empty),
+    ("pitcrew run --resume", Named),
+    ("pitcrew run --resume TEAM", Alone),
+    ("pitcrew run --resume backend", Alone),
+    ("pitcrew run --resume myteam", Alone),
+    ("pitcrew send", Named),
+    ("pitcrew send bob \"look at parser.rs first\"", Stage::Running),
+    ("pitcrew shutdown", Stage::Running),
+    ("pitcrew shutdown backend", Stage::Running),
+    ("pitcrew shutdown backend --force", Stage::Running),
+    ("pitcrew shutdown backend --member bob", Stage::Running),
+    ("pitcrew task claim --as bob", Stage::Running),
+    ("pitcrew task claim 3 --as bob", Stage::Running),
+    ("pitcrew task create \"Fix the parser\" \"Tests in tests/parser.rs fail\"", Stage::Running),
+    ("pitcrew task update 3 --metadata priority=null", Stage::Running),
+    ("pitcrew task update 3 --owner bob --blocked-by 1 --blocked-by 2", Stage::Running),
+    ("pitcrew task update 3 --status completed", Stage::Running),
+    ("pitcrew team create backend --description \"fix the build\"", Empty),
+    ("pitcrew team delete backend", Alone),
+    ("pitcrew team delete backend --force", Stopped),
+    ("pitcrew team lead --take-over", Named),
+    ("pitcrew team lead TEAM --take-over", Alone),
+    ("pitcrew team lead backend", Alone),
+    ("pitcrew team lead backend --take-over", Alone),
+    ("pitcrew team lead backend --take-over --as reviewer \"finish the review, then stop\"", Stopped),
+    ("pitcrew team list", Empty),
+    ("pitcrew team list --archived", Empty),
+    ("pitcrew team show", Alone),
+    ("pitcrew team show TEAM", Alone),
+    ("pitcrew trust add", Empty),
+    ("pitcrew trust add [FOLDER]", Empty),
+    ("pitcrew trust add ~/src/backend", Empty),
+    ("pitcrew trust list", Empty),
+    ("pitcrew trust remove", Empty),
+    ("pitcrew trust remove [FOLDER]", Empty),
+    ("pitcrew trust remove ~/src/backend", Empty),
+];
+
+/// Every line that is shown, with the places that show it.
+fn shown() -> BTreeMap<String, Vec<String>> {
+    let mut lines: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![repository.join("README.md")];
+    let docs = fs::read_dir(repository.join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    pages.extend(docs.filter(|path| path.extension().is_some_and(|it| it == "md")));
+    let mut add = |place: &str, line: &str| lines.entry(line.trim().to_owned()).or_default().push(place.to_owned());
+    for page in pages {
+        let place = page.file_name().unwrap().to_string_lossy().into_owned();
+        of_page(&fs::read_to_string(&page).unwrap(), |line| add(&place, line));
+    }
+    let room = Room::new();
+    of_help(&room, &[], &mut |command, line| add(&format!("pitcrew {command} --help"), line));
+    lines
+}
+
+/// The lines of a page: of its blocks for a console, and in its text.
+fn of_page(text: &str, mut line_is: impl FnMut(&str)) {
+    let mut block: Option<String> = None;
+    for line in text.lines() {
+        match (line.strip_prefix("```"), &block) {
+            (Some(_), Some(_)) => block = None,
+            (Some(language), None) => block = Some(language.to_owned()),
+            (None, Some(language)) if ["console", "sh", "bash"].contains(&language.as_str()) => {
+                line_is(line.split(" #").next().unwrap_or_default());
+            }
+            (None, Some(_)) => {}
+            (None, None) => in_text(line, &mut line_is),
+        }
+    }
+}
+
+/// The commands of ours that a line of text quotes.
+fn in_text(line: &str, line_is: &mut impl FnMut(&str)) {
+    let quoted = line.split('`').skip(1).step_by(2);
+    quoted.filter(|code| code.starts_with("pitcrew ")).for_each(line_is);
+}
+
+/// The lines of a command's help, and of all commands below it.
+fn of_help(room: &Room, command: &[&str], add: &mut impl FnMut(&str, &str)) {
+    static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" {3,}").unwrap());
+    let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+    let help = room.ok(&args).stdout;
+    let (mut is_example, mut is_command, mut below) = (false, false, Vec::new());
+    for line in help.lines() {
+        is_example = (is_example && !line.is_empty()) || line.starts_with("Example");
+        is_command = (is_command && !line.is_empty()) || line.starts_with("Commands:");
+        let text = line.trim();
+        if is_example && line.starts_with(' ') {
+            add(&command.join(" "), COMMENT.split(text).next().unwrap());
+        } else if is_command && line.starts_with("  ") && !line.starts_with("   ") {
+            below.extend(text.split(' ').next().filter(|name| *name != "help"));
+        }
+        in_text(line, &mut |code| add(&command.join(" "), code));
+    }
+    for name in below {
+        let command: Vec<&str> = command.iter().copied().chain([name]).collect();
+        of_help(room, &command, add);
+    }
+}
+
+#[test]
+fn every_command_that_is_shown_is_listed_here_and_no_other_is() {
+    let shown = shown();
+    let is_listed = |line: &str| SHOWN.iter().any(|(listed, _)| *listed == line);
+    let new: Vec<_> = shown.iter().filter(|(line, _)| !is_listed(line)).collect();
+    assert!(new.is_empty(), "shown, and in no list of this test: {new:#?}");
+    let gone: Vec<_> = SHOWN.iter().filter(|(line, _)| !shown.contains_key(*line)).collect();
+    assert!(gone.is_empty(), "listed, and shown nowhere any more: {gone:#?}");
+}
+
+/// A lead that works, and teammates that wait and agree to leave.
+fn working() -> String {
+    let mate = |name: &str| format!("  {name}:\n    - text: I wait.{GOODBYE}");
+    let spawn = |name: &str| {
+        format!(
+            "{{name: Task, input: {{name: {name}, subagent_type: general-purpose, description: w, prompt: Wait.}}}}"
+        )
+    };
+    format!(
+        "agents:\n  team-lead:\n    - tools: [{}, {}]\n    - tools: [{{name: Bash, input: {{command: sleep 600}}}}]\n    - text: It is done.\n{}{}",
+        spawn("bob"),
+        spawn("reviewer"),
+        mate("bob"),
+        mate("reviewer")
+    )
+}
+
+/// Agents that say their last word, whatever they said before.
+const ENDING: &str = "agents: {default: [{repeat: {at_most: 100000, turns: [{text: It is done.}]}}]}";
+
+/// A repository with nothing in it yet, whose runs use the script.
+fn empty() -> Room {
+    let room = Room::new();
+    let home = room.work().parent().unwrap().to_owned();
+    let folders = ["src/backend", ".local/share/bash-completion/completions", ".config/fish/completions", "bin"];
+    folders.iter().for_each(|folder| fs::create_dir_all(home.join(folder)).unwrap());
+    for repository in [room.work(), home.join("src/backend")] {
+        fs::create_dir(repository.join(".claude")).unwrap();
+        let rules = r#"{"permissions": {"allow": ["Bash(ls:*)"]}}"#;
+        fs::write(repository.join(".claude/settings.json"), rules).unwrap();
+        assert!(room.tool("git", &["init", "-q"]).current_dir(repository).status().unwrap().success());
+    }
+    let goal = room.work().join("goal.md");
+    fs::write(&goal, "mend it").unwrap();
+    let commit = "git add . && git -c user.name=t -c user.email=t@t commit -qm first";
+    assert!(room.tool("sh", &["-c", commit]).status().unwrap().success());
+    fs::write(&goal, "mend all of it").unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pitcrew"), home.join("bin/pitcrew")).unwrap();
+    use_script(&room, ENDING);
+    room
+}
+
+/// Makes a script what every agent runs on from now on.
+fn use_script(room: &Room, script: &str) {
+    let model = room.script(script);
+    fs::write(room.root().join("settings.json"), serde_json::json!({"model": model}).to_string()).unwrap();
+}
+
+/// The team `backend` at work, and the id of a message to bob.
+fn running() -> (Room, Running, String) {
+    let room = empty();
+    use_script(&room, &working());
+    let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
+    for idle in 0..2 {
+        run.until("is idle");
+        let _both = idle;
+    }
+    for task in ["one", "two", "three"] {
+        room.ok(&["task", "create", task, "all of it"]);
+    }
+    let sent = room.json(&["send", "bob", "hello"]);
+    (room, run, sent["receipts"][0]["id"].as_str().unwrap().to_owned())
+}
+
+/// The team `backend` after a stop, with `reviewer` in it or alone.
+fn stopped(is_alone: bool) -> Room {
+    let room = empty();
+    if is_alone {
+        use_script(&room, "agents: {team-lead: [{repeat: {at_most: 9, turns: [{tools: [{name: TaskList}]}]}}]}");
+        let ran = room.run(&["run", "work", "--team", "backend", "--max-turns", "1"]);
+        assert_eq!(ran.code, 7, "{ran:?}");
+    } else {
+        use_script(&room, &working());
+        let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
+        run.until("is idle");
+        run.until("is idle");
+        run.signal(Signal::INT);
+        assert_eq!(run.ended().0, Some(130));
+        room.ok(&["member", "remove", "bob"]);
+    }
+    use_script(&room, ENDING);
+    room
+}
+
+/// The line with names in the place of placeholders, and the script in the place of vendors' models.
+fn filled(room: &Room, line: &str, message: &str) -> String {
+    let model = format!("script:{}", room.work().join("script.yaml").display());
+    let words = [
+        ("TEAM", "backend"),
+        ("myteam", "backend"),
+        ("SHELL", "bash"),
+        ("PROGRAM", "pitcrew pane serve tmux"),
+        ("[FOLDER]", "."),
+        ("message ID", &format!("message {message}")),
+    ];
+    let line = words.iter().fold(line.to_owned(), |line, (word, by)| line.replace(word, by));
+    let vendors = Regex::new(r"(--(?:teammate-)?model) (?:\S+/\S+|opus|sonnet|haiku)").unwrap();
+    vendors.replace_all(&line, format!("$1 {model}")).into_owned()
+}
+
+/// A shell in the room, about to run the line.
+fn shell(room: &Room, line: &str) -> Command {
+    let mut command = room.tool("sh", &["-c", line]);
+    let home = room.work().parent().unwrap().to_owned();
+    let path = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{path}", home.join("bin").display())).stdin(Stdio::null());
+    // A tmux server of a test's own, if one is started.
+    command.env("TMUX_TMPDIR", room.temporary());
+    command
+}
+
+fn has_tmux() -> bool {
+    let found = Command::new("tmux").arg("-V").output().is_ok();
+    if !found {
+        eprintln!("skipped: tmux is not installed");
+    }
+    found
+}
+
+#[track_caller]
+fn check(room: &Room, line: &str, message: &str) {
+    let ran = Ran::of(shell(room, &filled(room, line, message)).output().unwrap());
+    assert_eq!(ran.code, 0, "{line}: {ran:?}");
+}
+
+/// The lines that run on a stage.
+fn on(stage: Stage) -> impl Iterator<Item = &'static str> {
+    SHOWN.iter().filter(move |(_, of)| *of == stage).map(|(line, _)| *line)
+}
+
+#[test]
+fn what_is_shown_runs_without_a_team() {
+    for line in on(Empty) {
+        let room = empty();
+        if let Some((before, after)) = line.split_once("trust remove") {
+            // Only an answer that was given can be taken back.
+            check(&room, &format!("{before}trust add{after}"), "");
+        }
+        check(&room, line, "");
+    }
+    // An option whose value is not shown would take the next word.
+    let named = on(Named).map(|line| line.split(" --").next().unwrap());
+    named.for_each(|line| check(&empty(), &format!("{line} --help"), ""));
+}
+
+#[test]
+fn what_is_shown_runs_with_tmux() {
+    if has_tmux() {
+        for line in on(Tmux) {
+            let room = empty();
+            check(&room, line, "");
+            // It may have ended by itself, or never begun.
+            let _either = shell(&room, "tmux kill-server 2>&1").output();
+        }
+    }
+}
+
+#[test]
+fn what_is_shown_runs_on_a_team_that_was_stopped() {
+    on(Alone).for_each(|line| check(&stopped(true), line, ""));
+    on(Stopped).for_each(|line| check(&stopped(false), line, ""));
+}
+
+#[test]
+fn what_is_shown_runs_while_a_team_is_at_work() {
+    for line in on(Stage::Running) {
+        let (room, _run, message) = running();
+        check(&room, line, &message);
+    }
+}
+
+#[test]
+fn what_is_shown_and_goes_on_does_so_until_it_is_interrupted() {
+    for line in on(Follows) {
+        let (room, _run, message) = running();
+        if line.contains("team-lead") {
+            room.ok(&["send", "team-lead", "hello"]);
+        }
+        let mut follows = Running::answering(&mut shell(&room, &format!("exec {}", filled(&room, line, &message))));
+        assert!(!follows.line().is_empty(), "{line}");
+        follows.signal(Signal::INT);
+        assert_eq!(follows.ended().0, Some(0), "{line}");
+    }
+    for line in on(Lives) {
+        let room = if line.contains("bob") { with_bob() } else { stopped(true) };
+        let mut lives = Running::of(&mut shell(&room, &format!("exec {}", filled(&room, line, ""))));
+        lives.until("joins as a teammate");
+        lives.signal(Signal::INT);
+        assert_eq!(lives.ended().0, Some(130), "{line}");
+    }
+}
+
+/// The team `backend` after a stop, with `bob` in it.
+fn with_bob() -> Room {
+    let room = empty();
+    use_script(&room, &working());
+    let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
+    run.until("is idle");
+    run.until("is idle");
+    run.signal(Signal::INT);
+    assert_eq!(run.ended().0, Some(130));
+    room
+}
+
+#[test]
+fn what_is_shown_of_panes_runs_in_tmux() {
+    let Some(terminal) = Terminal::new() else { return };
+    let script = working();
+    let run = terminal.start(&script, &[]);
+    terminal.until("bob is idle", || terminal.was("bob", "idle").then_some(()));
+    let mut lines: Vec<&str> = on(Panes).collect();
+    // Hidden first, so that there is something to show.
+    lines.sort_unstable();
+    for line in lines {
+        let args: Vec<&str> = line.split(' ').skip(1).collect();
+        let ran = Ran::of(terminal.command(&args).output().unwrap());
+        assert_eq!(ran.code, 0, "{line}: {ran:?}");
+    }
+    let ended = terminal.command(&["shutdown", "--force"]).output().unwrap();
+    assert!(ended.status.success(), "{ended:?}");
+    drop(run.wait_with_output().unwrap());
+}

@@ -1,0 +1,247 @@
+//! Which team a command is about, and what becomes of a team whose run is completed.
+
+use insta::assert_snapshot;
+use regex::Regex;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::room::{Ran, Room};
+use crate::running::Running;
+use crate::terminal::GOODBYE;
+
+/// A lead that makes a task, does it, and says its last word.
+const SHORT: &str = "
+agents:
+  team-lead:
+    - tools: [{name: TaskCreate, input: {subject: Do it, description: All of it}}]
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
+    - text: It is done.
+    - text: It goes on.
+";
+
+fn completed(room: &Room, team: &str) -> Ran {
+    let model = room.script(SHORT);
+    room.ok(&["run", "do it", "--team", team, "--model", &model, "--yes"])
+}
+
+/// A lead at work, and a teammate that waits and agrees to leave.
+fn working() -> String {
+    format!(
+        "
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Wait, prompt: Wait.}}}}]
+    - tools: [{{name: Bash, input: {{command: sleep 600}}}}]
+    - text: It is done.
+  bob:
+    - text: I wait.{GOODBYE}
+"
+    )
+}
+
+/// A run whose teammate waits.
+fn started(room: &Room, team: &str) -> Running {
+    let model = room.script(&working());
+    let mut run = Running::start(room, &["run", "wait", "--team", team, "--model", &model, "--yes"]);
+    run.until("bob is idle");
+    run
+}
+
+fn stopped(run: Running) {
+    run.signal(Signal::INT);
+    assert_eq!(run.ended().0, Some(130));
+}
+
+/// The ids of the archives, with their teams' names in front.
+fn archives(room: &Room) -> Vec<(String, String)> {
+    let listed = room.json(&["team", "list", "--archived"]);
+    let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
+    listed["archives"].as_array().unwrap().iter().map(|row| (word(row, "team"), word(row, "id"))).collect()
+}
+
+/// The text without the ids and times of archives.
+fn redacted(room: &Room, text: &str) -> String {
+    let text = room.redacted(text);
+    let text = Regex::new(r"-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap().replace_all(&text, "-[id]").into_owned();
+    Regex::new(r"\[date\] \d\d:\d\d:\d\d UTC").unwrap().replace_all(&text, "[when]").into_owned()
+}
+
+#[test]
+fn the_team_of_a_completed_run_is_in_the_archive_and_its_name_is_free() {
+    let room = Room::new();
+    let ran = completed(&room, "sel");
+    let said =
+        "the team is in the archive: `pitcrew team show sel` shows it, `pitcrew run --resume sel` goes on with it";
+    assert!(ran.stderr.contains(said), "{ran:?}");
+    assert_eq!(room.json(&["team", "list"])["total"], 0);
+    assert!(completed(&room, "sel").stderr.contains("team sel starts"));
+    let archived = archives(&room);
+    assert_eq!(archived.iter().map(|it| it.0.as_str()).collect::<Vec<_>>(), ["sel", "sel"]);
+    let doctor = room.run(&["doctor"]);
+    assert_eq!(doctor.code, 0, "{doctor:?}");
+}
+
+#[test]
+fn a_run_that_ends_in_another_way_keeps_its_team() {
+    let room = Room::new();
+    let model = room.script(SHORT);
+    let limited = room.run(&["run", "do it", "--team", "few", "--model", &model, "--yes", "--max-turns", "1"]);
+    assert_eq!(limited.code, 7, "{limited:?}");
+    stopped(started(&room, "cut"));
+    let folders: Vec<Value> =
+        room.json(&["team", "list"])["teams"].as_array().unwrap().iter().map(|it| it["name"].clone()).collect();
+    assert_eq!(folders, ["cut", "few"]);
+    assert_eq!(archives(&room), []);
+}
+
+#[test]
+fn the_team_that_runs_is_meant_and_a_finished_one_only_when_none_runs() {
+    let room = Room::new();
+    completed(&room, "sel");
+    let run = started(&room, "sel");
+    assert_eq!(room.json(&["team", "show"])["team"]["members"][1]["name"], "bob");
+    assert_eq!(room.json(&["send", "bob", "hello"])["success"], true);
+    room.ok(&["shutdown"]);
+    run.ended();
+    room.ok(&["team", "delete", "sel", "--force"]);
+    let shown = room.json(&["team", "show"]);
+    assert!(shown["archive"]["id"].as_str().unwrap().starts_with("sel-"), "{shown:#}");
+}
+
+#[test]
+fn of_several_stopped_teams_the_running_one_is_meant_and_several_running_ones_are_listed() {
+    let room = Room::new();
+    stopped(started(&room, "old"));
+    let run = started(&room, "new");
+    assert_eq!(room.json(&["team", "show"])["team"]["name"], "new");
+    let second = started(&room, "newer");
+    assert_snapshot!(room.transcript(&[&["send", "bob", "hello"], &["shutdown"]]), @r#"
+    $ pitcrew send bob hello
+    error: several teams run here
+    hint: teams: new, newer, old
+    hint: running: new, newer
+    hint: name one with --team, or as TEAM where the command takes it; `pitcrew team list` shows them
+    [exit 3]
+    $ pitcrew shutdown
+    error: several teams run here
+    hint: teams: new, newer, old
+    hint: running: new, newer
+    hint: name one with --team, or as TEAM where the command takes it; `pitcrew team list` shows them
+    [exit 3]
+    "#);
+    for run in [run, second] {
+        stopped(run);
+    }
+}
+
+#[test]
+fn an_archived_team_is_shown_and_other_commands_say_where_it_is() {
+    let room = Room::new();
+    completed(&room, "sel");
+    let seen = room.transcript(&[
+        &["team", "show", "sel"],
+        &["send", "bob", "hello"],
+        &["inbox", "--team", "sel"],
+        &["team", "list", "--archived"],
+    ]);
+    assert_snapshot!(redacted(&room, &seen), @r#"
+    $ pitcrew team show sel
+    sel  in the archive since [when], [root]/pitcrew/archive/sel-[id]/team/config.json
+    do it
+    `pitcrew run --resume sel` goes on with it
+
+    MEMBER     TYPE       MODEL                                    MODE  RUNS IN  WORKTREE
+    team-lead  team-lead  script:[dir]/work/script.yaml  -     -        -
+
+    TASK  STATUS     OWNER  SUBJECT  WAITS FOR
+    #1    completed  -      Do it
+    $ pitcrew send bob hello
+    error: there is no team under [root]
+    hint: sel is in the archive since [when]: `pitcrew team show sel` shows it, `pitcrew run --resume sel` goes on with it
+    [exit 3]
+    $ pitcrew inbox --team sel
+    error: Team 'sel' is in the archive since [time]
+    hint: teams: none
+    hint: `pitcrew team show sel` shows it, `pitcrew run --resume sel` goes on with it
+    [exit 3]
+    $ pitcrew team list --archived
+    TEAM  ARCHIVED                 TASKS DONE  ID                             ABOUT
+    sel   [when]  1 of 1      sel-[id]  do it
+    "#);
+    let lead = &room.json(&["team", "show", "sel"])["team"]["leadAgentId"];
+    assert_eq!(lead, "team-lead@sel");
+}
+
+#[test]
+fn an_archived_team_is_resumed_by_its_name_and_goes_on_with_its_conversation() {
+    let room = Room::new();
+    completed(&room, "sel");
+    let ran = room.ok(&["run", "--resume", "sel", "and now?", "--yes"]);
+    assert_eq!(ran.stdout, "It goes on.\n", "{ran:?}");
+    let archived = archives(&room);
+    assert_eq!(archived.len(), 1, "it is back in the archive");
+    assert_eq!(room.json(&["team", "show", "sel"])["tasks"]["tasks"][0]["status"], "completed");
+}
+
+#[test]
+fn an_archive_whose_name_is_taken_is_named_by_its_id_and_comes_back_when_the_name_is_free() {
+    let room = Room::new();
+    completed(&room, "sel");
+    let (_, first) = archives(&room).remove(0);
+    completed(&room, "sel");
+    stopped(started(&room, "sel"));
+    let refused = room.run(&["run", "--resume", &first, "and now?"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.stderr.contains("is taken by team 'sel'"), "{refused:?}");
+    assert_eq!(room.json(&["team", "show", &first])["archive"]["id"], first.as_str());
+    room.ok(&["team", "delete", "sel", "--force"]);
+    room.script(SHORT);
+    room.ok(&["run", "--resume", &first, "and now?", "--yes"]);
+    assert_eq!(archives(&room).len(), 3);
+}
+
+#[test]
+fn a_resume_that_cannot_start_leaves_its_team_in_the_archive() {
+    let room = Room::new();
+    completed(&room, "sel");
+    let before = archives(&room).len();
+    let refused = room.run(&["run", "--resume", "sel", "--model", "no such model"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert_eq!((room.json(&["team", "list"])["total"].clone(), archives(&room).len()), (0.into(), before));
+}
+
+#[test]
+fn prune_removes_what_is_old_enough_and_confirmed() {
+    let room = Room::new();
+    completed(&room, "sel");
+    room.ok(&["team", "create", "live"]);
+    let seen = room.transcript(&[
+        &["prune"],
+        &["prune", "--older-than", "0d", "--dry-run"],
+        &["prune", "--older-than", "0d"],
+        &["prune", "--older-than", "soon"],
+    ]);
+    assert_snapshot!(redacted(&room, &seen), @r#"
+    $ pitcrew prune
+    nothing to remove
+    $ pitcrew prune --older-than 0d --dry-run
+    TEAM  ARCHIVED                 TASKS  ID
+    sel   [when]  1      sel-[id]
+    1 team would be removed
+    $ pitcrew prune --older-than 0d
+    error: nothing was removed: nobody confirmed it
+    hint: --yes removes without asking, --dry-run only shows
+    [exit 2]
+    $ pitcrew prune --older-than soon
+    error: invalid value 'soon' for '--older-than <AGE>': an age such as 12h, 30d or 8w
+
+    For more information, try '--help'.
+    [exit 2]
+    "#);
+    assert_eq!(archives(&room).len(), 1);
+    let pruned = room.json(&["prune", "--older-than", "0d", "--yes"]);
+    assert_eq!((&pruned["success"], &pruned["total"]), (&true.into(), &1.into()), "{pruned:#}");
+    assert_eq!(archives(&room), []);
+    assert_eq!(room.json(&["team", "list"])["total"], 1);
+    assert_eq!(room.run(&["run", "--resume", "sel"]).code, 3);
+}

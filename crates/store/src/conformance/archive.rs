@@ -1,0 +1,60 @@
+//! What every backend must do with the teams in its archive.
+
+use std::sync::Arc;
+
+use pitcrew_protocol::MessageId;
+
+use super::{Failure, add_tasks, bob, ids, message, same, task_ids, team};
+use crate::{Appended, ArchiveName, Backend, Event, JournalEntry, LogName, StoreError};
+
+/// A team with a message, tasks, a line of its journal and a log, in the archive.
+async fn archived(backend: &Arc<dyn Backend>) -> Result<ArchiveName, Failure> {
+    let before = backend.archives().await?;
+    let dir = team(backend).await?;
+    same("append", backend.append(&dir, &bob(), message("a", 1)).await?, Appended::New)?;
+    add_tasks(backend, &dir, 2).await?;
+    backend.record(&dir, &[entry()]).await?;
+    backend.append_log(&dir, &log(), &["{}".to_owned()]).await?;
+    backend.archive_team(&dir).await?;
+    let new = backend.archives().await?.into_iter().find(|archive| !before.contains(archive));
+    new.ok_or(Failure::Differs { what: "archives", expected: "one more".into(), found: "none".into() })
+}
+
+fn entry() -> JournalEntry {
+    JournalEntry { at_ms: 1, event: Event::TeamCreated { team: "Probe Team".into() } }
+}
+
+fn log() -> LogName {
+    LogName::Transcript(pitcrew_protocol::AgentName::foreign("bob"))
+}
+
+pub(super) async fn an_archived_team_is_shown_and_comes_back_whole(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let archive = archived(&backend).await?;
+    let shown = backend.archived_team(&archive).await?;
+    let shown = shown.ok_or(Failure::Differs { what: "it", expected: "shown".into(), found: "nothing".into() })?;
+    same("its name", shown.config.name.as_str(), "Probe Team")?;
+    same("its tasks", shown.tasks.iter().map(|task| task.id.to_string()).collect(), vec!["1".to_owned(), "2".into()])?;
+    let dir = team(&backend).await?;
+    let refused = backend.restore_team(&archive).await;
+    same("a taken name", matches!(refused, Err(StoreError::TeamTaken { .. })), true)?;
+    backend.archive_team(&dir).await?;
+    same("its folder", backend.restore_team(&archive).await?, dir.clone())?;
+    same("not twice", matches!(backend.restore_team(&archive).await, Err(StoreError::NoTeam { .. })), true)?;
+    same("out of the archive", backend.archived_team(&archive).await?.is_none(), true)?;
+    same("mail", ids(&backend, &dir).await?, vec!["a-1".to_owned()])?;
+    same("tasks", task_ids(&backend, &dir).await?, vec!["1".to_owned(), "2".into()])?;
+    same("journal", backend.journal(&dir).await?, vec![entry()])?;
+    same("log", backend.log(&dir, &log()).await?, vec!["{}".to_owned()])?;
+    add_tasks(&backend, &dir, 1).await?;
+    same("ids go on", task_ids(&backend, &dir).await?.len(), 3)
+}
+
+pub(super) async fn a_removed_archive_is_gone_for_good(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let (first, second) = (archived(&backend).await?, archived(&backend).await?);
+    same("removed", backend.remove_archive(&first).await?, true)?;
+    same("once", backend.remove_archive(&first).await?, false)?;
+    same("the other stays", backend.archives().await?, vec![second])?;
+    same("not shown", backend.archived_team(&first).await?.is_none(), true)?;
+    same("not restored", backend.restore_team(&first).await.is_err(), true)?;
+    same("no message", backend.archived_journal(&first, &MessageId("any".into())).await?, Vec::new())
+}

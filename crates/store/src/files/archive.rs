@@ -1,0 +1,131 @@
+//! Teams in the archive: read where they are, moved back to their place, and removed for good.
+//!
+//! How a team comes into the archive is `lifecycle`'s.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use pitcrew_protocol::{TeamConfig, TeamDir};
+
+use super::backend::Files;
+use super::disk::{failed, make_dir};
+use super::lifecycle::is_archive_of;
+use super::look::Stands;
+use super::plain;
+use super::rename;
+use super::tasks::read_folder;
+use super::teams::parse;
+use crate::{ArchiveName, ArchivedTeam, StoreError};
+
+/// How the folder of an archive begins while it is removed; no team's archive is called so.
+const REMOVED: &str = ".removed-";
+
+/// How the time stands in the name of an archive.
+pub(super) const TIME: &str = "%Y%m%dT%H%M%SZ";
+
+/// The parts of a name after the team's: the time, and a short id.
+const PARTS_BEHIND: usize = 2;
+
+impl Files {
+    /// A team of the archive; `None` when there is no such archive.
+    pub(crate) fn archived_team(&self, archive: &ArchiveName) -> Result<Option<ArchivedTeam>, StoreError> {
+        let place = self.paths.archive().join(&archive.0);
+        if !is_whole(&place)? {
+            return Ok(None);
+        }
+        let config = read_config(&place)?;
+        let tasks = match Stands::at(&place.join("tasks"))? {
+            Stands::Folder => read_folder(&place.join("tasks"))?,
+            Stands::Nothing | Stands::File | Stands::Link | Stands::Other => Vec::new(),
+        };
+        let archived_at_ms = time_of(archive);
+        Ok(Some(ArchivedTeam { name: archive.clone(), config, tasks, archived_at_ms, place }))
+    }
+
+    /// Moves a team of the archive back to its place. The tasks go first: a crash leaves them without their team, as a crash
+    /// on the way to the archive does, and the next call finishes either.
+    pub(crate) fn restore_team(&self, archive: &ArchiveName) -> Result<TeamDir, StoreError> {
+        let place = self.paths.archive().join(&archive.0);
+        let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
+        let _alone = self.lock_lifecycle()?;
+        if !is_whole(&place)? {
+            return Err(no_team());
+        }
+        let team = read_config(&place)?.name.dir();
+        if !is_archive_of(&archive.0, &team) {
+            return Err(no_team());
+        }
+        self.must_be_free(&team)?;
+        let tasks = place.join("tasks");
+        let has_tasks = Stands::at(&tasks)? == Stands::Folder;
+        self.clear_place(&team, has_tasks)?;
+        for folder in [self.paths.teams(), self.paths.all_tasks()] {
+            make_dir(&folder)?;
+        }
+        if has_tasks {
+            rename::folder(&tasks, &self.paths.tasks(&team)).map_err(failed("restore", &tasks))?;
+            self.disk.crash_point("tasks restored");
+            self.disk.force_dir(&self.paths.all_tasks())?;
+        }
+        let from = place.join("team");
+        rename::folder_to_free_place(&from, &self.paths.team(&team)).map_err(|e| failed("restore", &from)(e.into()))?;
+        self.disk.crash_point("team restored");
+        self.disk.force_dir(&self.paths.teams())?;
+        // Anything else in it is somebody's, and stays.
+        let emptied = fs::remove_dir(&place);
+        tracing::debug!(path = %place.display(), ?emptied, "restored");
+        Ok(team)
+    }
+
+    /// Removes an archive for good; whether it was there. What earlier calls left of others goes too.
+    pub(crate) fn remove_archive(&self, archive: &ArchiveName) -> Result<bool, StoreError> {
+        let folder = self.paths.archive();
+        let place = folder.join(&archive.0);
+        let removed = folder.join(format!("{REMOVED}{}", archive.0));
+        {
+            // A run may be about to take the team out of it.
+            let _alone = self.lock_lifecycle()?;
+            if !is_whole(&place)? {
+                return Ok(false);
+            }
+            fs::rename(&place, &removed).map_err(failed("remove", &place))?;
+        }
+        self.disk.crash_point("archive out of sight");
+        self.disk.force_dir(&folder)?;
+        for entry in fs::read_dir(&folder).map_err(failed("list", &folder))? {
+            let entry = entry.map_err(failed("list", &folder))?;
+            let is_removed = entry.file_name().to_str().is_some_and(|name| name.starts_with(REMOVED));
+            if is_removed && Stands::at(&entry.path())? == Stands::Folder {
+                match fs::remove_dir_all(entry.path()) {
+                    // Another process removes the same one.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    done => done.map_err(failed("remove", &entry.path()))?,
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Whether an archive holds a team; a link in the place of one of its folders is not followed.
+fn is_whole(place: &Path) -> Result<bool, StoreError> {
+    Ok(Stands::at(place)? == Stands::Folder && Stands::at(&place.join("team"))? == Stands::Folder)
+}
+
+fn read_config(place: &Path) -> Result<TeamConfig, StoreError> {
+    let path = place.join("team/config.json");
+    let Some(bytes) = plain::read(&path, plain::FILE_MOST)? else {
+        return Err(StoreError::Corrupt { path, reason: "it is not there".to_owned() });
+    };
+    parse(&bytes).map_err(|fault| fault.at(&path))
+}
+
+/// When a team came into the archive, by the archive's name.
+fn time_of(archive: &ArchiveName) -> Option<i64> {
+    let time = archive.0.rsplit('-').nth(PARTS_BEHIND - 1)?;
+    let time = DateTime::strptime(TIME.trim_end_matches('Z'), time.strip_suffix('Z')?).ok()?;
+    Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}

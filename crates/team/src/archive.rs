@@ -1,0 +1,110 @@
+//! Teams that came to their end: put into the archive, found there, taken out again, and removed for good.
+
+use pitcrew_protocol::{ApiError, TeamDir};
+use pitcrew_store::{ArchiveName, ArchivedTeam, Event, StoreError};
+
+use crate::clock::wire_time;
+use crate::{Team, Teams, refusal};
+
+/// A team of the archive in a list.
+#[derive(Clone, Debug)]
+pub struct ArchiveEntry {
+    /// The archive.
+    pub name: ArchiveName,
+    /// What it holds, or why that cannot be read.
+    pub team: Result<ArchivedTeam, ApiError>,
+}
+
+impl Teams {
+    /// All teams of the archive, by the names of their archives.
+    ///
+    /// # Errors
+    /// `internal_error` when the archive cannot be listed.
+    pub async fn archived(&self) -> Result<Vec<ArchiveEntry>, ApiError> {
+        let mut entries = Vec::new();
+        for name in self.backend().archives().await.map_err(refusal::of_store)? {
+            match self.backend().archived_team(&name).await {
+                Ok(Some(team)) => entries.push(ArchiveEntry { name, team: Ok(team) }),
+                Ok(None) => {}
+                Err(error) => entries.push(ArchiveEntry { name, team: Err(refusal::of_store(error)) }),
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The team of the archive called `given`, by the archive's name, or else the newest one of that team's name or folder.
+    ///
+    /// # Errors
+    /// `internal_error` when the archive cannot be read.
+    pub async fn find_archived(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
+        let archives = self.backend().archives().await.map_err(refusal::of_store)?;
+        if let Some(archive) = archives.iter().find(|archive| archive.to_string() == given) {
+            return self.backend().archived_team(archive).await.map_err(refusal::of_store);
+        }
+        let dir = TeamDir::of(given);
+        let is_of_team = |archive: &&ArchiveName| archive.to_string().starts_with(&format!("{dir}-"));
+        // The time stands in the name: the newest is the last.
+        for archive in archives.iter().rev().filter(is_of_team) {
+            // One that cannot be read is no reason not to find another.
+            let Ok(Some(team)) = self.backend().archived_team(archive).await else { continue };
+            let name = &team.config.name;
+            let is_named = given == dir.as_str() || name.as_str().to_lowercase() == given.to_lowercase();
+            if name.dir() == dir && is_named {
+                return Ok(Some(team));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Opens the team called `given`; when there is none, the one of the archive that goes by that name or id, which is moved
+    /// back to its place. Says whether it was.
+    ///
+    /// # Errors
+    /// `team_not_found`; `team_already_exists` when a team has the name of the archived one.
+    pub async fn open_or_restore(&self, given: &str) -> Result<(Team, bool), ApiError> {
+        let missing = match self.open(given).await {
+            Ok(team) => return Ok((team, false)),
+            Err(error) if error.code == pitcrew_protocol::ErrorCode::TeamNotFound => error,
+            Err(error) => return Err(error),
+        };
+        let Some(archived) = self.find_archived(given).await? else { return Err(missing) };
+        match self.backend().restore_team(&archived.name).await {
+            Ok(dir) => Ok((self.open(dir.as_str()).await?, true)),
+            Err(StoreError::NoTeam { .. }) => Err(missing),
+            Err(error) => Err(refusal::of_store(error)),
+        }
+    }
+
+    /// Removes a team of the archive for good; says whether it was there.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn remove_archived(&self, archive: &ArchiveName) -> Result<bool, ApiError> {
+        self.backend().remove_archive(archive).await.map_err(refusal::of_store)
+    }
+
+    /// What an error for a team that is not there says of the archive.
+    pub(crate) async fn with_archived(&self, given: &str, error: ApiError) -> ApiError {
+        let Ok(Some(archived)) = self.find_archived(given).await else { return error };
+        let since = archived.archived_at_ms.map(|at| format!(" since {}", wire_time(at))).unwrap_or_default();
+        let message = format!("Team '{given}' is in the archive{since}");
+        ApiError { message, ..error }.with("archive", archived.name.to_string())
+    }
+}
+
+impl Team {
+    /// Puts a team whose work is done into the archive, as it is; its name is free then. Answers with the archive's name, or
+    /// with nothing when the team still has teammates: then it stays.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` when the store fails.
+    pub async fn archive(&self) -> Result<Option<String>, ApiError> {
+        let config = self.config().await?;
+        if config.teammates().next().is_some() {
+            return Ok(None);
+        }
+        self.note([Event::TeamArchived { team: config.name.to_string() }]).await;
+        let place = self.ask(self.backend().archive_team(self.dir())).await?;
+        Ok(place.file_name().map(|name| name.to_string_lossy().into_owned()))
+    }
+}
