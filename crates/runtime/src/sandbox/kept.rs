@@ -285,7 +285,6 @@ impl Kept {
         self.withhold(Profile::Read, &mut command);
         bounded_variables(&mut command, private.path(), &config);
         command.envs(git_config::READING);
-        command.env("GIT_OPTIONAL_LOCKS", "0");
         let folders = [private.path()];
         let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
         let job = apart(|| give_up(landlock, filters, &readable, &writable), || Job::spawn(&mut command))??;
@@ -418,6 +417,8 @@ fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
         command.env(variable, private);
     }
     command.env(git_config::VARIABLE, config).env("GIT_TERMINAL_PROMPT", "0");
+    // Who only asks what changed writes no index, and so runs no hook of the repository.
+    command.env("GIT_OPTIONAL_LOCKS", "0");
 }
 
 /// Gives up all rights of this thread but those of *read*.
