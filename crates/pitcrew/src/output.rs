@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
-use pitcrew_protocol::is_invisible;
+use pitcrew_protocol::is_unseen;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -134,15 +134,24 @@ pub(crate) fn remark(text: &str) {
 /// The text with everything made visible that could steer a terminal or pass for nothing: control characters but line breaks
 /// and tabs, the marks that turn the direction of writing, and invisible characters.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let steers = |c: char| {
-        // What joins the parts of an emoji steers nothing.
-        let is_joiner = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}');
-        (c.is_control() && c != '\n' && c != '\t') || (is_invisible(c) && !is_joiner)
-    };
-    if !text.contains(steers) {
+    if !text.contains(|c: char| is_unseen(c) && !matches!(c, '\n' | '\t')) {
         return Cow::Borrowed(text);
     }
-    Cow::Owned(text.chars().map(|c| if steers(c) { '\u{fffd}' } else { c }).collect())
+    let mut before = None;
+    let shown = text.chars().map(|c| {
+        let last = before.replace(c);
+        // What joins letters of other scripts, or the parts of an emoji, steers nothing behind one of them.
+        let joins = matches!(c, '\u{200c}' | '\u{200d}' | '\u{fe00}'..='\u{fe0f}')
+            && last.is_some_and(|last: char| !last.is_ascii() && !is_unseen(last));
+        let stays = matches!(c, '\n' | '\t') || joins || !is_unseen(c);
+        match c {
+            c if stays => c,
+            // Blanks of other widths are blanks.
+            c if c.is_whitespace() && !c.is_control() && !matches!(c, '\u{2028}' | '\u{2029}') => ' ',
+            _ => '\u{fffd}',
+        }
+    });
+    Cow::Owned(shown.collect())
 }
 
 /// The text on one line, with every character that steers a terminal or cannot be seen written as its escape: `\n`, `\u{1b}`.
@@ -156,16 +165,6 @@ pub(crate) fn visible(text: &str) -> String {
         }
     }
     shown
-}
-
-/// Control characters, marks of direction, and what has no width.
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
-            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}'
-            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1d173}'..='\u{1d17a}'
-            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// The text as one word of a shell: as it is when nothing in it means anything there, else quoted.
@@ -239,6 +238,11 @@ mod tests {
     #[test]
     fn a_text_from_a_file_cannot_steer_the_terminal() {
         assert_eq!(printable("a\x1b[2Jb\u{202e}c\r"), "a\u{fffd}[2Jb\u{fffd}c\u{fffd}");
+        assert_eq!(
+            printable("a\u{2800}b\u{1d173}\u{61c}\u{600}r\u{200d}m"),
+            "a\u{fffd}b\u{fffd}\u{fffd}\u{fffd}r\u{fffd}m"
+        );
+        assert_eq!(printable("👩\u{200d}💻 می\u{200c}خواهم a\u{a0}b"), "👩\u{200d}💻 می\u{200c}خواهم a b");
         assert!(matches!(printable("plain\n\ttext"), Cow::Borrowed(_)));
     }
 

@@ -168,17 +168,63 @@ fn is_overlooked(c: char) -> bool {
     is_hyphen || c.is_whitespace() || c.is_control() || is_invisible(c)
 }
 
-/// Whether nothing is seen of a character, or it only turns the direction of others.
+/// Whether nothing is seen of a character, it looks like a blank, or it only says how others are written: all of Unicode's
+/// general category Cf, and its look-alikes.
 #[must_use]
 pub fn is_invisible(c: char) -> bool {
-    let is_joiner = matches!(c, '\u{200C}' | '\u{200D}' | '\u{FE00}'..='\u{FE0F}' | '\u{E0100}'..='\u{E01EF}');
+    let is_joiner = matches!(c, '\u{180B}'..='\u{180F}' | '\u{FE00}'..='\u{FE0F}');
     let is_filler = matches!(
         c,
-        '\u{AD}' | '\u{115F}' | '\u{1160}' | '\u{180E}' | '\u{3164}' | '\u{FFA0}' | '\u{FEFF}' | '\u{E0000}'
-            ..='\u{E007F}'
+        '\u{34F}'
+            | '\u{115F}'
+            | '\u{1160}'
+            | '\u{17B4}'
+            | '\u{17B5}'
+            | '\u{2065}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{FFA0}'
+            | '\u{FFF0}'..='\u{FFF8}'
+            | '\u{16FE4}'
+            | '\u{1D159}'
+            | '\u{E0000}'..='\u{E0FFF}'
     );
-    let is_mark = matches!(c, '\u{200B}' | '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}');
-    is_joiner || is_filler || is_mark
+    is_joiner || is_filler || is_format(c)
+}
+
+/// The general category Cf of Unicode 17.
+fn is_format(c: char) -> bool {
+    matches!(
+        c,
+        '\u{AD}'
+            | '\u{600}'..='\u{605}'
+            | '\u{61C}'
+            | '\u{6DD}'
+            | '\u{70F}'
+            | '\u{890}'..='\u{891}'
+            | '\u{8E2}'
+            | '\u{180E}'
+            | '\u{200B}'..='\u{200F}'
+            | '\u{202A}'..='\u{202E}'
+            | '\u{2060}'..='\u{2064}'
+            | '\u{2066}'..='\u{206F}'
+            | '\u{FEFF}'
+            | '\u{FFF9}'..='\u{FFFB}'
+            | '\u{110BD}'
+            | '\u{110CD}'
+            | '\u{13430}'..='\u{1343F}'
+            | '\u{1BCA0}'..='\u{1BCA3}'
+            | '\u{1D173}'..='\u{1D17A}'
+            | '\u{E0001}'
+            | '\u{E0020}'..='\u{E007F}'
+    )
+}
+
+/// Whether a reader would take the character for another one, or for none: what is invisible, steers a terminal, or is a
+/// blank other than the usual one. Whoever shows text of others writes these out, line breaks and tabs apart.
+#[must_use]
+pub fn is_unseen(c: char) -> bool {
+    c != ' ' && (c.is_control() || c.is_whitespace() || is_invisible(c))
 }
 
 /// Whether an invisible character stands where it joins the parts of an emoji, after one.

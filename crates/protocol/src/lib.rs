@@ -38,7 +38,7 @@ pub use frame::{
     TeammateTerminated,
 };
 pub use graph::{CircleError, TaskGraph, open_blockers, ready, would_cycle};
-pub use inject::{Injected, attribute, is_invisible, neutralised, parse as parse_injected, render};
+pub use inject::{Injected, attribute, is_invisible, is_unseen, neutralised, parse as parse_injected, render};
 pub use input::{InputError, InputFault};
 pub use limits::{Limits, Rate};
 pub use message::{Message, MessageId, message_ids};

@@ -19,6 +19,7 @@ pub mod identity;
 pub mod panes;
 pub mod process;
 pub mod prompts;
+mod protected;
 pub mod question;
 pub mod run;
 pub mod sandbox;

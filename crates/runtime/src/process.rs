@@ -28,7 +28,7 @@ use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::sandbox::Aftermath;
 use tags::{OWNER_VARIABLE, carries, owner_tag};
 
-pub use tags::TAG_VARIABLE;
+pub use tags::{TAG_VARIABLE, are_started_by_a_tool_of};
 pub(crate) use tags::{
     is_tagged_by, member_variable, outlives, outlives_variable, owner_variable, runs_member, started_by_a_tool,
 };

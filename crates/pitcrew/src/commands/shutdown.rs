@@ -6,6 +6,7 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode, SendMessageInput};
 use pitcrew_runtime::door::{Knock, KnockError, knock};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
+use pitcrew_runtime::process::are_started_by_a_tool_of;
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, SentView, Team};
 use rustix::process::Signal;
@@ -93,6 +94,10 @@ impl Shutdown {
     async fn end_lead(&self, team: &Team) -> Result<Option<u32>, Failure> {
         let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(ProcessIdentity::from) else { return Ok(None) };
+        if self.force && is_agents(process) {
+            let said = "a tool of an agent started this, and agents ask their lead by mail";
+            return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
+        }
         let is_asked = !self.force && is_asked(team, self.wait).await?;
         if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
@@ -122,6 +127,8 @@ async fn is_asked(team: &Team, wait_seconds: u32) -> Result<bool, Failure> {
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(false) };
     match knock(&folder, &Knock::EndTeam { wait_seconds: Some(wait_seconds) }).await {
         Ok(_) => Ok(true),
+        // An agent is not told how to end its own run.
+        Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => Err(lead::refused(team, error)),
         Err(KnockError::Refused(error)) => Err(lead::refused(team, error).hint("--force asks nobody")),
         Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(false),
     }
@@ -149,6 +156,11 @@ async fn still_there(team: &Team) -> Result<bool, Failure> {
         Err(StoreError::NoTeam { .. }) => Ok(false),
         Ok(_) | Err(_) => Ok(true),
     }
+}
+
+/// Whether a command of an agent of the process asks. Where that cannot be told, it is the user.
+pub(crate) fn is_agents(process: ProcessIdentity) -> bool {
+    are_started_by_a_tool_of(process).unwrap_or(false)
 }
 
 fn signal(process: ProcessIdentity) -> Result<Signalled, Failure> {

@@ -1,7 +1,7 @@
 //! A question as rows of a terminal: the same in the lead's terminal, in a pane and in `join`. Pure.
 
 use anstyle::{AnsiColor, Style};
-use pitcrew_runtime::question::{Kind, Offer, Part, PermissionQuestion, Row, Size, lay_out, wrap};
+use pitcrew_runtime::question::{Kind, Line, Offer, Part, PermissionQuestion, Row, Size, lay_out, wrap};
 
 use super::asking::{Current, Seen, key};
 use crate::output::{FAINT, STRONG};
@@ -63,17 +63,19 @@ fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<R
     if shown.pages == 1 || part != Part::Ends {
         return (shown.rows, shown.pages);
     }
+    let whole = |note: &Line| lay_out(std::slice::from_ref(note), Size { rows: usize::MAX, ..room }, part, TURN).rows;
     if room.rows < ROWS_FOR_NOTES {
-        return (lay_out(&question.lines, room, part, TURN).rows, shown.pages);
+        return (beside_hidden_notes(question, notes.iter().map(|note| whole(note).len()).sum(), room), shown.pages);
     }
     // A long reason is not to push the call out of sight: of each note the first row is shown.
     let first_rows = notes.iter().filter_map(|note| {
-        let wide = Size { rows: usize::MAX, ..room };
-        let rows = lay_out(std::slice::from_ref(note), wide, Part::Ends, TURN).rows;
-        let is_cut = rows.len() > 1;
+        let rows = whole(note);
+        let left_out = rows.len() - 1;
         let mut first = rows.into_iter().next()?;
-        if is_cut {
-            first.text = format!("{}…", wrap(&first.text, room.columns - 1).first()?.trim_end());
+        if left_out > 0 {
+            let count = format!("… +{left_out} lines: {TURN}");
+            let columns = room.columns.saturating_sub(count.chars().count());
+            first.text = format!("{}{count}", wrap(&first.text, columns).first()?.trim_end());
         }
         Some(first)
     });
@@ -81,6 +83,31 @@ fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<R
     let left = Size { rows: room.rows - rows.len(), ..room };
     rows.extend(lay_out(&question.lines, left, Part::Ends, TURN).rows);
     (rows, shown.pages)
+}
+
+/// The call where there is no room for place and reason: their rows are counted with those of the call that are left out.
+fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size) -> Vec<Row> {
+    let call = lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Part::Ends, TURN).rows;
+    let marked = |count: usize| {
+        let texts =
+            [format!("── {count} more lines here, {TURN} shows them ──"), format!("{count} more lines: {TURN}")];
+        let fitting = texts.into_iter().find(|text| text.chars().count() <= room.columns);
+        Row { kind: Kind::Mark, text: fitting.unwrap_or_else(|| format!("+{count}")) }
+    };
+    if room.rows < 2 {
+        return vec![marked(call.len() + hidden)];
+    }
+    if call.len() < room.rows {
+        return std::iter::once(marked(hidden)).chain(call).collect();
+    }
+    // One row more makes a mark necessary where the call would just fit.
+    let rows = if call.len() == room.rows { room.rows - 1 } else { room.rows };
+    let mut shown = lay_out(&question.lines, Size { rows, ..room }, Part::Ends, TURN).rows;
+    let left_out = call.len() + 1 - shown.len() + hidden;
+    if let Some(mark) = shown.iter_mut().find(|row| row.kind == Kind::Mark) {
+        *mark = marked(left_out);
+    }
+    shown
 }
 
 pub(super) fn styled(row: Row) -> (Style, String) {
@@ -147,6 +174,19 @@ mod tests {
         [a]lways exactly this, in this run (a save: in your settings too)
         [p] always Bash(npm test:*), in this run (p save: in your settings too)
         ");
+    }
+
+    #[test]
+    fn of_a_long_reason_what_is_left_out_is_counted_on_a_low_terminal() {
+        let mut asked = question("rm -rf build");
+        asked.reason = "because of this ".repeat(250);
+        let current = Current { question: asked, waiting: 1, part: Part::Ends };
+        for rows in 7..30 {
+            let panel = panel(&current, Size { columns: 60, rows });
+            let text = panel.rows.iter().map(|(_, row)| row.as_str()).collect::<Vec<_>>().join("\n");
+            assert!(text.contains("rm -rf build"), "{rows} rows: {text}");
+            assert!(text.contains("lines") && text.contains(TURN) && panel.seen.pages > 1, "{rows} rows: {text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::{Answered, Compacted, Deed, RunEvent, Spending, waiting_for_model};
+use pitcrew_runtime::question::visible;
 use serde_json::Value;
 
 use crate::output::{first_line, in_one_line};
@@ -273,7 +274,7 @@ pub(crate) fn brief(tool: &str, input: &Value) -> String {
         ["command", "file_path", "pattern", "recipient", "to", "name", "subject", "taskId", "team_name", "request_id"];
     let told = TELLING.iter().find_map(|field| input.get(*field).and_then(Value::as_str));
     match told {
-        Some(text) => format!("{tool}({})", first_line(text, DOING_CHARS)),
+        Some(text) => format!("{tool}({})", first_line(&visible(text), DOING_CHARS)),
         None => tool.to_owned(),
     }
 }

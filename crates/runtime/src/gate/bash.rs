@@ -1,10 +1,12 @@
 //! Calls of Bash: every part of the command must be allowed, and one denied part denies it all.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::copies::landings;
+use super::git_programs::named_program;
 use super::guarded::{Whose, refusal};
 use super::history::Place;
 use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
@@ -85,6 +87,8 @@ struct Case<'a> {
     scope: Scope,
     /// It says that it changes something that decides what agents may do.
     decides: bool,
+    /// What of the repository's configuration names a program that git would run.
+    git_program: OnceCell<Option<String>>,
 }
 
 impl<'a> Case<'a> {
@@ -93,7 +97,18 @@ impl<'a> Case<'a> {
         let steps = look_through(Script::parse(command), 0, &mut doubts);
         let folders = vec![call.cwd.to_path_buf()];
         let scope = Scope::new(&[]);
-        let mut case = Self { gate, call, command, steps, doubts, folders, moves: false, scope, decides: false };
+        let mut case = Self {
+            gate,
+            call,
+            command,
+            steps,
+            doubts,
+            folders,
+            moves: false,
+            scope,
+            decides: false,
+            git_program: OnceCell::new(),
+        };
         case.follow_moves();
         case.expand();
         case.decides = case.change(|_, target| target.decides().then_some(())).is_some();
@@ -152,7 +167,9 @@ impl<'a> Case<'a> {
                 step.part.redirects.iter().any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
             let reads = step.effects().all(|effect| matches!(effect, Effect::Reads { .. } | Effect::Enters(_)));
             let known = (step.script.is_some() || reads) && self.runs_known_programs(step) && has_safe_variables(step);
-            if writes {
+            if let Some(key) = self.git_program(step) {
+                fault.get_or_insert(format!("git would run what `{key}` of the repository's configuration names"));
+            } else if writes {
                 fault.get_or_insert("it writes to a file".to_owned());
             } else if !known {
                 let name = step.part.words.first().map_or("an assignment", |word| word.raw.as_str());
@@ -211,13 +228,25 @@ impl<'a> Case<'a> {
         self.gate.rules.allow.iter().filter(|rule| !self.decides || rule.spells_out(CONFIG_FOLDER))
     }
 
-    /// Whether its programs are the system's, and git is in the repository of the working folder, whose configuration its
-    /// user knows.
+    /// What of the repository's configuration names a program, where the step runs git: it may run that whenever it is to
+    /// tell what changed.
+    fn git_program(&self, step: &Step) -> Option<&str> {
+        let mut names = step.forms.iter().chain(&step.expanded).filter_map(|form| form.first());
+        let is_git = names.any(|name| base_name(name) == "git");
+        if !is_git {
+            return None;
+        }
+        self.git_program.get_or_init(|| named_program(self.call.cwd, self.gate.home.as_deref())).as_deref()
+    }
+
+    /// Whether its programs are the system's, and git is in the repository of the working folder and asks no program that
+    /// this one names.
     fn runs_known_programs(&self, step: &Step) -> bool {
         let is_foreign = |name: &str| is_of_the_project(self.gate, self.call.cwd, &self.folders, name);
         let names = || step.forms.iter().chain(&step.expanded).filter_map(|form| form.first()?.exact());
         let is_git = names().any(|name| name == "git");
-        !(names().any(is_foreign) || is_git && may_leave_repository(self.call.cwd, &self.folders, self.moves))
+        let may_leave = || is_git && may_leave_repository(self.call.cwd, &self.folders, self.moves);
+        !(names().any(is_foreign) || may_leave() || self.git_program(step).is_some())
     }
 
     fn place(&self) -> Place<'_> {
@@ -483,10 +512,15 @@ impl<'a> Case<'a> {
         folders.sort();
         folders.dedup();
         let described = described.unwrap_or(self.command);
+        let mut program = None;
+        each(&self.steps, &mut |step| program = program.take().or_else(|| self.git_program(step).map(str::to_owned)));
         Verdict::Ask {
-            description: match self.leaves_sandbox() {
-                true => format!("{described} (outside of the sandbox)"),
-                false => described.to_owned(),
+            description: match (self.leaves_sandbox(), program) {
+                (true, _) => format!("{described} (outside of the sandbox)"),
+                (false, Some(key)) => {
+                    format!("{described} (git would run what {key} of the repository's configuration names)")
+                }
+                (false, None) => described.to_owned(),
             },
             suggestions: if folders.is_empty() || self.decides { Vec::new() } else { edit_suggestions(&folders) },
         }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
+use super::git_index;
 use super::judge::Gate;
 use super::paths::Target;
 use super::rules::{Access, Rule};
 use super::shell::{History, Word, git_path, is_blob};
+use crate::sandbox::git_folder::GitFolder;
 
 /// How many folders above the working one may be the top of a repository.
 const TOPS: usize = 16;
@@ -35,6 +37,9 @@ impl Place<'_> {
         if !rule.is_about(Access::Read) {
             return false;
         }
+        if history.copies {
+            return self.tracks(rule);
+        }
         if !history.limits.is_empty() {
             return history.limits.iter().any(|limit| self.may_lie_in(rule, limit));
         }
@@ -51,6 +56,17 @@ impl Place<'_> {
             return true;
         }
         blobs.into_iter().any(|blob| self.names(rule, blob))
+    }
+
+    /// Whether the repository tracks something that the rule speaks of, as far as can be told.
+    fn tracks(&self, rule: &Rule) -> bool {
+        let Some(pattern) = rule.path_pattern() else { return true };
+        let bases = pattern.bases(self.cwd);
+        let repositories = self.folders.iter().filter_map(|folder| GitFolder::as_git_sees(folder));
+        repositories.into_iter().any(|git| match git_index::entries(&git.own) {
+            Ok(entries) => entries.iter().any(|entry| pattern.speaks_of(&bases, &git.top.join(&entry.path))),
+            Err(_unknown) => true,
+        })
     }
 
     fn may_lie_in(&self, rule: &Rule, limit: &Word) -> bool {

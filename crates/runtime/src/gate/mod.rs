@@ -10,6 +10,8 @@ mod bash;
 mod copies;
 mod denied;
 mod files;
+mod git_index;
+mod git_programs;
 mod guarded;
 mod history;
 mod judge;

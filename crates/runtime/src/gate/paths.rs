@@ -9,6 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
+use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 use crate::worktree::BELOW_ROOT;
 
 /// How many symbolic links one path may go through, as in the kernel.
@@ -269,12 +270,29 @@ impl Target {
         folders.into_iter().any(holds)
     }
 
-    /// Whether the path goes through a folder whose files steer the tools themselves. The worktrees that stand below the
-    /// root do not.
+    /// Whether the path is or goes through what decides rights or is run by itself: commands in *work* cannot change it
+    /// either. The worktrees that stand below the root are no such folder.
     pub(crate) fn steers_tools(&self) -> bool {
-        self.goes_through(|name, rest| {
-            let is_config = || name.eq_ignore_ascii_case(CONFIG_FOLDER) && !rest.starts_with(BELOW_ROOT);
-            name.eq_ignore_ascii_case(".git") || is_config()
+        let by_name = self.goes_through(|name, rest| {
+            let is_protected = || PROTECTED.iter().any(|it| name.eq_ignore_ascii_case(it));
+            let is_worktree = || name.eq_ignore_ascii_case(CONFIG_FOLDER) && rest.starts_with(BELOW_ROOT);
+            name.eq_ignore_ascii_case(".git") || is_protected() && !is_worktree()
+        });
+        by_name || self.makes_repository()
+    }
+
+    /// Whether a folder above the path is a repository without a `.git`, or nearly one, once the path is there: git would
+    /// obey its configuration.
+    fn makes_repository(&self) -> bool {
+        [Some(&self.written), self.resolved.as_ref()].into_iter().flatten().any(|path| {
+            path.ancestors().skip(1).any(|folder| {
+                let part = path.strip_prefix(folder).ok().and_then(|rest| rest.iter().next());
+                let has = |name: &str| {
+                    part.is_some_and(|part| part.eq_ignore_ascii_case(name))
+                        || folder.join(name).symlink_metadata().is_ok()
+                };
+                has("HEAD") && LOOSE_REPOSITORY.iter().any(|name| has(name)) && !has(".git")
+            })
         })
     }
 

@@ -96,6 +96,17 @@ pub(crate) fn started_by_a_tool(pid: u32) -> io::Result<bool> {
     Err(io::Error::other("it descends from too many others"))
 }
 
+/// Whether a tool of an agent started this very process, as far as the process of its lead can be compared with it: by more
+/// seccomp filters, or by the tag of a job.
+///
+/// # Errors
+/// When that cannot be told: where there is no `/proc`, and when the other process is gone or another user's.
+pub fn are_started_by_a_tool_of(lead: ProcessIdentity) -> io::Result<bool> {
+    let ourselves = std::process::id();
+    let is_filtered = seccomp_filters(ourselves)? > seccomp_filters(lead.pid)?;
+    Ok(is_filtered || tag_of(ourselves)?.is_some_and(|tag| tag_of(lead.pid).ok().flatten() != Some(tag)))
+}
+
 fn ancestors(of: u32) -> HashSet<u32> {
     let parent = |pid: &u32| Entry::read(*pid).map(|entry| entry.parent).filter(|parent| *parent > 1);
     std::iter::successors(parent(&of), parent).take(DESCENT_MOST).collect()

@@ -1,6 +1,6 @@
 //! Text from outside with everything written out that a person could not see.
 
-use pitcrew_protocol::is_invisible;
+use pitcrew_protocol::is_unseen;
 
 /// What a tab is shown as.
 const TAB: &str = "→   ";
@@ -21,12 +21,6 @@ pub fn visible(text: &str) -> String {
     shown
 }
 
-/// Whether a reader would take a character for another one, or for none.
-fn is_unseen(c: char) -> bool {
-    let is_blank = matches!(c, '\u{34F}' | '\u{17B4}' | '\u{17B5}' | '\u{2800}' | '\u{1D173}'..='\u{1D17A}');
-    c.is_control() || c.is_whitespace() || is_invisible(c) || is_blank
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -39,10 +33,21 @@ mod tests {
             ("\u{202e}txt.exe\u{2066}", "<U+202E>txt.exe<U+2066>"),
             ("r\u{200b}m a\u{a0}b\u{3000}c\u{2028}d", "r<U+200B>m a<U+00A0>b<U+3000>c<U+2028>d"),
             ("x\u{e0041}\u{fe0f}\u{2800}\u{3164}", "x<U+E0041><U+FE0F><U+2800><U+3164>"),
+            ("a\u{61c}\u{600}\u{fff9}\u{fffb}b", "a<U+061C><U+0600><U+FFF9><U+FFFB>b"),
+            ("\u{115f}\u{1160}\u{ffa0}\u{1d173}\u{34f}", "<U+115F><U+1160><U+FFA0><U+1D173><U+034F>"),
             ("\tif", "→   if"),
             ("naïve 日本語 ✅", "naïve 日本語 ✅"),
         ] {
             assert_eq!(visible(text), shown, "{text:?}");
         }
+    }
+    #[test]
+    fn every_character_of_the_category_format_is_written_out() {
+        let format = regex::Regex::new(r"^\p{Cf}$").unwrap();
+        let raw: Vec<char> = ('\0'..=char::MAX)
+            .filter(|c| format.is_match(c.encode_utf8(&mut [0; 4])))
+            .filter(|c| visible(&c.to_string()).contains(*c))
+            .collect();
+        assert_eq!(raw, Vec::<char>::new());
     }
 }

@@ -1,4 +1,6 @@
 //! Which variables commands do not inherit.
+//!
+//! A name is judged by its words, the parts between underscores; a value by what it looks like, whatever its name is.
 
 /// Keys and tokens of model providers: no command gets them, in any profile.
 pub(super) const OF_PROVIDERS: &[&str] = &[
@@ -33,46 +35,338 @@ pub(super) const OF_PROVIDERS: &[&str] = &[
     "VOYAGE_API_KEY",
 ];
 
-/// Ends of names that tell of a secret: *read* and *work* get none of these.
-const SECRET_ENDS: &[&str] = &[
-    "_TOKEN",
-    "_API_KEY",
-    "_APIKEY",
-    "_ACCESS_KEY",
-    "_SECRET",
-    "_SECRET_KEY",
-    "_PRIVATE_KEY",
-    "_PASSWORD",
-    "_PASSWD",
-    "_PASSPHRASE",
-    "_CREDENTIALS",
-    "_AUTH",
+/// Words of names that tell of a secret: *read* and *work* get no variable with one. The last `S` and digits of a word in a
+/// name do not count (`API_KEYS`, `TOKEN2`).
+const SECRET_WORDS: &[&str] = &[
+    "ACCESSKEY",
+    "APIKEY",
+    "APPKEY",
+    "AUTH",
+    "AUTHKEY",
+    "AUTHORIZATION",
+    "BEARER",
+    "CONNECTIONSTRING",
+    "CONNSTR",
+    "COOKIE",
+    "CRED",
+    "CREDENTIAL",
+    "DBPASS",
+    "DBPW",
+    "DSN",
+    "HMAC",
+    "JWT",
+    "KEY",
+    "KEYSTORE",
+    "KEYTAB",
+    "MASTERKEY",
+    "MNEMONIC",
+    "NETRC",
+    "OAUTH",
+    "OAUTH2",
+    "OTP",
+    "PASS",
+    "PASSCODE",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PAT",
+    "PEM",
+    "PEPPER",
+    "PFX",
+    "PHRASE",
+    "PIN",
+    "PRIV",
+    "PRIVATE",
+    "PRIVKEY",
+    "PW",
+    "PWD",
+    "RSA",
+    "SALT",
+    "SAS",
+    "SECRET",
+    "SECRETKEY",
+    "SIGNATURE",
+    "SIGNING",
+    "SK",
+    "SSHKEY",
+    "SSHPASS",
+    "TOKEN",
+    "TOTP",
+    "WEBHOOK",
 ];
+
+/// Ends of words that tell of one: `PGPASSWORD`, `GITHUBTOKEN`.
+const SECRET_ENDS: &[&str] =
+    &["APIKEY", "ASKPASS", "CREDENTIAL", "PASSPHRASE", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK"];
+
+/// Two words that only together tell of one.
+const SECRET_PAIRS: &[[&str; 2]] = &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
 
 /// Others that hold a secret, lead to one, or to somebody who acts on request.
 const SECRETS: &[&str] = &[
-    "AWS_ACCESS_KEY_ID",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
     "DATABASE_URL",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "DOCKER_HOST",
     "GPG_AGENT_INFO",
-    "NETRC",
-    "PGPASSWORD",
+    "PGPASSFILE",
     "SSH_AGENT_PID",
-    "SSH_ASKPASS",
-    "SSH_AUTH_SOCK",
-    "SUDO_ASKPASS",
     "TMUX",
     "WAYLAND_DISPLAY",
+    "XAUTHORITY",
 ];
 
-/// Whether a command in *read* or *work* goes without the variable.
+/// Names with such a word that hold none: the shell keeps folders there.
+const HARMLESS: &[&str] = &["PWD", "OLDPWD"];
+
+/// What a value has, in small letters, that holds a secret beside other things.
+const SECRET_MARKS: &[&str] = &[
+    "private key-----",
+    "bearer ",
+    "accountkey=",
+    "accesskey=",
+    "api_key=",
+    "apikey=",
+    "access_key=",
+    "passwd=",
+    "password=",
+    "pwd=",
+    "secret=",
+    "token=",
+    "hooks.slack.com/services/",
+    "discord.com/api/webhooks/",
+    ".webhook.office.com/",
+];
+
+/// How keys and tokens begin that their issuers made recognizable.
+const SECRET_BEGINNINGS: &[&str] = &[
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "eyJ",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "hf_",
+    "npm_",
+    "pypi-",
+    "rk_live_",
+    "sk-",
+    "sk_live_",
+    "sk_test_",
+    "xoxb-",
+    "xoxp-",
+    "xapp-",
+];
+
+/// The least characters of such a key.
+const KEY_CHARACTERS: usize = 20;
+
+/// Whether a command in *read* or *work* goes without a variable of this name.
 pub(super) fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
+    if HARMLESS.contains(&name.as_str()) {
+        return false;
+    }
+    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
+    let tells = |word: &&str| {
+        let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
+        [*word, stem, stem.strip_suffix('S').unwrap_or(stem)]
+            .iter()
+            .any(|it| SECRET_WORDS.contains(it) || SECRET_ENDS.iter().any(|end| it.ends_with(end)))
+    };
     SECRETS.contains(&name.as_str())
         || OF_PROVIDERS.contains(&name.as_str())
-        || SECRET_ENDS.iter().any(|end| name.ends_with(end))
+        || words.iter().any(tells)
+        || words.windows(2).any(|pair| SECRET_PAIRS.iter().any(|it| it == pair))
+}
+
+/// Whether a value holds a secret, whatever its variable is called.
+pub(super) fn holds_secret(value: &str) -> bool {
+    let small = value.to_ascii_lowercase();
+    let is_key = || {
+        let is_whole = value.len() >= KEY_CHARACTERS && !value.contains(|c: char| c.is_whitespace() || c == '/');
+        is_whole && SECRET_BEGINNINGS.iter().any(|beginning| value.starts_with(beginning))
+    };
+    names_user(value) || SECRET_MARKS.iter().any(|mark| small.contains(mark)) || is_key()
+}
+
+/// Whether an address in the value has a password (`scheme://user:password@host`, or the same without a scheme), or what
+/// may be a token in its place (`https://token@host`).
+fn names_user(value: &str) -> bool {
+    let addresses = value.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\''));
+    addresses.into_iter().any(|address| {
+        let Some((before, rest)) = address.split_once("://") else {
+            let parts = address.split_once(':').and_then(|(user, rest)| Some((user, rest.rsplit_once('@')?.0)));
+            return parts.is_some_and(|(user, password)| {
+                !user.is_empty() && !password.is_empty() && !user.contains('/') && !password.contains('/')
+            });
+        };
+        let is_web = before.ends_with("http") || before.ends_with("https");
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        // A password may have a slash that nobody escaped.
+        let has_password = rest.rsplit_once('@').is_some_and(|(user, _)| user.contains(':'));
+        // `https://a://b` hides another address.
+        has_password || is_web && authority.contains('@') || names_user(rest)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_tells_of_a_secret_by_its_words() {
+        for name in [
+            "DBPASS",
+            "DB_PASS",
+            "DB_PW",
+            "DB_PWD",
+            "MYSQL_PWD",
+            "PGPASSWORD",
+            "PGPASSFILE",
+            "SSHPASS",
+            "REDIS_PASSWORD",
+            "GH_PAT",
+            "AZURE_DEVOPS_EXT_PAT",
+            "JWT",
+            "JWT_2",
+            "BEARER",
+            "COOKIE",
+            "SESSION_COOKIES",
+            "MNEMONIC",
+            "PRIVATE",
+            "KEY",
+            "API_KEYS",
+            "KEY2",
+            "AWS_ACCESS_KEY_ID",
+            "PIN",
+            "SALT",
+            "PASSWORD_SALT",
+            "SIGNING",
+            "CODE_SIGNING_ID",
+            "STRIPE_SK",
+            "CONNECTION_STRING",
+            "DB_CONNECTION_STRING",
+            "ConnectionString",
+            "ConnectionStrings__Default",
+            "SENTRY_DSN",
+            "SLACK_WEBHOOK",
+            "SLACK_WEBHOOK_URL",
+            "GITHUBTOKEN",
+            "TOKEN1",
+            "token",
+            "npm_config__auth",
+            "npm_config_//r.example/:_authToken",
+            "MY_SECRETS",
+            "CLIENT_SECRET_ID",
+            "TOTP",
+            "AZURE_STORAGE_SAS",
+            "SSH_AUTH_SOCK",
+            "SSH_ASKPASS",
+            "GIT_ASKPASS",
+            "NETRC",
+            "OAUTH2_CODE",
+            "LUKS_PASSPHRASE",
+            "DISPLAY",
+            "TMUX",
+            "ANTHROPIC_API_KEY",
+            "SEED_PHRASE",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_only_has_the_letters_of_such_a_word_stays() {
+        for name in [
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "HOME",
+            "KEYBOARD",
+            "KEYMAP",
+            "MONKEY",
+            "TOKENIZERS_PARALLELISM",
+            "COMPASS",
+            "PINNED",
+            "PATTERN",
+            "SALTSTACK",
+            "TERM",
+            "LANG",
+            "LC_ALL",
+            "LS_COLORS",
+            "CARGO_HOME",
+            "RUSTFLAGS",
+            "AUTHOR",
+            "GIT_AUTHOR_NAME",
+            "PRIVATEER",
+            "PASSENGER_APP",
+            "SKIP",
+            "XDG_SESSION_ID",
+            "SSH_CONNECTION",
+            "COLORTERM",
+            "LD_LIBRARY_PATH",
+            "PYTHONHASHSEED",
+            "STRING",
+            "CONNECTION",
+            "NODE_OPTIONS",
+            "SOURCE_DATE_EPOCH",
+        ] {
+            assert!(!is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_value_tells_of_a_secret_whatever_its_name_is() {
+        for value in [
+            "http://me:hunter2@proxy.example:3128",
+            "https://user:p/w@host/simple",
+            "postgres://u:p@db/x",
+            "amqp://guest:guest@broker//",
+            "redis://:pw@cache:6379/0",
+            "jdbc:mysql://u:p@h/db",
+            "https://ghp_x@host/simple",
+            "me:hunter2@proxy:3128",
+            "root:pw@tcp(db:3306)/x",
+            "https://plain.example https://u:p@host",
+            "index=https://u:p@host/simple",
+            "Server=db;User Id=sa;Password=x;",
+            "host=db user=me password=x",
+            "https://hooks.example/?token=abc",
+            "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=x==",
+            "-----BEGIN OPENSSH PRIVATE KEY-----\nx",
+            "Authorization: Bearer x",
+            "ghp_0123456789012345678901234567890123456",
+            "https://hooks.slack.com/services/T0/B0/x",
+        ] {
+            assert!(holds_secret(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_value_stays() {
+        for value in [
+            "/usr/bin:/opt/homebrew/opt/openssl@3/bin",
+            "http://proxy.example:3128",
+            "https://pypi.example/simple",
+            "git@github.com:a/b.git",
+            "ssh://git@host/a/b.git",
+            "file:///etc/x@y",
+            "me@example.invalid",
+            "unix:path=/run/user/0/bus",
+            "xterm-256color",
+            "en_US.UTF-8",
+            "sk-short",
+            "localhost:8080",
+            "",
+            "10.0.0.1 22 10.0.0.2 22",
+        ] {
+            assert!(!holds_secret(value), "{value}");
+        }
+    }
 }

@@ -17,8 +17,9 @@ use pitcrew_team::store::own_mode;
 pub(super) const VARIABLE: &str = "GIT_CONFIG_GLOBAL";
 
 /// Settings of git for a command that runs unasked and only reads, above all files: no loose files in the working folder
-/// are a repository, and no program is asked what changed.
-pub(super) const READING: [(&str, &str); 5] = [
+/// are a repository, no program is asked what changed, and what a clone left out is not fetched.
+pub(super) const READING: [(&str, &str); 6] = [
+    ("GIT_NO_LAZY_FETCH", "1"),
     ("GIT_CONFIG_COUNT", "2"),
     ("GIT_CONFIG_KEY_0", "safe.bareRepository"),
     ("GIT_CONFIG_VALUE_0", "explicit"),

@@ -56,6 +56,11 @@ impl GitFolder {
         Self::find(folder, &mut |claim| trusted.contains(&claim.folder))
     }
 
+    /// Finds what git takes for the git folder, which believes every claim.
+    pub(crate) fn as_git_sees(folder: &Path) -> Option<Self> {
+        Self::find(folder, &mut |_| true)
+    }
+
     /// What the checkout that a folder lies in claims outside of itself.
     pub(crate) fn claims(folder: &Path) -> Vec<Claim> {
         let mut claims = Vec::new();

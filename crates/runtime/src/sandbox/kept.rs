@@ -23,8 +23,8 @@ use super::readable::{DEVICES, Readable, Secrets};
 use super::syscalls::{Filters, Signals};
 use super::work::{INNER, Mounts, StandIns};
 use super::{
-    Grant, Machine, Means, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, capabilities,
-    environment,
+    Grant, Machine, Means, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, Variable,
+    capabilities, environment,
 };
 use crate::process::Job;
 
@@ -238,14 +238,17 @@ impl Kept {
 
     /// Takes keys and tokens out of a command's variables, those that it inherits and those it was given.
     fn withhold(&self, profile: Profile, command: &mut Command) {
-        let given: Vec<String> =
-            command.as_std().get_envs().map(|(name, _)| name.to_string_lossy().into_owned()).collect();
+        let given = command
+            .as_std()
+            .get_envs()
+            .map(|(name, value)| Variable::of(&name.to_string_lossy(), &value.unwrap_or_default().to_string_lossy()));
+        let given: Vec<Variable> = given.collect();
         let ours = environment::OF_PROVIDERS.iter().map(|name| (*name).to_owned());
-        let is_withheld = |name: &&String| match profile {
-            Profile::Free => environment::OF_PROVIDERS.contains(&name.as_str()),
-            Profile::Read | Profile::Work => environment::is_secret(name),
+        let is_withheld = |variable: &&Variable| match profile {
+            Profile::Free => environment::OF_PROVIDERS.contains(&variable.name.as_str()),
+            Profile::Read | Profile::Work => variable.holds_secret || environment::is_secret(&variable.name),
         };
-        let inherited = self.machine.variables.iter().chain(&given).filter(is_withheld).cloned();
+        let inherited = self.machine.variables.iter().chain(&given).filter(is_withheld).map(|it| it.name.clone());
         for name in inherited.chain(ours).chain(self.options.withheld.iter().cloned()).collect::<BTreeSet<_>>() {
             command.env_remove(name);
         }
@@ -282,7 +285,6 @@ impl Kept {
         self.withhold(Profile::Read, &mut command);
         bounded_variables(&mut command, private.path(), &config);
         command.envs(git_config::READING);
-        command.env("GIT_OPTIONAL_LOCKS", "0");
         let folders = [private.path()];
         let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
         let job = apart(|| give_up(landlock, filters, &readable, &writable), || Job::spawn(&mut command))??;
@@ -415,6 +417,8 @@ fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
         command.env(variable, private);
     }
     command.env(git_config::VARIABLE, config).env("GIT_TERMINAL_PROMPT", "0");
+    // Who only asks what changed writes no index, and so runs no hook of the repository.
+    command.env("GIT_OPTIONAL_LOCKS", "0");
 }
 
 /// Gives up all rights of this thread but those of *read*.

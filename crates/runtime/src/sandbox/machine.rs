@@ -3,6 +3,8 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::environment;
+
 /// What the sandbox has to know of the machine and its user.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
@@ -14,10 +16,25 @@ pub struct Machine {
     pub home: Option<PathBuf>,
     /// The folders in which programs are looked for (`PATH`).
     pub path: Vec<PathBuf>,
-    /// The names of the variables that commands would inherit.
-    pub variables: Vec<String>,
+    /// The variables that commands would inherit.
+    pub variables: Vec<Variable>,
     /// Our own program and its arguments before a plan: it confines itself and runs a command.
     pub inner: Option<Vec<OsString>>,
+}
+
+/// A variable of the environment, known by its name and what its value was found to be; the value itself is not kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variable {
+    pub(super) name: String,
+    pub(super) holds_secret: bool,
+}
+
+impl Variable {
+    /// Looks at a variable.
+    #[must_use]
+    pub fn of(name: &str, value: &str) -> Self {
+        Self { name: name.to_owned(), holds_secret: environment::holds_secret(value) }
+    }
 }
 
 impl Machine {

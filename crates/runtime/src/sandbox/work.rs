@@ -17,9 +17,7 @@ use super::git_folder::GitFolder;
 use super::quarantine::Absent;
 use super::readable::Readable;
 use super::{Grant, Machine, Options};
-
-/// What of a working folder decides rights, or is run by programs that the user starts there.
-const PROTECTED: &[&str] = &[".claude", ".mcp.json", ".envrc", ".vscode", ".idea"];
+use crate::protected::PROTECTED;
 
 /// What of a git folder does: configuration names programs, and the others lead git to another configuration.
 const PROTECTED_OF_GIT: &[&str] = &["config", "config.worktree", "hooks", "commondir", "gitdir", "modules"];

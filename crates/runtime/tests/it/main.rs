@@ -23,6 +23,7 @@ mod gate_guarded;
 mod gate_holes;
 mod gate_modes;
 mod gate_profiles;
+mod gate_repositories;
 mod gate_rules;
 mod git;
 mod hooks;

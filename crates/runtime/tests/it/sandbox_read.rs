@@ -345,6 +345,10 @@ impl Ground {
             ("FORGE_TOKEN".to_owned(), "SECRET".to_owned()),
             ("ANTHROPIC_API_KEY".to_owned(), "SECRET".to_owned()),
         ]);
+        let named = ["DBPASS", "MYSQL_PWD", "GH_PAT", "JWT", "KEY", "STRIPE_SK", "SENTRY_DSN", "CONNECTION_STRING"];
+        setting.context.env.extend(named.map(|name| (name.to_owned(), "SECRET".to_owned())));
+        let proxied = ["HTTPS_PROXY", "PIP_INDEX_URL", "UV_INDEX", "BROKER", "DBURL"];
+        setting.context.env.extend(proxied.map(|name| (name.to_owned(), "any://me:SECRET@host/x".to_owned())));
         setting.context.env.retain(|(name, _)| name != "GIT_CONFIG_GLOBAL");
         let settings = json!({"permissions": {"deny": ["Read(./denied/**)", "Read(**/.env)"]}});
         let settings = Settings::merge(vec![(Layer::User, settings)]).unwrap();

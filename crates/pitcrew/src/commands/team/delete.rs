@@ -8,6 +8,7 @@ use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
 
+use crate::commands::shutdown::is_agents;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
@@ -110,7 +111,8 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     if let Some(process) = holder.as_ref().map(ProcessIdentity::from).filter(ProcessIdentity::is_alive) {
         let said = format!("team {} is run by process {}", team.name(), process.pid);
         let hint = format!("`pitcrew shutdown {} --force` ends it", team.dir());
-        return Err(Failure::new(FailureKind::Conflict, said).hint(hint));
+        let failure = Failure::new(FailureKind::Conflict, said);
+        return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }
     // A record that cannot be read will not tell later either what else runs; it goes to the archive as it is.
     let Ok(stopped) = Leftovers::of(context, team).stop(TERM_GRACE).await else { return Ok(false) };

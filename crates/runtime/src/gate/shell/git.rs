@@ -263,6 +263,8 @@ pub(crate) struct History {
     pub(crate) operands: Vec<Word>,
     /// The files it is limited to, after `--`.
     pub(crate) limits: Vec<Word>,
+    /// It puts all that is tracked into another folder.
+    pub(crate) copies: bool,
 }
 
 /// What `git ARGS` shows of contents, if it may show any. For denying, so rather too much than too little.
@@ -278,8 +280,11 @@ pub(crate) fn history(args: &[Word]) -> Option<History> {
     }
     let (verb, args) = args.split_first()?;
     let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| Some(program.name) == verb.exact()) else {
-        let may_show = verb.exact().is_none_or(|verb| SHOWING.contains(&verb));
-        return may_show.then(|| History { operands: Vec::new(), limits: after_dashes(args) });
+        let may_show = verb.exact().is_none_or(|verb| SHOWING.contains(&verb) || shows_in_form(verb, args));
+        return may_show.then(|| {
+            let copies = matches!(verb.exact(), Some("clone" | "worktree"));
+            History { operands: Vec::new(), limits: after_dashes(args), copies }
+        });
     };
     let Some(arguments) = program.arguments(args) else {
         // With an option that is not known nothing limits what is shown.
@@ -296,9 +301,39 @@ pub(crate) fn history(args: &[Word]) -> Option<History> {
     Some(match limits {
         // What is before the dashes is no file, then.
         Some(limits) if limits.is_empty() => History::default(),
-        Some(limits) => History { operands, limits },
-        None => History { operands: operands.into_iter().skip(usize::from(has_pattern)).collect(), limits: Vec::new() },
+        Some(limits) => History { operands, limits, copies: false },
+        None => {
+            let operands = operands.into_iter().skip(usize::from(has_pattern)).collect();
+            History { operands, ..History::default() }
+        }
     })
+}
+
+/// Whether a command that changes something also shows contents, or puts them where no rule keeps them, with these
+/// arguments.
+fn shows_in_form(verb: &str, args: &[Word]) -> bool {
+    let asks = |long: &[&str], short: &[char]| {
+        args.iter().map(|word| word.text.as_str()).any(|text| match text.strip_prefix("--") {
+            // The beginning of a long option is enough for git.
+            Some(name) => {
+                let name = name.split('=').next().unwrap_or(name);
+                !name.is_empty() && long.iter().any(|it| it.starts_with(name))
+            }
+            None => text.starts_with('-') && text.contains(short),
+        })
+    };
+    match verb {
+        "add" | "checkout" | "commit" | "reset" | "restore" => {
+            asks(&["edit", "interactive", "patch", "verbose"], &['e', 'i', 'p', 'v'])
+        }
+        // It takes all options of `log`.
+        "reflog" => !args
+            .iter()
+            .map(Word::exact)
+            .all(|text| text.is_some_and(|text| !text.starts_with('-') || text == "--oneline" || is_count(text))),
+        "worktree" => args.first().and_then(Word::exact).is_none_or(|verb| verb == "add"),
+        _ => false,
+    }
 }
 
 fn after_dashes(args: &[Word]) -> Vec<Word> {
@@ -307,7 +342,10 @@ fn after_dashes(args: &[Word]) -> Vec<Word> {
 }
 
 /// Further commands that show contents.
-const SHOWING: [&str; 17] = [
+const SHOWING: [&str; 20] = [
+    "clone",
+    "merge-tree",
+    "pack-objects",
     "archive",
     "bundle",
     "cat-file",
