@@ -358,7 +358,15 @@ impl ProcessGroup {
 
     /// Takes note that the leader ended, and keeps what it left running.
     async fn after_leader(mut self) -> Option<Self> {
-        let still_running = self.is_running().await;
+        let mut still_running = self.is_running().await;
+        if self.aftermath.as_ref().is_some_and(Aftermath::ends_all) {
+            // The kernel is about to end them.
+            let end_of_waiting = Instant::now() + KILL_TIME;
+            while still_running && Instant::now() < end_of_waiting {
+                tokio::time::sleep(STOP_TICK).await;
+                still_running = self.is_running().await;
+            }
+        }
         // A look for nothing when it fails, and the next one does it.
         let _reaped = tokio::task::spawn_blocking(reap_adopted).await;
         self.claim.hold = Hold::None;

@@ -11,6 +11,7 @@ mod kept;
 mod mail;
 mod members;
 mod overwritten;
+mod planted;
 mod processes;
 mod records;
 mod reference;
@@ -58,6 +59,9 @@ impl Doctor {
         for (profile, words) in &sandbox {
             output::remark(&format!("sandbox {profile}: {words}"));
         }
+        if let Some(words) = sandbox::bare_repositories(context) {
+            output::remark(&words);
+        }
         let report = context.briefly(self.report(context))?.with_sandbox(sandbox);
         context.output.answer(&report, Report::text)?;
         if report.left == 0 {
@@ -70,6 +74,7 @@ impl Doctor {
         let (rooms, bad_settings) = Rooms::open(context)?;
         let mut keep = rooms.files.keep();
         let mut findings: Vec<Finding> = bad_settings.into_iter().map(|fault| fault.finding).collect();
+        findings.extend(self.settled(&rooms, planted::look(&context.root), &mut keep).await);
         let mut files = check::files(&rooms);
         let of_files = std::mem::take(&mut files.faults);
         findings.extend(self.settled(&rooms, of_files, &mut keep).await);

@@ -1,11 +1,13 @@
 //! `pitcrew doctor`.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
 
+use crate::patience::until;
 use crate::room::Room;
 use crate::running::Running;
 
@@ -213,4 +215,42 @@ fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_no
     let ran = room.ok(&["shutdown", "work", "--force"]);
     assert!(ran.stdout.contains("whether its pane is closed is not known"), "{ran:?}");
     room.ok(&["team", "delete", "work", "--force"]);
+}
+
+/// A lead whose command makes settings and stays.
+const PLANTING: &str = "
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: 'echo {} > .mcp.json; mkdir .vscode; chmod 555 .; touch .vscode/made; sleep 1000'}}]
+    - text: done
+";
+
+#[test]
+fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_when_the_run_goes_on() {
+    let room = Room::new();
+    let held = room.json(&["doctor"])["sandbox"]["work"].to_string();
+    if !held.contains("held by") {
+        eprintln!("\n!!! SKIPPED: {held} !!!\n");
+        return;
+    }
+    let made = [".mcp.json", ".vscode"].map(|name| room.work().join(name));
+    let model = room.script(PLANTING);
+    for team in ["mended", "resumed"] {
+        let run = Running::start(&room, &["run", "go", "--team", team, "--model", &model, "--sandbox"]);
+        let has_made = || made[1].join("made").exists().then_some(());
+        until("the command has made them", has_made, String::new);
+        run.kill();
+        let report = room.json(&["doctor"]);
+        assert!(kinds(&report).contains(&"planted") && made.iter().all(|path| path.exists()), "{report:#}");
+        let said = match team {
+            "mended" => room.run(&["doctor", "--repair"]).stdout,
+            _ => {
+                let model = room.script("agents: {team-lead: [{text: done}, {text: done}]}");
+                room.run(&["run", "--resume", team, "--model", &model, "--sandbox"]).stderr
+            }
+        };
+        assert!(made.iter().all(|path| !path.exists()) && said.contains("put aside"), "{team}: {said}");
+        assert!(!kinds(&room.json(&["doctor"])).contains(&"planted"), "{team}");
+        fs::set_permissions(room.work(), fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }

@@ -115,6 +115,8 @@ impl Quarters {
         let search_path = own_path.unwrap_or_else(|| furnishings.machine.path.clone());
         let sandbox = Sandbox::with_options(furnishings.machine, settings.sandbox(furnishings.home.as_deref()));
         must_hold(&sandbox, &settings, &furnishings.cwd)?;
+        let screen = sink.clone();
+        sandbox.alarm_by(move |text| screen.tell_soon(crate::events::RunEvent::Warning { text }));
         let definitions = Definitions::load(Some(&furnishings.root), furnishings.project_agents);
         let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
         let spawns = Spawns { handed_down: furnishings.mode.handed_down(), defined: modes.collect() };
@@ -170,10 +172,14 @@ impl Quarters {
             .collect()
     }
 
-    /// Finds out what does not hold on this machine, for the face; agents need not wait for that.
+    /// Finds out what does not hold on this machine, for the face; agents need not wait for that. What commands of killed runs
+    /// left in protected places is put aside.
     pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
         let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
-        tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
+        tokio::task::spawn_blocking(move || {
+            let unfinished = sandbox.settle_unfinished();
+            unfinished.into_iter().chain(sandbox.warnings(&cwd)).collect()
+        })
     }
 
     /// Opens a model, or finds it open: its connections are shared.

@@ -95,6 +95,16 @@ impl Sink {
         // The only error is that nobody listens.
         let _closed = self.0.send(event).await;
     }
+
+    /// Tells from where nothing can wait.
+    pub(crate) fn tell_soon(&self, event: RunEvent) {
+        let Err(mpsc::error::TrySendError::Full(event)) = self.0.try_send(event) else { return };
+        let (sink, runtime) = (self.clone(), tokio::runtime::Handle::try_current());
+        match runtime {
+            Ok(runtime) => drop(runtime.spawn(async move { sink.tell(event).await })),
+            Err(_none) => tracing::warn!("the screen is behind, and an event of it is lost"),
+        }
+    }
 }
 
 impl Seat {

@@ -57,10 +57,10 @@ impl Bubblewrap {
     }
 
     /// The beginning of a command line in namespaces of its own: processes, queues, terminals, and the network unless it
-    /// is shared. Mounts, the program and its arguments follow.
+    /// is shared. Mounts, the program and its arguments follow. It ends with the thread that starts it.
     pub(super) fn apart(&self, shares_network: bool) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session"]);
+        command.args(["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--new-session", "--die-with-parent"]);
         if !shares_network {
             command.arg("--unshare-net");
         }

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs;
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -122,7 +122,7 @@ impl GitConfigs {
         let files = COPIED.map(|(key, name)| (key, copied(&entries, key, name, home, &folder)));
         entries.retain(|(key, _)| is_kept(key));
         entries.extend(files.map(|(key, path)| (key.to_owned(), path.display().to_string())));
-        fs::write(&file, written(&entries))?;
+        own_mode::file_options().write(true).create_new(true).open(&file)?.write_all(written(&entries).as_bytes())?;
         made.insert(cwd.to_path_buf(), file.clone());
         Ok(file)
     }
@@ -180,7 +180,8 @@ fn copied(entries: &[(String, String)], key: &str, name: &str, home: Option<&Pat
     let copy = folder.join(name);
     let is_small = |path: &PathBuf| fs::metadata(path).is_ok_and(|it| it.is_file() && it.len() <= MOST_BYTES);
     let content = source.filter(is_small).and_then(|path| fs::read(path).ok()).unwrap_or_default();
-    match fs::write(&copy, content) {
+    let made = own_mode::file_options().write(true).create_new(true).open(&copy);
+    match made.and_then(|mut file| file.write_all(&content)) {
         Ok(()) => copy,
         Err(_full) => PathBuf::from("/dev/null"),
     }

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use pitcrew_team::store::own_mode;
 use tokio::process::Command;
@@ -18,9 +18,11 @@ use super::inside::Order;
 use super::landlock::{Landlock, Network, Writable};
 use super::places::Places;
 use super::private::{PrivateFolder, Workshop, temporary_below};
-use super::quarantine::{Aftermath, Told};
+use super::quarantine::{Aftermath, Appeared, Told};
 use super::readable::{DEVICES, Readable, Secrets};
+use super::starter;
 use super::syscalls::{Filters, Signals};
+use super::unfinished::{Record, Unfinished};
 use super::work::{INNER, Mounts, StandIns};
 use super::{
     Grant, Machine, Means, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, Variable,
@@ -288,7 +290,7 @@ impl Kept {
         let folders = [private.path()];
         let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
         let job = apart(|| give_up(landlock, filters, &readable, &writable), || Job::spawn(&mut command))??;
-        Ok(job.with_aftermath(Aftermath::new(private, Vec::new(), self.told.clone())))
+        Ok(job.with_aftermath(Aftermath::new(private, None, self.told.clone())))
     }
 
     /// What a command may read, with its git folders and the git configuration for it.
@@ -327,7 +329,10 @@ impl Kept {
         command.arg(program);
         fill(&mut command);
         self.withhold(Profile::Work, &mut command);
-        Ok(Job::spawn(&mut command)?.with_aftermath(Aftermath::new(private, mounts.absent, self.told.clone())))
+        let record = Record::write(&self.machine.root, mounts.uncovered)?;
+        // From here on what the command made is looked at, also where it did not start.
+        let aftermath = Aftermath::new(private, Some(record), self.told.clone());
+        Ok(starter::start(command)?.with_aftermath(aftermath))
     }
 
     /// A command line that ends before the program, the folder it has to itself, and its mounts.
@@ -389,9 +394,20 @@ impl Kept {
         }
     }
 
-    /// What was put out of the way since this was asked last.
-    pub(super) fn take_told(&self) -> Vec<String> {
-        std::mem::take(&mut *self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    /// What commands made in protected places since this was asked last.
+    pub(super) fn take_told(&self) -> Appeared {
+        self.told.take()
+    }
+
+    pub(super) fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
+        self.told.alarm_by(Box::new(alarm));
+    }
+
+    /// Puts aside what commands of killed runs made in protected places.
+    pub(super) fn settle_unfinished(&self) -> Appeared {
+        let mut appeared = Appeared::default();
+        Unfinished::below(&self.machine.root).into_iter().for_each(|command| appeared.add(command.put_aside()));
+        appeared
     }
 
     /// Tries *read* on a thread: what it must refuse, and what it must not.

@@ -35,6 +35,7 @@ mod denied;
 mod environment;
 mod git_config;
 pub(crate) mod git_folder;
+mod git_programs;
 mod grant;
 mod inside;
 mod kept;
@@ -46,7 +47,9 @@ mod profile;
 mod quarantine;
 mod readable;
 mod start;
+mod starter;
 mod syscalls;
+mod unfinished;
 mod work;
 
 pub use grant::Grant;
@@ -54,7 +57,9 @@ pub use inside::run_inside;
 pub use machine::{Machine, Options, Variable};
 pub use profile::{Means, Profile, Support};
 pub(crate) use quarantine::Aftermath;
+pub use quarantine::Appeared;
 pub use start::Sandbox;
+pub use unfinished::Unfinished;
 
 /// What of a root only the team's own operations write into.
 pub(crate) const OF_TEAMS: [&str; 2] = ["teams", "tasks"];

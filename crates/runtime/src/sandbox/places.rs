@@ -152,6 +152,13 @@ impl Places {
     }
 }
 
+/// Where a path ends, links resolved, and the links on the way there. It has no end where there are too many.
+pub(super) fn trail(path: &Path) -> (Option<PathBuf>, BTreeSet<PathBuf>) {
+    let mut places = Places::default();
+    let end = places.walk(path);
+    (end, places.links)
+}
+
 /// Whether nothing this process starts can change the file, or make it writable.
 fn is_others(path: &Path) -> bool {
     let Ok(metadata) = fs::symlink_metadata(path) else {

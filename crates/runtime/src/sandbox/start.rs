@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::process::Command;
 
 use super::kept::{Kept, Trial, apart};
+use super::quarantine::Appeared;
 use super::{Grant, Machine, Means, Options, Profile, Support};
 use crate::process::Job;
 
@@ -71,10 +72,36 @@ impl Sandbox {
         obstacle.map_or_else(|| self.support(profile), |reason| Support::Missing { reason })
     }
 
-    /// What commands made that decides rights or runs by itself, and where it was put out of the way; told once.
+    /// What commands made that decides rights or runs by itself, put aside or not; told once.
     #[must_use]
-    pub fn take_quarantined(&self) -> Vec<String> {
+    pub fn take_appeared(&self) -> Appeared {
         self.kept.as_ref().map(|kept| kept.take_told()).unwrap_or_default()
+    }
+
+    /// Has the user told at once of what a command made and could not be put aside.
+    pub(crate) fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
+        if let Some(kept) = &self.kept {
+            kept.alarm_by(alarm);
+        }
+    }
+
+    /// Puts aside what sandboxed commands of killed runs made in protected places; says so in sentences.
+    #[must_use]
+    pub fn settle_unfinished(&self) -> Vec<String> {
+        let Appeared { aside, left } = self.kept.as_ref().map(|kept| kept.settle_unfinished()).unwrap_or_default();
+        let aside = aside.into_iter().map(|words| {
+            format!(
+                "a sandboxed command of a run that was killed had made what decides rights or runs by itself; it was put \
+                 aside: {words}"
+            )
+        });
+        let left = left.into_iter().map(|words| {
+            format!(
+                "a sandboxed command of a run that was killed had made what decides rights or runs by itself, and it could \
+                 not be put aside. Remove it before you work there: {words}"
+            )
+        });
+        aside.chain(left).collect()
     }
 
     /// What refuses a command that is started freely in this folder.

@@ -43,6 +43,7 @@ impl Filters {
         refused.calls(LEGACY_EVERYWHERE)?;
         refused.namespaces()?;
         refused.oddities()?;
+        refused.set_id_modes()?;
         match profile {
             Profile::Read => {
                 refused.ioctls(IOCTLS.iter())?;
@@ -92,10 +93,37 @@ const REMOVEXATTRAT: i64 = 466;
 const OPEN_TREE_ATTR: i64 = 467;
 const FILE_SETATTR: i64 = 469;
 
-/// Answered with `ENOSYS`: what programs have an older way for that can be looked at. `clone3` hides its flags in memory, and
-/// io_uring does by a queue what is refused as a call.
-const MISSING: &[i64] =
-    &[libc::SYS_clone3, libc::SYS_io_uring_setup, libc::SYS_io_uring_enter, libc::SYS_io_uring_register];
+/// Answered with `ENOSYS`: what programs have an older way for that can be looked at. `clone3` and `openat2` hide their flags
+/// and modes in memory, and io_uring does by a queue what is refused as a call.
+const MISSING: &[i64] = &[
+    libc::SYS_clone3,
+    libc::SYS_openat2,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+];
+
+/// The modes by which a program runs with the rights of its owner or group: they would hand the user's to everybody.
+const SET_ID: [u64; 2] = [libc::S_ISUID as u64, libc::S_ISGID as u64];
+
+/// Calls that set a mode, and the argument that it is.
+const MODES: &[(i64, u8)] =
+    &[(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (FCHMODAT2, 2), (libc::SYS_mkdirat, 2), (libc::SYS_mknodat, 2)];
+
+#[cfg(target_arch = "x86_64")]
+const LEGACY_MODES: &[(i64, u8)] =
+    &[(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mkdir, 1), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const LEGACY_MODES: &[(i64, u8)] = &[];
+
+/// Calls that open a file, and the argument that is their flags; the mode is the next.
+#[cfg(target_arch = "x86_64")]
+const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENS: &[(i64, u8)] = &[(libc::SYS_openat, 2)];
+
+/// The flags with which they make one, and else know no mode. `O_TMPFILE` holds the bit of `O_DIRECTORY` besides.
+const MAKING: [u64; 2] = [libc::O_CREAT as u64, (libc::O_TMPFILE & !libc::O_DIRECTORY) as u64];
 
 /// Refused in *read* and *work*.
 const EVERYWHERE: &[i64] = &[
@@ -296,6 +324,22 @@ impl Table {
             self.when(libc::SYS_unshare, vec![half(0, MaskedEq(flag), flag)?])?;
         }
         self.when(libc::SYS_unshare, vec![half(0, MaskedEq(NEW_TIME_NAMESPACE), NEW_TIME_NAMESPACE)?])
+    }
+
+    /// Modes that hand the user's rights on. For a folder one of them is harmless, but a filter sees no difference.
+    fn set_id_modes(&mut self) -> Built<()> {
+        for bit in SET_ID {
+            for (call, mode) in MODES.iter().chain(LEGACY_MODES) {
+                self.when(*call, vec![half(*mode, MaskedEq(bit), bit)?])?;
+            }
+            for (call, flags) in OPENS {
+                for making in MAKING {
+                    let made = half(*flags, MaskedEq(making), making)?;
+                    self.when(*call, vec![made, half(*flags + 1, MaskedEq(bit), bit)?])?;
+                }
+            }
+        }
+        Ok(())
     }
 
     fn oddities(&mut self) -> Built<()> {

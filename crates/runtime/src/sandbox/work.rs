@@ -14,13 +14,27 @@ use std::path::{Path, PathBuf};
 use pitcrew_team::store::own_mode;
 
 use super::git_folder::GitFolder;
-use super::quarantine::Absent;
+use super::git_programs;
+use super::places::trail;
+use super::quarantine::{Uncovered, folders_in};
 use super::readable::Readable;
 use super::{Grant, Machine, Options};
 use crate::protected::PROTECTED;
 
 /// What of a git folder does: configuration names programs, and the others lead git to another configuration.
-const PROTECTED_OF_GIT: &[&str] = &["config", "config.worktree", "hooks", "commondir", "gitdir", "modules"];
+const PROTECTED_OF_GIT: &[&str] = &[
+    "config",
+    "config.worktree",
+    "hooks",
+    "commondir",
+    "gitdir",
+    "modules",
+    "info/attributes",
+    "objects/info/alternates",
+];
+
+/// What of the folders in a working folder does: programs that are started there read it.
+const PROTECTED_IN_FOLDERS: &[&str] = &[".claude", ".mcp.json"];
 
 /// What of a worktree's own git folder does.
 const PROTECTED_OF_WORKTREE: &[&str] = &["config.worktree", "hooks", "commondir", "gitdir"];
@@ -43,8 +57,12 @@ pub(super) struct Mounts {
     at: BTreeMap<PathBuf, Mount>,
     /// What the command may write.
     pub(super) writable: Vec<PathBuf>,
-    /// What is protected and not there.
-    pub(super) absent: Vec<Absent>,
+    /// The real folders among them, without links.
+    opened: BTreeSet<PathBuf>,
+    /// What is protected and mounted read-only.
+    covered: BTreeSet<PathBuf>,
+    /// What is protected and no mount covers.
+    pub(super) uncovered: Vec<Uncovered>,
 }
 
 /// Folders that stand in for others.
@@ -99,17 +117,20 @@ impl Mounts {
             mounts.open(folder);
         }
         if let Some(git) = git {
-            mounts.open_git(git, &working);
+            mounts.open_git(git);
+            git_programs::named(git, machine.home.as_deref()).iter().for_each(|path| mounts.protect(path));
         }
         for folder in &working {
-            PROTECTED.iter().for_each(|name| mounts.protect(folder, &folder.join(name)));
+            PROTECTED.iter().for_each(|name| mounts.protect(&folder.join(name)));
             if git.is_none_or(|git| git.top != *folder) {
                 // A repository that is made here has its configuration from the command.
                 let inner = folder.join(".git");
-                PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(folder, &inner.join(name)));
+                PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }
-            mounts.protect_if_inside(folder, &machine.root);
+            PROTECTED_IN_FOLDERS.iter().for_each(|name| mounts.protect_in_each(folder, name));
+            mounts.protect(&machine.root);
         }
+        mounts.close_ways();
         mounts.mask(readable, &working, stand_ins);
         Ok(mounts)
     }
@@ -122,57 +143,93 @@ impl Mounts {
     fn open(&mut self, folder: &Path) {
         self.at.insert(folder.to_path_buf(), Mount::Writable(folder.to_path_buf()));
         self.writable.push(folder.to_path_buf());
+        self.opened.insert(folder.to_path_buf());
     }
 
     /// Opens the git folders of a checkout, less what configures git.
-    fn open_git(&mut self, git: &GitFolder, working: &[PathBuf]) {
+    fn open_git(&mut self, git: &GitFolder) {
         let entry = git.top.join(".git");
         self.open(&git.common);
         self.open(&git.own);
-        PROTECTED_OF_GIT.iter().for_each(|name| self.protect(&git.common, &git.common.join(name)));
-        for worktree in worktrees(&git.common) {
-            PROTECTED_OF_WORKTREE.iter().for_each(|name| self.protect(&git.common, &worktree.join(name)));
+        PROTECTED_OF_GIT.iter().for_each(|name| self.protect(&git.common.join(name)));
+        let worktrees = git.common.join("worktrees");
+        self.protect_in_each(&worktrees, "config.worktree");
+        for worktree in folders_in(&worktrees).into_iter().map(|name| worktrees.join(name)) {
+            PROTECTED_OF_WORKTREE.iter().for_each(|name| self.protect(&worktree.join(name)));
             // The file in a worktree that leads git to its folder.
-            if let Some(link) = fs::read_to_string(worktree.join("gitdir")).ok().map(|path| PathBuf::from(path.trim()))
-                && let Some(folder) = working.iter().find(|folder| link.starts_with(folder))
-            {
-                self.protect(folder, &link);
+            if let Ok(link) = fs::read_to_string(worktree.join("gitdir")) {
+                self.protect(Path::new(link.trim()));
             }
         }
         if !git.own.starts_with(&git.common) {
-            PROTECTED_OF_WORKTREE.iter().for_each(|name| self.protect(&git.own, &git.own.join(name)));
+            PROTECTED_OF_WORKTREE.iter().for_each(|name| self.protect(&git.own.join(name)));
         }
         if entry != git.own {
-            self.protect(&git.top, &entry);
+            self.protect(&entry);
         }
     }
 
-    fn protect_if_inside(&mut self, folder: &Path, path: &Path) {
-        if let Ok(path) = fs::canonicalize(path)
-            && path.starts_with(folder)
-            && path != folder
-        {
-            self.protect(folder, &path);
+    /// Protects what has this name in the folders of a folder, also of those that are made.
+    fn protect_in_each(&mut self, folder: &Path, name: &str) {
+        let Some(open) = self.open_around(&folder.join(name)) else { return };
+        let mut known = folders_in(folder);
+        known.retain(|it| fs::symlink_metadata(folder.join(it).join(name)).is_ok());
+        known.iter().for_each(|it| self.protect(&folder.join(it).join(name)));
+        self.uncovered.extend(Uncovered::in_each(&open, folder, name, known));
+    }
+
+    /// The outermost open folder that something lies in.
+    fn open_around(&self, path: &Path) -> Option<PathBuf> {
+        self.opened.iter().find(|open| path != open.as_path() && path.starts_with(open)).cloned()
+    }
+
+    /// Keeps what is at a path as it is, as far as it lies in open folders: the links on its way, and where it ends.
+    fn protect(&mut self, path: &Path) {
+        let (end, links) = trail(path);
+        for link in links {
+            if let Some(open) = self.open_around(&link) {
+                self.fix_way(&open, &link);
+                self.uncovered.extend(Uncovered::link(&open, &link));
+            }
+        }
+        let is_apart = |end: &PathBuf| !self.opened.iter().any(|open| open.starts_with(end));
+        let Some(end) = end.filter(is_apart) else { return };
+        let Some(open) = self.open_around(&end) else { return };
+        self.fix_way(&open, &end);
+        match fs::symlink_metadata(&end) {
+            Ok(_) => self.cover(&end),
+            Err(_) => self.uncovered.extend(Uncovered::nothing(&open, &end)),
         }
     }
 
-    /// Mounts what is at a path below an open folder read-only, and each folder on the way onto itself.
-    fn protect(&mut self, open: &Path, path: &Path) {
+    fn cover(&mut self, path: &Path) {
+        self.at.insert(path.to_path_buf(), Mount::ReadOnly(path.to_path_buf()));
+        self.covered.insert(path.to_path_buf());
+    }
+
+    /// Mounts each folder on the way from an open folder to a path onto itself, so that none is replaced.
+    fn fix_way(&mut self, open: &Path, path: &Path) {
         let ways = path.ancestors().skip(1).take_while(|way| *way != open);
         for way in ways.collect::<Vec<_>>().into_iter().rev() {
             match fs::symlink_metadata(way) {
                 Ok(metadata) if metadata.is_dir() => {
                     self.at.entry(way.to_path_buf()).or_insert_with(|| Mount::Writable(way.to_path_buf()));
                 }
-                Ok(_) => return,
-                Err(_) => break,
+                // A file in the place of a folder, such as a `.git` that leads to one.
+                Ok(_) => return self.cover(way),
+                Err(_) => return,
             }
         }
-        match fs::symlink_metadata(path) {
-            Ok(metadata) if metadata.is_symlink() => self.absent.push(Absent::link(path)),
-            Ok(_) => _ = self.at.insert(path.to_path_buf(), Mount::ReadOnly(path.to_path_buf())),
-            Err(_) => self.absent.push(Absent::nothing(path)),
-        }
+    }
+
+    /// A way through something that is read-only itself is not writable.
+    fn close_ways(&mut self) {
+        let Self { at, covered, opened, .. } = self;
+        let is_inside = |path: &Path| covered.iter().any(|it| path != it.as_path() && path.starts_with(it));
+        at.retain(|path, mount| match mount {
+            Mount::Writable(_) => opened.contains(path) || !is_inside(path),
+            Mount::ReadOnly(_) | Mount::Empty | Mount::Link(_) => true,
+        });
     }
 
     /// Covers what is withheld, and sockets of programs outside.
@@ -213,12 +270,6 @@ impl Mounts {
         arguments.extend(["--remount-ro", "/"].map(OsString::from));
         arguments
     }
-}
-
-/// The git folders of worktrees.
-fn worktrees(common: &Path) -> impl Iterator<Item = PathBuf> {
-    let entries = fs::read_dir(common.join("worktrees")).into_iter().flatten().flatten();
-    entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path())
 }
 
 /// The sockets that programs listen at, as far as the kernel tells their whole path.

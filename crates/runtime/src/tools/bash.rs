@@ -17,7 +17,7 @@ use super::input::{count, parse};
 use super::output::{HeadTail, share};
 use super::{Tool, ToolContext, ToolOutcome};
 use crate::process::{Ending, Job, Stream};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Appeared, Sandbox};
 
 /// Runs a command in a shell.
 #[derive(Debug, Clone, Copy, Default)]
@@ -164,7 +164,7 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(left) = left {
         written.stderr.push_str(&format!("\n[{left}]"));
     }
-    let aside = sandbox.take_quarantined();
+    let Appeared { aside, left } = sandbox.take_appeared();
     if !aside.is_empty() {
         let words = format!(
             "[commands cannot make what decides rights or runs by itself; it was put out of the way: {}]",
@@ -177,7 +177,18 @@ async fn run(input: &Input, context: &ToolContext) -> io::Result<ToolOutcome> {
     if let Some(note) = notes {
         written.stderr = join(&[&written.stderr, &note]);
     }
-    Ok(outcome(&ended.ending, &written, time))
+    let outcome = outcome(&ended.ending, &written, time);
+    Ok(if left.is_empty() { outcome } else { with_left(outcome, &left) })
+}
+
+/// Makes an error of a command that made what could not be put aside.
+fn with_left(outcome: ToolOutcome, left: &[String]) -> ToolOutcome {
+    let words = format!(
+        "The command made what decides rights or runs by itself, and it could not be put aside; nobody may work there until \
+         it is removed: {}",
+        left.join("; ")
+    );
+    ToolOutcome { text: join(&[&words, &outcome.text]), is_error: true, ..outcome }
 }
 
 /// What a command wrote, as far as it is shown.

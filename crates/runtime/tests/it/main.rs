@@ -35,6 +35,7 @@ mod panes_tmux;
 mod patience;
 mod sandbox_attacks;
 mod sandbox_free;
+mod sandbox_places;
 mod sandbox_read;
 mod sandbox_terminal;
 mod sandbox_work;

@@ -95,7 +95,7 @@ const WORK: &[&str] = &[
     "cd tree && echo y > f && git add f && git -c user.email=a@b commit -q -m here",
 ];
 
-fn ground() -> Option<Ground> {
+pub(crate) fn ground() -> Option<Ground> {
     let mut ground = Ground::with(Sandbox::new);
     if let Support::Missing { reason } = ground.sandbox.support(Profile::Work) {
         eprintln!("\n!!! SKIPPED: {reason}. Nothing was proved about *work* on this machine. !!!\n");

@@ -2,6 +2,7 @@
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::sandbox::Unfinished;
 use pitcrew_runtime::supervision::TaggedPane;
 use pitcrew_runtime::worktree::{Worktree, Worktrees};
 use pitcrew_store::{Keep, Leaving};
@@ -9,7 +10,7 @@ use pitcrew_team::{Started, Team};
 
 use super::report::Finding;
 use super::rooms::Rooms;
-use super::{files, mail, overwritten, processes, records, tasks, worktrees};
+use super::{files, mail, overwritten, planted, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
 /// Something that is wrong.
@@ -38,6 +39,8 @@ pub(super) enum Remedy {
     GiveUpMail { team: Team, name: AgentName, ids: Vec<MessageId> },
     /// A worktree without a member is removed when it holds nothing of its own.
     FinishWorktree(Worktrees, Worktree),
+    /// What a command of a killed run made is put aside.
+    PutAside(Unfinished),
 }
 
 /// What came of a remedy.
@@ -91,6 +94,7 @@ impl Remedy {
             Self::FreeTasks { team, owner } => tasks::free(&team, &owner).await,
             Self::GiveUpMail { team, name, ids } => mail::give_up(&team, &name, &ids).await,
             Self::FinishWorktree(repository, worktree) => worktrees::finish(&repository, &worktree).await,
+            Self::PutAside(command) => Ok(planted::put_aside(command)),
         }
     }
 }

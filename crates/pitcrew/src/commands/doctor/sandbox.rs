@@ -27,3 +27,21 @@ pub(super) fn held(context: &Context) -> Result<Held, Failure> {
     };
     Ok(Profile::ALL.into_iter().map(|profile| (profile.as_str(), words(profile))).collect())
 }
+
+/// What the user should set, when git takes a folder for a repository that only looks like one: no sandbox keeps a command from
+/// making one in its working folder.
+pub(super) fn bare_repositories(context: &Context) -> Option<String> {
+    let mut git = std::process::Command::new("git");
+    git.envs(context.machine().home.map(|home| ("HOME", home))).args([
+        "config",
+        "--global",
+        "--get",
+        "safe.bareRepository",
+    ]);
+    let said = git.stdin(std::process::Stdio::null()).output().ok()?;
+    (said.stdout.trim_ascii() != b"explicit").then(|| {
+        "sandbox git: a folder made by a command can pass for a bare repository and run programs when you use git in it; \
+         `git config --global safe.bareRepository explicit` refuses that"
+            .to_owned()
+    })
+}
