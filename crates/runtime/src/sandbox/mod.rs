@@ -45,6 +45,7 @@ mod private;
 mod profile;
 mod quarantine;
 mod readable;
+mod shared;
 mod start;
 mod syscalls;
 mod work;
