@@ -120,7 +120,7 @@ impl Folder {
 }
 
 /// Whether a time is so long ago that no later change can have the same.
-fn is_settled((seconds, nanoseconds): (i64, i64)) -> bool {
+pub(super) fn is_settled((seconds, nanoseconds): (i64, i64)) -> bool {
     let (Ok(seconds), Ok(nanoseconds)) = (u64::try_from(seconds), u32::try_from(nanoseconds)) else { return false };
     let time = SystemTime::UNIX_EPOCH.checked_add(Duration::new(seconds, nanoseconds.min(999_999_999)));
     time.and_then(|time| SystemTime::now().duration_since(time).ok()).is_some_and(|age| age > SETTLED)

@@ -62,6 +62,6 @@ fn only_work(writable: &[PathBuf], landlock: Landlock) -> io::Result<()> {
     folders.push("/dev/shm".as_ref());
     let writable = Writable { folders: &folders, devices: DEVICES, terminals: &TERMINALS, network: Network::AsIs };
     capabilities::give_up()?;
-    landlock.only_read(&readable, &writable)?;
+    landlock.hold_to(&landlock.bounds(&readable, &writable)?)?;
     filters.apply()
 }

@@ -15,11 +15,12 @@ use super::denied::DeniedFiles;
 use super::git_config::{self, GitConfigs};
 use super::git_folder::GitFolder;
 use super::inside::Order;
-use super::landlock::{Landlock, Network, Writable};
+use super::landlock::{Bounds, Landlock, Network, Writable};
 use super::places::Places;
 use super::private::{PrivateFolder, Workshop, temporary_below};
 use super::quarantine::{Aftermath, Appeared, Told};
 use super::readable::{DEVICES, Readable, Secrets};
+use super::shared::SharedBounds;
 use super::starter;
 use super::syscalls::{Filters, Signals};
 use super::unfinished::{Record, Unfinished};
@@ -59,6 +60,7 @@ pub(super) struct Kept {
     workshop: OnceLock<Result<Workshop, String>>,
     git_configs: GitConfigs,
     denied: DeniedFiles,
+    shared: SharedBounds,
     told: Told,
 }
 
@@ -101,6 +103,7 @@ impl Kept {
             workshop: OnceLock::new(),
             git_configs: GitConfigs::default(),
             denied: DeniedFiles::default(),
+            shared: SharedBounds::default(),
             told: Told::default(),
         }
     }
@@ -287,9 +290,11 @@ impl Kept {
         self.withhold(Profile::Read, &mut command);
         bounded_variables(&mut command, private.path(), &config);
         command.envs(git_config::READING);
-        let folders = [private.path()];
-        let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
-        let job = apart(|| give_up(landlock, filters, &readable, &writable), || Job::spawn(&mut command))??;
+        let all_private = self.workshop()?.path();
+        let shared =
+            self.shared.of(landlock, grant.folders().map(Path::to_path_buf).collect(), &readable, all_private)?;
+        let own = only_reading(landlock, &readable.whole_folders(all_private), private.path())?;
+        let job = apart(|| give_up(landlock, filters, &[&own, &shared]), || Job::spawn(&mut command))??;
         Ok(job.with_aftermath(Aftermath::new(private, None, self.told.clone())))
     }
 
@@ -437,10 +442,17 @@ fn bounded_variables(command: &mut Command, private: &Path, config: &Path) {
     command.env("GIT_OPTIONAL_LOCKS", "0");
 }
 
-/// Gives up all rights of this thread but those of *read*.
-fn give_up(landlock: Landlock, filters: &Filters, readable: &Readable, writable: &Writable<'_>) -> io::Result<()> {
+/// The rights to read what may be read, and to write one folder.
+pub(super) fn only_reading(landlock: Landlock, readable: &Readable, folder: &Path) -> io::Result<Bounds> {
+    let folders = [folder];
+    let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
+    landlock.bounds(readable, &writable)
+}
+
+/// Gives up all rights of this thread but those of *read* that all bounds grant.
+fn give_up(landlock: Landlock, filters: &Filters, bounds: &[&Bounds]) -> io::Result<()> {
     capabilities::give_up()?;
-    landlock.only_read(readable, writable)?;
+    bounds.iter().try_for_each(|bounds| landlock.hold_to(bounds))?;
     filters.apply()
 }
 
@@ -455,9 +467,8 @@ fn mark() -> io::Result<()> {
 }
 
 fn try_out(landlock: Landlock, filters: &Filters, folder: &PrivateFolder, outside: &Path) -> io::Result<()> {
-    let folders = [folder.path()];
-    let writable = Writable { folders: &folders, devices: DEVICES, terminals: &[], network: Network::Refused };
     let readable = Readable { open: BTreeSet::from([PathBuf::from("/usr")]), ..Readable::default() };
+    let bounds = only_reading(landlock, &readable, folder.path())?;
     let work = || {
         fs::write(folder.path().join("inside"), "")?;
         if fs::write(outside, "").is_ok() {
@@ -468,7 +479,7 @@ fn try_out(landlock: Landlock, filters: &Filters, folder: &PrivateFolder, outsid
         }
         Ok(())
     };
-    apart(|| give_up(landlock, filters, &readable, &writable), work)?
+    apart(|| give_up(landlock, filters, &[&bounds]), work)?
 }
 
 /// Does work on a thread of its own that gave up rights first: a thread never gets them back.

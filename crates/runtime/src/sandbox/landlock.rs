@@ -1,8 +1,8 @@
 //! Rights given up by Landlock.
 //!
 //! In *free* everything is granted but what is kept and the folders on the way to it, and only rights to change are given up.
-//! In *read* nothing is granted but reading what may be read, and the private temporary folder. A domain that grants
-//! everything still keeps its processes from looking into those outside of it.
+//! In *read* nothing is granted but reading what may be read, and the private temporary folder. Where a thread is held to
+//! several rulesets one after the other, a right is left that all of them grant. A domain that grants everything still keeps its processes from looking into those outside of it.
 
 use std::io;
 use std::path::Path;
@@ -11,6 +11,12 @@ use serde::{Deserialize, Serialize};
 
 use super::places::Places;
 use super::readable::{Exceptions, Readable};
+use super::shared::Seen;
+
+#[cfg(target_os = "linux")]
+type Ruleset = ::landlock::RulesetCreated;
+#[cfg(not(target_os = "linux"))]
+type Ruleset = std::convert::Infallible;
 
 /// Rights are given up in the kernel's best way.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
@@ -49,6 +55,20 @@ pub(super) struct Writable<'a> {
     pub(super) network: Network,
 }
 
+/// The rights that threads can be left with, and what they were made from.
+#[derive(Debug)]
+pub(super) struct Bounds {
+    ruleset: Ruleset,
+    seen: Vec<Seen>,
+}
+
+impl Bounds {
+    /// Whether the same would be made again: nothing that it was made from was changed or replaced.
+    pub(super) fn is_current(&self) -> bool {
+        self.seen.iter().all(Seen::is_current)
+    }
+}
+
 #[cfg(not(target_os = "linux"))]
 impl Landlock {
     pub(super) fn probe() -> Option<Self> {
@@ -63,8 +83,12 @@ impl Landlock {
         Err(io::Error::from(io::ErrorKind::Unsupported))
     }
 
-    pub(super) fn only_read(self, _readable: &Readable, _writable: &Writable<'_>) -> io::Result<()> {
+    pub(super) fn bounds(self, _readable: &Readable, _writable: &Writable<'_>) -> io::Result<Bounds> {
         Err(io::Error::from(io::ErrorKind::Unsupported))
+    }
+
+    pub(super) fn hold_to(self, bounds: &Bounds) -> io::Result<()> {
+        match bounds.ruleset {}
     }
 }
 
@@ -82,7 +106,7 @@ mod linux {
     use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
     use super::super::places::Identity;
-    use super::{Exceptions, Landlock, Network, Places, Readable, Writable, io};
+    use super::{Bounds, Exceptions, Landlock, Network, Places, Readable, Seen, Writable, io};
 
     impl Landlock {
         /// Gives up rights on a thread of its own, to see whether the kernel does it.
@@ -139,27 +163,32 @@ mod linux {
     }
 
     impl Landlock {
-        /// Leaves this thread nothing but reading what may be read, and writing what is given to it, for good.
-        pub(in super::super) fn only_read(self, readable: &Readable, writable: &Writable<'_>) -> io::Result<()> {
-            let mut ruleset = bounding_ruleset(writable.network).map_err(io::Error::other)?;
+        /// Makes the rights to nothing but reading what may be read, and writing what is given.
+        pub(in super::super) fn bounds(self, readable: &Readable, writable: &Writable<'_>) -> io::Result<Bounds> {
+            let ruleset = bounding_ruleset(writable.network).map_err(io::Error::other)?;
+            let mut bounds = Bounds { ruleset, seen: Vec::new() };
             let exceptions = Exceptions::of(&readable.withheld);
             for path in &readable.open {
-                if let Ok(file) = open(rustix::fs::CWD, path.as_os_str()) {
-                    grant_reading(&mut ruleset, file, exceptions.at(path));
-                }
+                bounds.grant_reading_at(path, exceptions.at(path));
             }
             for folder in writable.folders {
-                grant_whole(&mut ruleset, folder, all_but_devices());
+                bounds.grant_writing(folder, all_but_devices());
             }
             for device in writable.devices {
                 let rights = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate});
-                grant_whole(&mut ruleset, Path::new(device), rights);
+                bounds.grant_writing(Path::new(device), rights);
             }
             for device in writable.terminals {
                 let rights = make_bitflags!(AccessFs::{ReadFile | WriteFile | Truncate | IoctlDev});
-                grant_whole(&mut ruleset, Path::new(device), rights);
+                bounds.grant_writing(Path::new(device), rights);
             }
-            let status = ruleset.no_new_privs(true).restrict_self().map_err(io::Error::other)?;
+            Ok(bounds)
+        }
+
+        /// Leaves this thread no other rights, for good. It may be held to several: a right is left that all grant.
+        pub(in super::super) fn hold_to(self, bounds: &Bounds) -> io::Result<()> {
+            let copy = bounds.ruleset.try_clone()?.no_new_privs(true);
+            let status = copy.restrict_self().map_err(io::Error::other)?;
             match status.ruleset {
                 RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced if self.holds_truncation => Ok(()),
                 RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced => {
@@ -169,6 +198,65 @@ mod linux {
         }
     }
 
+    impl Bounds {
+        fn grant_writing(&mut self, path: &Path, rights: BitFlags<AccessFs>) {
+            let identity = grant_whole(&mut self.ruleset, path, rights);
+            self.seen.push(Seen::whole(path, identity));
+        }
+
+        fn grant_reading_at(&mut self, path: &Path, exceptions: Option<&Exceptions>) {
+            let file = open(rustix::fs::CWD, path.as_os_str()).ok();
+            self.seen.push(Seen::whole(path, file.as_ref().and_then(identity)));
+            if let Some(file) = file {
+                self.grant_reading(path, file, exceptions);
+            }
+        }
+
+        /// Grants reading a file or a folder with all below it, but for what is withheld. Names are not: where something
+        /// below is withheld, the folders can be listed whole.
+        fn grant_reading(&mut self, path: &Path, file: OwnedFd, exceptions: Option<&Exceptions>) {
+            let Ok(stat) = fstat(&file) else { return };
+            let rights = match (FileType::from_raw_mode(stat.st_mode), exceptions) {
+                (_, Some(it)) if it.is_whole => return,
+                (FileType::RegularFile, _) => make_bitflags!(AccessFs::{Execute | ReadFile}),
+                (FileType::Directory, None) => AccessFs::from_read(ABI::V1),
+                (FileType::Directory, Some(below)) => {
+                    // Looked at before it is listed: whatever changes from now on changes its time.
+                    self.seen.push(Seen::listed(path, &stat));
+                    self.grant_entries(path, &file, below);
+                    AccessFs::ReadDir.into()
+                }
+                (
+                    FileType::Symlink
+                    | FileType::Fifo
+                    | FileType::Socket
+                    | FileType::CharacterDevice
+                    | FileType::BlockDevice
+                    | FileType::Unknown,
+                    _,
+                ) => return,
+            };
+            drop((&mut self.ruleset).add_rule(PathBeneath::new(file, rights)).map(drop));
+        }
+
+        /// Grants reading what is in a folder, each entry by itself.
+        fn grant_entries(&mut self, path: &Path, folder: &OwnedFd, exceptions: &Exceptions) {
+            let entries = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+            for entry in entries.and_then(Dir::read_from).into_iter().flatten().flatten() {
+                let name = OsStr::from_bytes(entry.file_name().to_bytes());
+                if name == "." || name == ".." || entry.file_type() == FileType::Symlink {
+                    continue;
+                }
+                if let Ok(inner) = open(folder, name) {
+                    self.grant_reading(&path.join(name), inner, exceptions.below(name));
+                }
+            }
+        }
+    }
+
+    fn identity(file: &OwnedFd) -> Option<Identity> {
+        fstat(file).ok().as_ref().map(Identity::from)
+    }
     /// The newest rights that are known here; a kernel that lacks one leaves it to the filter of system calls.
     const KNOWN: ABI = ABI::V9;
 
@@ -188,49 +276,13 @@ mod linux {
         openat(folder, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())
     }
 
-    fn grant_whole(ruleset: &mut RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) {
-        let Ok(file) = open(rustix::fs::CWD, path.as_os_str()) else { return };
+    /// Grants rights to a file, or to a folder with all below it, and tells which it was.
+    fn grant_whole(ruleset: &mut RulesetCreated, path: &Path, rights: BitFlags<AccessFs>) -> Option<Identity> {
+        let file = open(rustix::fs::CWD, path.as_os_str()).ok()?;
+        let identity = identity(&file);
         let granted = ruleset.add_rule(PathBeneath::new(file, rights)).map(drop);
         drop(granted.inspect_err(|problem| tracing::debug!(%problem, path = %path.display(), "not granted")));
-    }
-
-    /// Grants reading a file or a folder with all below it, but for what is withheld. Names are not: where something below
-    /// is withheld, the folders can be listed whole.
-    fn grant_reading(ruleset: &mut RulesetCreated, file: OwnedFd, exceptions: Option<&Exceptions>) {
-        let Ok(kind) = fstat(&file).map(|stat| FileType::from_raw_mode(stat.st_mode)) else { return };
-        let rights = match (kind, exceptions) {
-            (_, Some(it)) if it.is_whole => return,
-            (FileType::RegularFile, _) => make_bitflags!(AccessFs::{Execute | ReadFile}),
-            (FileType::Directory, None) => AccessFs::from_read(ABI::V1),
-            (FileType::Directory, Some(below)) => {
-                grant_entries(ruleset, &file, below);
-                AccessFs::ReadDir.into()
-            }
-            (
-                FileType::Symlink
-                | FileType::Fifo
-                | FileType::Socket
-                | FileType::CharacterDevice
-                | FileType::BlockDevice
-                | FileType::Unknown,
-                _,
-            ) => return,
-        };
-        drop(ruleset.add_rule(PathBeneath::new(file, rights)).map(drop));
-    }
-
-    /// Grants reading what is in a folder, each entry by itself.
-    fn grant_entries(ruleset: &mut RulesetCreated, folder: &OwnedFd, exceptions: &Exceptions) {
-        let entries = openat(folder, c".", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-        for entry in entries.and_then(Dir::read_from).into_iter().flatten().flatten() {
-            let name = OsStr::from_bytes(entry.file_name().to_bytes());
-            if name == "." || name == ".." || entry.file_type() == FileType::Symlink {
-                continue;
-            }
-            if let Ok(inner) = open(folder, name) {
-                grant_reading(ruleset, inner, exceptions.below(name));
-            }
-        }
+        identity
     }
 
     fn ruleset() -> Result<RulesetCreated, RulesetError> {
@@ -278,8 +330,7 @@ mod linux {
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file: OwnedFd = openat(folder, path.file_name()?, flags, Mode::empty()).ok()?;
         let stat = fstat(&file).ok()?;
-        let identity = Identity { device: stat.st_dev, inode: stat.st_ino };
-        if places.holds(path, identity) {
+        if places.holds(path, Identity::from(&stat)) {
             return None;
         }
         let rights = match FileType::from_raw_mode(stat.st_mode) {

@@ -46,6 +46,7 @@ mod private;
 mod profile;
 mod quarantine;
 mod readable;
+mod shared;
 mod start;
 mod starter;
 mod syscalls;

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags};
+use rustix::fs::{Access, AtFlags, Stat};
 
 /// How many symbolic links a path may go through, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -25,8 +25,19 @@ pub(super) struct Identity {
 
 impl Identity {
     fn of(path: &Path) -> Option<Self> {
-        let metadata = fs::symlink_metadata(path).ok()?;
-        Some(Self { device: metadata.dev(), inode: metadata.ino() })
+        fs::symlink_metadata(path).ok().as_ref().map(Self::from)
+    }
+}
+
+impl From<&Metadata> for Identity {
+    fn from(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
+
+impl From<&Stat> for Identity {
+    fn from(stat: &Stat) -> Self {
+        Self { device: stat.st_dev, inode: stat.st_ino }
     }
 }
 

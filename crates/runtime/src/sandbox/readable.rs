@@ -215,6 +215,21 @@ impl Readable {
         open.extend(options.read.iter().chain(&options.write).filter_map(|path| real(path)));
         Self { open, withheld }
     }
+
+    /// The same without exceptions, but for those that concern a folder: they lie in it or hold it.
+    pub(super) fn whole_folders(&self, concerned: &Path) -> Self {
+        let mut open = BTreeSet::new();
+        let mut withheld = self.withheld.clone();
+        withheld.retain(|path| path.starts_with(concerned) || concerned.starts_with(path));
+        // One inside of another needs no rule of its own, unless something is withheld on the way to it.
+        for path in &self.open {
+            let is_inside = withheld.is_empty() && path.ancestors().skip(1).any(|above| open.contains(above));
+            if !is_inside {
+                open.insert(path.clone());
+            }
+        }
+        Self { open, withheld }
+    }
 }
 
 /// Withheld paths as a tree of names: walking folders, one look at a name tells whether it or anything below is withheld.
@@ -339,5 +354,18 @@ mod tests {
         ] {
             assert_eq!(is_whole(path), expected, "{path}");
         }
+    }
+    #[test]
+    fn whole_folders_keep_only_the_exceptions_that_concern_a_folder() {
+        let paths = |paths: &[&str]| -> BTreeSet<PathBuf> { paths.iter().map(PathBuf::from).collect() };
+        let private = Path::new("/home/u/.root/tmp");
+        let check = |withheld: &[&str], open: &[&str], kept: &[&str]| {
+            let all = Readable { open: paths(&["/home/u", "/home/u/bin", "/usr"]), withheld: paths(withheld) };
+            let expected = Readable { open: paths(open), withheld: paths(kept) };
+            assert_eq!(all.whole_folders(private), expected, "{withheld:?}");
+        };
+        check(&["/home/u/.ssh", "/etc/shadow", "/home/u/.root/other"], &["/home/u", "/usr"], &[]);
+        check(&["/home/u/.root"], &["/home/u", "/home/u/bin", "/usr"], &["/home/u/.root"]);
+        check(&["/home/u/.root/tmp/x"], &["/home/u", "/home/u/bin", "/usr"], &["/home/u/.root/tmp/x"]);
     }
 }

@@ -513,6 +513,52 @@ async fn a_denied_file_that_is_made_later_is_denied_too() {
 }
 
 #[tokio::test]
+async fn a_ruleset_made_before_names_changed_hands_is_not_used() {
+    let Some(ground) = Ground::new() else { return };
+    let path = |name: &str| ground.setting.path(name);
+    ground.setting.write("deep/er/plain", "OPEN");
+    // Until its time is settled nothing is kept for the folder.
+    let changed = fs::metadata(path("deep/er")).unwrap().modified().unwrap();
+    while changed.elapsed().is_ok_and(|age| age < std::time::Duration::from_millis(200)) {
+        assert_eq!(ground.bash("cat deep/er/plain").await, "OPEN");
+    }
+    let said = ground.bash("cat deep/er/plain; cat deep/er/.env").await;
+    assert!(said.contains("OPEN") && !said.contains("SECRET"), "{said}");
+    // The names that are denied are the same as before, and the files are not.
+    fs::rename(path("deep/er/.env"), path("deep/er/other")).unwrap();
+    fs::rename(path("deep/er/plain"), path("deep/er/.env")).unwrap();
+    fs::rename(path("deep/er/other"), path("deep/er/plain")).unwrap();
+    let said = ground.bash("cat deep/er/plain; cat deep/er/.env").await;
+    assert!(said.contains("SECRET") && !said.contains("OPEN"), "{said}");
+    // A file that comes is seen, and so is another folder in the place of one.
+    ground.setting.write("deep/er/new", "NEW");
+    assert_eq!(ground.bash("cat deep/er/new").await, "NEW");
+    fs::rename(path("deep"), path("sub/deep")).unwrap();
+    ground.setting.write("deep/er/plain", "ANOTHER");
+    assert_eq!(ground.bash("cat deep/er/plain").await, "ANOTHER");
+    let said = ground.bash("cat sub/deep/er/plain; cat sub/deep/er/.env").await;
+    assert!(said.contains("SECRET") && !said.contains("OPEN"), "{said}");
+}
+
+#[tokio::test]
+async fn a_private_folder_is_closed_to_other_commands() {
+    let Some(ground) = Ground::new() else { return };
+    let own = ground.bash("echo $TMPDIR").await;
+    let own = ground.base.join(own.trim().strip_prefix("ROOT/").unwrap());
+    let other = own.parent().unwrap().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("f"), "SECRET").unwrap();
+    for attempt in
+        ["cat $ALL/other/f", "ls $ALL $ALL/other", "echo x > $ALL/other/f", "rm $ALL/other/f", "mkdir $ALL/new"]
+    {
+        let said = ground.bash(&format!("ALL=$(dirname $TMPDIR); {attempt}")).await;
+        assert!(said.contains("ermission denied"), "{attempt}: {said}");
+    }
+    assert_eq!(fs::read_to_string(other.join("f")).unwrap(), "SECRET");
+    assert!(!own.parent().unwrap().join("new").exists());
+}
+
+#[tokio::test]
 async fn a_command_in_read_is_not_started_where_nothing_holds_it() {
     let ground = Ground::with(Sandbox::by_nothing);
     assert!(matches!(ground.sandbox.support(Profile::Read), Support::Missing { .. }));

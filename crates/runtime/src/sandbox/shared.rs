@@ -1,0 +1,219 @@
+//! Landlock rulesets that many commands share.
+//!
+//! Landlock only grants, so each file that is withheld costs each of its neighbours a rule of its own: a thousand of them in a
+//! large project. So a command is held by two rulesets. The shared one has all these rules, and the whole folder in which
+//! private folders lie; it is made once, and made again when anything that it was made from changed. The command's own has a
+//! few rules for whole folders, and of private folders its own only. A right is left where both grant it.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::Stat;
+
+use super::denied::is_settled;
+use super::kept::only_reading;
+use super::landlock::{Bounds, Landlock};
+use super::places::Identity;
+use super::readable::Readable;
+
+/// How many sets of working folders are kept: each is an open file, and keeps the files of its rules in the kernel.
+const MOST_KEPT: usize = 16;
+
+/// The shared rulesets of a run, by working folders.
+#[derive(Debug, Default)]
+pub(super) struct SharedBounds {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    made: HashMap<Vec<PathBuf>, (Readable, Arc<Bounds>)>,
+    /// The kernel's table of mounts, which tells when it changed.
+    mounts: Option<File>,
+}
+
+/// A file or folder that rules were made from, as it was then.
+#[derive(Debug)]
+pub(super) struct Seen {
+    path: PathBuf,
+    identity: Option<Identity>,
+    content: Content,
+}
+
+/// Whether a folder's entries matter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Content {
+    /// They do not: it has one rule with all below it.
+    Any,
+    /// Each has a rule: the time of the folder's last change.
+    Listed((i64, i64)),
+    /// They were changed only just, so that a later change may have the same time.
+    Unsettled,
+}
+
+impl SharedBounds {
+    /// The ruleset for commands in these working folders; `private` is the folder in which their private folders lie.
+    ///
+    /// # Errors
+    /// What the system said when none could be made.
+    pub(super) fn of(
+        &self,
+        landlock: Landlock,
+        folders: Vec<PathBuf>,
+        readable: &Readable,
+        private: &Path,
+    ) -> io::Result<Arc<Bounds>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.have_mounts_changed() {
+            kept.made.clear();
+        }
+        if let Some((of, bounds)) = kept.made.get(&folders)
+            && of == readable
+            && bounds.is_current()
+        {
+            return Ok(Arc::clone(bounds));
+        }
+        let bounds = Arc::new(only_reading(landlock, readable, private)?);
+        if kept.made.len() >= MOST_KEPT && !kept.made.contains_key(&folders) {
+            kept.made.clear();
+        }
+        kept.made.insert(folders, (readable.clone(), Arc::clone(&bounds)));
+        Ok(bounds)
+    }
+}
+
+impl Kept {
+    /// Whether a file system was mounted or unmounted since the last look: a folder then shows another content, and its
+    /// own times do not tell. Where the kernel has no table, always.
+    fn have_mounts_changed(&mut self) -> bool {
+        let Some(table) = &self.mounts else {
+            self.mounts = File::open("/proc/self/mountinfo").ok();
+            return true;
+        };
+        let mut polled = [PollFd::new(table, PollFlags::PRI)];
+        let answered = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
+        let is_quiet = |it: &PollFd<'_>| !it.revents().intersects(PollFlags::PRI | PollFlags::ERR);
+        answered.is_err() || !polled.iter().all(is_quiet)
+    }
+}
+
+impl Seen {
+    /// Something that one rule is about.
+    pub(super) fn whole(path: &Path, identity: Option<Identity>) -> Self {
+        Self { path: path.to_path_buf(), identity, content: Content::Any }
+    }
+
+    /// A folder whose entries are about to be listed.
+    pub(super) fn listed(path: &Path, stat: &Stat) -> Self {
+        let changed = (stat.st_ctime, stat.st_ctime_nsec.cast_signed());
+        let content = if is_settled(changed) { Content::Listed(changed) } else { Content::Unsettled };
+        Self { path: path.to_path_buf(), identity: Some(Identity::from(stat)), content }
+    }
+
+    /// Whether it is still there as it was.
+    pub(super) fn is_current(&self) -> bool {
+        let now = fs::symlink_metadata(&self.path).ok();
+        let identity = now.as_ref().map(Identity::from);
+        let changed = now.map(|now| (now.ctime(), now.ctime_nsec()));
+        let is_same = match self.content {
+            Content::Any => true,
+            Content::Listed(then) => changed == Some(then),
+            Content::Unsettled => false,
+        };
+        is_same && identity == self.identity
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// Asks until the same ruleset is given twice: the times of folders have to settle first.
+    fn settled(shared: &SharedBounds, landlock: Landlock, readable: &Readable, private: &Path) -> Arc<Bounds> {
+        let started = Instant::now();
+        let ask = || shared.of(landlock, Vec::new(), readable, private).unwrap();
+        let mut last = ask();
+        loop {
+            let now = ask();
+            if Arc::ptr_eq(&now, &last) {
+                return now;
+            }
+            assert!(started.elapsed() < Duration::from_secs(60), "nothing is shared");
+            last = now;
+        }
+    }
+
+    #[test]
+    fn a_ruleset_is_shared_until_what_it_was_made_from_changes() {
+        let Some(landlock) = Landlock::probe() else {
+            eprintln!("SKIPPED: this kernel offers no Landlock");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        let (work, private) = (top.join("work"), top.join("private"));
+        fs::create_dir_all(work.join("a/b")).unwrap();
+        fs::create_dir(&private).unwrap();
+        fs::write(work.join("a/.env"), "").unwrap();
+        fs::write(work.join("a/plain"), "").unwrap();
+        let mut readable = Readable { open: [work.clone()].into(), withheld: [work.join("a/.env")].into() };
+        let shared = SharedBounds::default();
+        let exchange_names = || {
+            fs::rename(work.join("a/.env"), work.join("a/x")).unwrap();
+            fs::rename(work.join("a/plain"), work.join("a/.env")).unwrap();
+            fs::rename(work.join("a/x"), work.join("a/plain")).unwrap();
+        };
+        let changes: [(&str, &dyn Fn()); 6] = [
+            ("a file is made", &|| fs::write(work.join("a/new"), "").unwrap()),
+            ("a file is removed", &|| fs::remove_file(work.join("a/new")).unwrap()),
+            ("two files exchange their names", &exchange_names),
+            ("a folder on the way is renamed", &|| {
+                fs::rename(work.join("a"), work.join("c")).unwrap();
+                fs::create_dir(work.join("a")).unwrap();
+            }),
+            ("the working folder is replaced", &|| {
+                fs::rename(&work, top.join("old")).unwrap();
+                fs::create_dir_all(work.join("a/b")).unwrap();
+            }),
+            ("the working folder is gone", &|| fs::remove_dir_all(&work).unwrap()),
+        ];
+        for (name, change) in changes {
+            let before = settled(&shared, landlock, &readable, &private);
+            change();
+            assert!(!before.is_current(), "{name}");
+            let after = shared.of(landlock, Vec::new(), &readable, &private).unwrap();
+            assert!(!Arc::ptr_eq(&before, &after), "{name}");
+        }
+        let before = settled(&shared, landlock, &readable, &private);
+        readable.withheld.insert(work.join("a/b"));
+        let after = shared.of(landlock, Vec::new(), &readable, &private).unwrap();
+        assert!(!Arc::ptr_eq(&before, &after), "something else is withheld");
+    }
+
+    #[test]
+    fn what_happens_below_a_folder_with_one_rule_makes_no_new_ruleset() {
+        let Some(landlock) = Landlock::probe() else {
+            eprintln!("SKIPPED: this kernel offers no Landlock");
+            return;
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let top = dir.path().canonicalize().unwrap();
+        fs::create_dir_all(top.join("a/b")).unwrap();
+        fs::create_dir(top.join("private")).unwrap();
+        fs::write(top.join("a/.env"), "").unwrap();
+        let readable = Readable { open: [top.join("a")].into(), withheld: [top.join("a/.env")].into() };
+        let shared = SharedBounds::default();
+        let before = settled(&shared, landlock, &readable, &top.join("private"));
+        fs::write(top.join("a/b/file"), "").unwrap();
+        fs::create_dir(top.join("private/own")).unwrap();
+        let after = settled(&shared, landlock, &readable, &top.join("private"));
+        assert!(Arc::ptr_eq(&before, &after));
+    }
+}
