@@ -97,6 +97,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         began: (Instant::now(), Duration::ZERO),
         retry_after: None,
         farewells: BTreeMap::new(),
+        unremoved: BTreeMap::new(),
         adopted: Adopted::NotYet,
         hosting,
         settings_file: None,
