@@ -1,5 +1,6 @@
 //! The command line: which runs are made, how many at once, and what is printed of them.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,9 @@ use crate::run::{Options, Outcome, run};
 
 /// The seeds that failed once, which are run first.
 const KEPT: &str = include_str!("../seeds.txt");
+
+/// The same for runs whose ends are looked at.
+const KEPT_ENDS: &str = include_str!("../seeds-ends.txt");
 
 /// Set by Ctrl-C.
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -45,7 +49,11 @@ pub struct Chaos {
     /// writes
     #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts"])]
     stale_writes: Option<u64>,
-    /// The first seed of runs with power cuts or stale writes
+    /// Make so many runs that are stopped by signals, kills, failing models and full disks, and resumed; each of their ends is
+    /// compared with the team's files
+    #[arg(long, value_name = "RUNS", conflicts_with_all = ["runs", "seeds", "only", "power_cuts", "stale_writes"])]
+    ends: Option<u64>,
+    /// The first seed of runs with power cuts, stale writes or ends
     #[arg(long, value_name = "SEED", default_value_t = 0)]
     from: u64,
     /// Runs at one time
@@ -105,17 +113,7 @@ impl Chaos {
 
     /// Makes the runs; true when nothing was found.
     async fn all(&self) -> Result<bool, Error> {
-        let only = self.only.map(|only| match only {
-            Only::InProcess => Place::InProcess,
-            Only::Panes => Place::Panes,
-            Only::Mixed => Place::Mixed,
-        });
-        let stale = |seed| Plan::of_stale_writes(seed, StaleWrites::LONG);
-        let plans: Vec<Plan> = match (self.power_cuts, self.stale_writes) {
-            (Some(cuts), _) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect(),
-            (None, Some(runs)) => (self.from..self.from + runs).map(stale).collect(),
-            (None, None) => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
-        };
+        let plans = self.plans();
         if self.plan {
             plans.iter().for_each(|plan| say(&plan.to_string()));
             return Ok(true);
@@ -159,9 +157,16 @@ impl Chaos {
             }
         }
         stop.abort();
-        let Tally { runs, crashes, failed, skipped } = &tally;
+        let Tally { runs, crashes, failed, skipped, kinds, ends } = &tally;
         let took = started.elapsed().as_secs();
-        let summary = json!({"runs": runs, "crashes": crashes, "failed": failed, "skipped": skipped, "seconds": took});
+        let summary = json!({
+            "runs": runs, "crashes": crashes, "failed": failed, "skipped": skipped, "seconds": took, "harms": kinds,
+            "ends": ends,
+        });
+        if self.ends.is_some() && !self.json {
+            say(&format!("harms: {}", counts(kinds)));
+            say(&format!("ends: {}", counts(ends)));
+        }
         say(&if self.json {
             summary.to_string()
         } else {
@@ -171,11 +176,31 @@ impl Chaos {
         Ok(tally.failed.is_empty())
     }
 
+    fn plans(&self) -> Vec<Plan> {
+        let only = self.only.map(|only| match only {
+            Only::InProcess => Place::InProcess,
+            Only::Panes => Place::Panes,
+            Only::Mixed => Place::Mixed,
+        });
+        let stale = |seed| Plan::of_stale_writes(seed, StaleWrites::LONG);
+        match (self.power_cuts, self.stale_writes, self.ends) {
+            (Some(cuts), ..) => (self.from..self.from + cuts.div_ceil(CUTS_A_RUN)).map(Plan::of_power_cuts).collect(),
+            (None, Some(runs), _) => (self.from..self.from + runs).map(stale).collect(),
+            (None, None, Some(runs)) => self.seeds_of_ends(runs).into_iter().map(Plan::of_ends).collect(),
+            (None, None, None) => self.seeds().into_iter().map(|seed| Plan::of(seed, only)).collect(),
+        }
+    }
+
     fn seeds(&self) -> Vec<u64> {
         let range = self.seeds.clone().unwrap_or(0..self.runs);
-        let kept = if self.without_kept || self.seeds.is_some() { Vec::new() } else { kept() };
-        let rest = range.filter(|seed| !kept.contains(seed)).collect::<Vec<_>>();
-        kept.iter().copied().chain(rest).collect()
+        in_order(range, if self.without_kept || self.seeds.is_some() { Vec::new() } else { kept() })
+    }
+
+    fn seeds_of_ends(&self, runs: u64) -> Vec<u64> {
+        let range = self.from..self.from.saturating_add(runs);
+        let mut kept = if self.without_kept { Vec::new() } else { kept_ends() };
+        kept.retain(|seed| range.contains(seed));
+        in_order(range, kept)
     }
 
     fn binary(&self) -> Result<PathBuf, Error> {
@@ -188,7 +213,7 @@ impl Chaos {
     }
 
     fn tell(&self, outcome: &Outcome, nth: usize, count: usize) {
-        let Outcome { plan, crashes, findings, log, folder, took, skipped, figures } = outcome;
+        let Outcome { plan, crashes, findings, log, folder, took, skipped, figures, ends, .. } = outcome;
         if self.json {
             say(&json_line(outcome).to_string());
             return;
@@ -199,6 +224,9 @@ impl Chaos {
         say(&format!("[{nth}/{count}] seed {}: {place}, {crashes} crashes, {took:.1} s: {verdict}", plan.seed));
         for what in skipped {
             say(&format!("  skipped: {what}"));
+        }
+        if !ends.is_empty() {
+            say(&format!("  ends: {}", counts(ends)));
         }
         if let Some(figures) = figures {
             say(&format!("  {figures}"));
@@ -223,12 +251,17 @@ struct Tally {
     crashes: usize,
     failed: Vec<u64>,
     skipped: Vec<u64>,
+    kinds: BTreeMap<String, usize>,
+    ends: BTreeMap<String, usize>,
 }
 
 impl Tally {
     fn add(&mut self, outcome: &Outcome) {
         self.runs += 1;
         self.crashes += outcome.crashes;
+        for (sum, counts) in [(&mut self.kinds, &outcome.kinds), (&mut self.ends, &outcome.ends)] {
+            counts.iter().for_each(|(kind, count)| *sum.entry(kind.clone()).or_default() += count);
+        }
         if !outcome.findings.is_empty() {
             self.failed.push(outcome.plan.seed);
         }
@@ -238,21 +271,42 @@ impl Tally {
     }
 }
 
+/// Counts by their names, in one line.
+fn counts(counts: &BTreeMap<String, usize>) -> String {
+    counts.iter().map(|(kind, count)| format!("{count} {kind}")).collect::<Vec<_>>().join(", ")
+}
+
 fn json_line(outcome: &Outcome) -> Value {
     let findings: Vec<Value> =
         outcome.findings.iter().map(|finding| json!({"kind": finding.kind, "text": finding.text})).collect();
     json!({
         "seed": outcome.plan.seed, "place": outcome.plan.place.as_str(), "crashes": outcome.crashes,
         "seconds": outcome.took.as_secs_f64(), "findings": findings, "skipped": outcome.skipped,
-        "figures": outcome.figures,
+        "figures": outcome.figures, "harms": outcome.kinds, "ends": outcome.ends,
     })
+}
+
+/// The kept seeds, and then the others of a range.
+fn in_order(range: Range<u64>, kept: Vec<u64>) -> Vec<u64> {
+    let rest: Vec<u64> = range.filter(|seed| !kept.contains(seed)).collect();
+    kept.into_iter().chain(rest).collect()
 }
 
 /// The seeds that failed once.
 #[must_use]
 pub fn kept() -> Vec<u64> {
+    seeds_in(KEPT)
+}
+
+/// The seeds that failed once of runs whose ends are looked at.
+#[must_use]
+pub fn kept_ends() -> Vec<u64> {
+    seeds_in(KEPT_ENDS)
+}
+
+fn seeds_in(text: &str) -> Vec<u64> {
     let seed = |line: &str| line.split_whitespace().next()?.parse().ok();
-    KEPT.lines().filter(|line| !line.starts_with('#')).filter_map(seed).collect()
+    text.lines().filter(|line| !line.starts_with('#')).filter_map(seed).collect()
 }
 
 /// Reads a range of seeds, or one.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::chance::Chance;
+use crate::harm::Harm;
 
 /// The names of the workers, in the order in which they are taken.
 const ROLES: [&str; 5] = ["ann", "bob", "cas", "dan", "eve"];
@@ -131,8 +132,8 @@ pub enum Moment {
 /// One crash.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// Who dies.
-    pub victim: Victim,
+    /// What happens.
+    pub harm: Harm,
     /// When.
     pub moment: Moment,
     /// It waits until the team is shutting down.
@@ -193,6 +194,13 @@ pub struct StaleWrites {
     pub writes: u64,
 }
 
+/// How the lead runs when all of its ends are looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// It has a terminal, in which its view is drawn.
+    pub has_terminal: bool,
+}
+
 impl StaleWrites {
     /// As many as in `./test --long`.
     pub const LONG: Self = Self { messages: 1_200, updates: 40, writes: 800 };
@@ -215,6 +223,8 @@ pub struct Plan {
     pub fault: Option<Fault>,
     /// The stale writes, where there are some.
     pub stale: Option<StaleWrites>,
+    /// The ends of its leads' processes, where every one of them is looked at.
+    pub ends: Option<Ends>,
     /// The lead deletes the team at its end.
     pub deletes_team: bool,
     /// The most that a turn of a model takes.
@@ -250,6 +260,7 @@ impl Plan {
             writers,
             fault,
             stale: None,
+            ends: None,
             deletes_team: chance.percent(40),
             turn_ms: chance.between(20, 120),
         }
@@ -260,8 +271,10 @@ impl Plan {
     pub fn of_power_cuts(seed: u64) -> Self {
         let mut plan = Self::of(seed, None);
         let mut chance = Chance::of(seed, "power cuts");
-        let cut =
-            |at_end: bool, chance: &mut Chance| Crash { victim: Victim::Power, ..crash(chance, plan.place, at_end) };
+        let cut = |at_end: bool, chance: &mut Chance| Crash {
+            harm: Harm::Kill(Victim::Power),
+            ..crash(chance, plan.place, at_end)
+        };
         plan.crashes = (1..=CUTS_A_RUN).map(|nth| cut(nth == CUTS_A_RUN, &mut chance)).collect();
         plan.writers = Writers { cli: true, claims: true, ..Writers::default() };
         plan.fault = Some(Fault::PowerCuts);
@@ -289,6 +302,35 @@ impl Plan {
             deletes_team: false,
             ..Self::of(seed, None)
         }
+    }
+
+    /// Makes the plan of a seed whose lead is stopped in every way and resumed, and has its ends looked at.
+    #[must_use]
+    pub fn of_ends(seed: u64) -> Self {
+        let mut plan = Self::of(seed, None);
+        let mut chance = Chance::of(seed, "ends");
+        let count = chance.between(2, 4);
+        let mut crash = |at_end| {
+            let crash = crash(&mut chance, plan.place, at_end);
+            Crash { harm: Harm::draw(&mut chance, plan.place), ..crash.sooner() }
+        };
+        plan.crashes = (0..count).map(|_| crash(false)).collect();
+        plan.crashes.push(crash(true));
+        plan.workers.truncate(3);
+        plan.writers = Writers { honouring: plan.writers.honouring, cli: plan.writers.cli, ..Writers::default() };
+        if plan.fills_disk() {
+            plan.writers.honouring = false;
+        }
+        plan.fault = None;
+        plan.ends = Some(Ends { has_terminal: chance.percent(50) });
+        plan
+    }
+
+    /// Whether the disk is full at some time, so that it must be a small one.
+    #[must_use]
+    pub fn fills_disk(&self) -> bool {
+        let is_harm = self.crashes.iter().any(|crash| matches!(crash.harm, Harm::FullDisk(_)));
+        is_harm || matches!(self.fault, Some(Fault::FullDisk { .. }))
     }
 
     /// The same run with its first crashes only.
@@ -343,7 +385,17 @@ fn crash(chance: &mut Chance, place: Place, at_end: bool) -> Crash {
             Moment::At { event, nth: chance.between(1, most), then: Duration::from_millis(then) }
         }
     };
-    Crash { victim, moment, at_end, draw: chance.number() }
+    Crash { harm: Harm::Kill(victim), moment, at_end, draw: chance.number() }
+}
+
+impl Crash {
+    /// The same after fewer events, for a run of few crashes.
+    fn sooner(mut self) -> Self {
+        if let Moment::At { nth, .. } = &mut self.moment {
+            *nth = nth.div_ceil(3);
+        }
+        self
+    }
 }
 
 fn fault(chance: &mut Chance) -> Option<Fault> {
@@ -358,7 +410,7 @@ fn fault(chance: &mut Chance) -> Option<Fault> {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, place, workers, crashes, writers, fault, stale, deletes_team, turn_ms } = self;
+        let Self { seed, place, workers, crashes, writers, fault, stale, ends, deletes_team, turn_ms } = self;
         writeln!(f, "seed {seed}: {}, turns of up to {turn_ms} ms, deletes team: {deletes_team}", place.as_str())?;
         for Worker { role, in_pane, plans, has_worktree, refuses, tasks } in workers {
             let habits = [
@@ -370,10 +422,10 @@ impl fmt::Display for Plan {
             let habits: Vec<&str> = habits.iter().filter(|(has, _)| *has).map(|(_, habit)| *habit).collect();
             writeln!(f, "  {role}: {tasks} tasks; {}", habits.join(", "))?;
         }
-        for (index, Crash { victim, moment, at_end, .. }) in crashes.iter().enumerate() {
+        for (index, Crash { harm, moment, at_end, .. }) in crashes.iter().enumerate() {
             let phase = if *at_end { "at the end" } else { "at work" };
-            writeln!(f, "  crash {}: {victim:?} {moment:?} {phase}", index + 1)?;
+            writeln!(f, "  crash {}: {harm} {moment:?} {phase}", index + 1)?;
         }
-        writeln!(f, "  {writers:?}, fault: {fault:?}, stale: {stale:?}")
+        writeln!(f, "  {writers:?}, fault: {fault:?}, stale: {stale:?}, ends: {ends:?}")
     }
 }

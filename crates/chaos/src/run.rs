@@ -1,22 +1,25 @@
 //! One run: a team is started, crashed by its plan, resumed, and looked at when it has ended.
 
-use std::fs::{self, File};
-use std::io::Write as _;
+mod harms;
+
+use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus};
+use std::process::ExitStatus;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use self::harms::{Harmed, fill};
 use crate::error::Error;
 use crate::journal::{Tail, is_of, member_of};
 use crate::oracle::{self, Finding, Scene};
 use crate::plan::{Crash, Fault, Moment, Plan, Victim};
 use crate::processes::members;
 use crate::server::Server;
-use crate::stage::{Disk, Stage};
+use crate::stage::{Begin, Disk, Lead, Stage};
 use crate::stale::{self, Commands};
 use crate::writers::{Desk, Writer};
 
@@ -60,6 +63,10 @@ pub struct Outcome {
     pub skipped: Vec<String>,
     /// How much was written, in a run with stale writes.
     pub figures: Option<String>,
+    /// How often each kind of harm happened.
+    pub kinds: BTreeMap<String, usize>,
+    /// How often each end was seen, in a run whose ends are looked at.
+    pub ends: BTreeMap<String, usize>,
 }
 
 /// How runs are made.
@@ -100,6 +107,8 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
         progress: Progress { at: started, asked: 0, entries: 0 },
         crashes: 0,
         end: None,
+        begins: Begin::New,
+        harmed: Harmed::default(),
         findings: Vec::new(),
         log: Vec::new(),
     };
@@ -117,14 +126,17 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
         commands.start(scope, stale::Run { stage: &stage, plan: &plan, desk: &desk });
         if let (Some(Fault::FullDisk { after_ms, for_ms }), Disk::Small) = (plan.fault, stage.disk()) {
             let root = stage.root();
-            scope.spawn(move || fill(&root, after_ms, for_ms));
+            scope.spawn(move || {
+                thread::sleep(Duration::from_millis(after_ms));
+                fill(&root, Duration::from_millis(for_ms));
+            });
         }
         let ended = driver.drive();
         desk.stop();
         ended
     });
     ended?;
-    let Driver { crashes, end, mut findings, mut log, life, .. } = driver;
+    let Driver { crashes, end, mut findings, mut log, life, harmed, .. } = driver;
     let scene = Scene { stage: &stage, plan: &plan, seen: server.seen(), written: desk.written(), end, life };
     if findings.is_empty() {
         findings.extend(oracle::judge(&scene));
@@ -141,7 +153,8 @@ fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Res
         }
     }
     let folder = (options.keeps && !findings.is_empty()).then(|| stage.keep());
-    Ok(Outcome { plan, crashes, findings, log, folder, took: started.elapsed(), skipped, figures })
+    let Harmed { kinds, ends, .. } = harmed;
+    Ok(Outcome { plan, crashes, findings, log, folder, took: started.elapsed(), skipped, figures, kinds, ends })
 }
 
 /// How many writes the journal has as undone and put back.
@@ -149,19 +162,6 @@ fn put_back(stage: &Stage) -> usize {
     let entries = crate::journal::entries(stage);
     let names = |entry: &Value| entry["put_back"].as_array().map_or(0, Vec::len);
     entries.iter().filter(|entry| entry["event"] == "overwritten").map(names).sum()
-}
-
-/// Fills the file system of a folder for a while.
-fn fill(root: &Path, after_ms: u64, for_ms: u64) {
-    thread::sleep(Duration::from_millis(after_ms));
-    let path = root.join("filler");
-    if let Ok(mut file) = File::create(&path) {
-        let block = [0_u8; 4096];
-        while file.write_all(&block).is_ok() {}
-    }
-    thread::sleep(Duration::from_millis(for_ms));
-    // The folder goes as a whole when this fails.
-    let _gone = fs::remove_file(&path);
 }
 
 /// When there was progress last, and how much.
@@ -188,13 +188,16 @@ struct Driver<'a> {
     plan: &'a Plan,
     stop: &'a AtomicBool,
     started: Instant,
-    lead: Option<Child>,
+    lead: Option<Lead>,
     life: usize,
     tail: Tail,
     entries: Vec<Value>,
     progress: Progress,
     crashes: usize,
     end: Option<End>,
+    /// How the next process of the lead begins.
+    begins: Begin,
+    harmed: Harmed,
     findings: Vec<Finding>,
     log: Vec<String>,
 }
@@ -209,14 +212,14 @@ enum Waited {
 
 impl Driver<'_> {
     fn drive(&mut self) -> Result<(), Error> {
-        self.start(false)?;
+        self.start()?;
         let crashes = self.plan.crashes.clone();
         for crash in &crashes {
             if crash.at_end {
                 self.server.let_end();
             }
             match self.wait(Some(&crash.moment))? {
-                Waited::Now(entry) => self.strike(crash, entry.as_ref())?,
+                Waited::Now(entry) => self.harm(crash, entry.as_ref())?,
                 Waited::Over => return Ok(()),
             }
         }
@@ -238,9 +241,10 @@ impl Driver<'_> {
         self.log.push(format!("{:7.3} {text}", self.started.elapsed().as_secs_f64()));
     }
 
-    fn start(&mut self, resumes: bool) -> Result<(), Error> {
-        let lead = self.stage.lead(self.life, self.plan, resumes)?;
-        self.note(format!("lead {} starts as {}{}", self.life, lead.id(), if resumes { ", resuming" } else { "" }));
+    fn start(&mut self) -> Result<(), Error> {
+        self.heal();
+        let lead = self.stage.lead(self.life, self.plan, &self.begins)?;
+        self.note(format!("lead {} starts as {}: {:?}", self.life, lead.child.id(), self.begins));
         self.lead = Some(lead);
         Ok(())
     }
@@ -254,7 +258,13 @@ impl Driver<'_> {
             self.note("the team was deleted before the crash".to_owned());
             return Ok(false);
         }
-        self.start(is_there)?;
+        self.begins = match self.begins {
+            Begin::GoOn if is_there => Begin::GoOn,
+            Begin::New | Begin::Resume | Begin::GoOn if is_there => Begin::Resume,
+            Begin::New | Begin::Resume | Begin::GoOn => Begin::New,
+        };
+        self.start()?;
+        self.begins = Begin::Resume;
         Ok(true)
     }
 
@@ -302,13 +312,16 @@ impl Driver<'_> {
     /// Looks whether the lead has ended by itself, and starts it again where that was due to a fault.
     fn look_at_lead(&mut self) -> Result<Option<Waited>, Error> {
         let Some(lead) = self.lead.as_mut() else { return Ok(Some(Waited::Over)) };
-        let status = lead.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;
+        let status = lead.child.try_wait().map_err(Error::io("wait for", Path::new("the lead")))?;
         let Some(status) = status else { return Ok(None) };
         self.lead = None;
         let report = fs::read(self.stage.temporary().join(format!("lead-{}.json", self.life))).unwrap_or_default();
         let report = serde_json::from_slice(&report).unwrap_or_default();
         self.note(format!("lead {} ends with {status}", self.life));
         self.end = Some(End { code: status.code(), report });
+        if self.plan.ends.is_some() {
+            return self.look_at_end(status);
+        }
         // Whether it was right to say that something is open the oracle decides.
         if matches!(status.code(), Some(0 | UNFINISHED)) {
             return Ok(Some(Waited::Over));
@@ -384,8 +397,8 @@ impl Driver<'_> {
         format!("states {states:?}, processes {there:?}")
     }
 
-    fn strike(&mut self, crash: &Crash, entry: Option<&Value>) -> Result<(), Error> {
-        if crash.victim == Victim::Power {
+    fn strike(&mut self, crash: &Crash, victim: Victim, entry: Option<&Value>) -> Result<(), Error> {
+        if victim == Victim::Power {
             return self.cut_power(entry);
         }
         let there = members(&self.stage.processes());
@@ -393,20 +406,20 @@ impl Driver<'_> {
         let named = there.iter().find(|process| process.member.as_deref() == named && named.is_some());
         let index = usize::try_from(crash.draw % (there.len().max(1) as u64)).unwrap_or(0);
         let member = named.or_else(|| there.get(index));
-        let kills_lead = crash.victim != Victim::Member || member.is_none();
+        let kills_lead = victim != Victim::Member || member.is_none();
         if kills_lead && let Some(lead) = self.lead.as_mut() {
             let error = Error::io("kill", Path::new("the lead"));
-            if lead.try_wait().map_err(error)?.is_some() {
+            if lead.child.try_wait().map_err(error)?.is_some() {
                 // It has ended by itself, which the next wait looks at.
                 return Ok(());
             }
             let error = Error::io("kill", Path::new("the lead"));
-            lead.kill().and_then(|()| lead.wait()).map_err(error)?;
+            lead.child.kill().and_then(|()| lead.child.wait()).map_err(error)?;
             self.lead = None;
             self.crashes += 1;
             self.note(format!("lead {} is killed {}", self.life, why(entry)));
         }
-        let mates: Vec<_> = match crash.victim {
+        let mates: Vec<_> = match victim {
             Victim::Lead | Victim::Power => Vec::new(),
             Victim::Member | Victim::LeadAndMember => member.into_iter().collect(),
             Victim::Everyone => there.iter().collect(),
@@ -438,7 +451,7 @@ impl Driver<'_> {
         let acknowledged = self.desk.written();
         self.stage.cut_power()?;
         if let Some(mut lead) = self.lead.take() {
-            lead.wait().map_err(Error::io("wait for", Path::new("the lead")))?;
+            lead.child.wait().map_err(Error::io("wait for", Path::new("the lead")))?;
         }
         self.crashes += 1;
         self.note(format!("the power is cut {}", why(entry)));

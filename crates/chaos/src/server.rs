@@ -18,7 +18,9 @@ use tokio::task::JoinHandle;
 use crate::brain::{Heard, Say, Wanted, World, call_id, decide, tokens_in};
 use crate::chance::Chance;
 use crate::error::Error;
+use crate::harm::{ModelFault, Whose};
 use crate::plan::Plan;
+use crate::server_faults::{Failing, bad_answer};
 
 /// A text with a token that an agent tried to send or to write.
 #[derive(Clone, Debug)]
@@ -65,6 +67,7 @@ struct Shared {
     numbers: AtomicU64,
     asked: AtomicU64,
     seen: Mutex<Seen>,
+    failing: Mutex<Failing>,
 }
 
 impl Drop for Server {
@@ -88,6 +91,7 @@ impl Server {
             numbers: AtomicU64::new(1),
             asked: AtomicU64::new(0),
             seen: Mutex::default(),
+            failing: Mutex::default(),
         });
         let router = Router::new().fallback(answer).with_state(Arc::clone(&shared));
         let task = tokio::spawn(async move {
@@ -106,6 +110,26 @@ impl Server {
     /// Lets the agents end the team.
     pub fn let_end(&self) {
         self.shared.may_end.store(true, Ordering::SeqCst);
+    }
+
+    /// Has the next answers be bad.
+    pub fn fail(&self, fault: ModelFault, whose: Whose, answers: u64) {
+        self.failing().begin(fault, whose, answers);
+    }
+
+    /// Has every answer be good again.
+    pub fn mend(&self) {
+        self.failing().mend();
+    }
+
+    /// The bad answers since the last call: who got them, and how each was bad.
+    #[must_use]
+    pub fn take_met(&self) -> Vec<(String, ModelFault)> {
+        self.failing().take_met()
+    }
+
+    fn failing(&self) -> MutexGuard<'_, Failing> {
+        self.shared.failing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many requests came so far.
@@ -127,8 +151,7 @@ impl Shared {
     }
 
     /// Takes a request in, decides, and takes note of what is going to be sent.
-    fn turn(&self, body: &Value) -> (Vec<Value>, Duration) {
-        let heard = Heard::of(body);
+    fn turn(&self, heard: Heard) -> (Vec<Value>, Duration) {
         let may_end = self.may_end.load(Ordering::SeqCst);
         let say = decide(&heard, World { plan: &self.plan, may_end });
         let agent = heard.agent.clone();
@@ -195,7 +218,13 @@ impl Seen {
 async fn answer(State(shared): State<Arc<Shared>>, body: Bytes) -> Response<Body> {
     let body: Value = serde_json::from_slice(&body).unwrap_or_default();
     shared.asked.fetch_add(1, Ordering::SeqCst);
-    let (blocks, delay) = shared.turn(&body);
+    let heard = Heard::of(&body);
+    let fault = shared.failing.lock().unwrap_or_else(PoisonError::into_inner).of(&heard.agent);
+    if let Some(fault) = fault {
+        shared.seen().take(heard);
+        return bad_answer(fault);
+    }
+    let (blocks, delay) = shared.turn(heard);
     let tokens = body.to_string().len() / 4;
     let mut pieces = events(&blocks, tokens, shared.numbers.fetch_add(1, Ordering::SeqCst));
     let last = pieces.split_off(1);

@@ -5,13 +5,15 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use crate::brain::GO_ON;
 use crate::error::Error;
 use crate::plan::{Fault, Place, Plan};
 use crate::processes::{Process, processes_at_home};
+use crate::terminal::Terminal;
 
 /// The size of the file system that is cut off.
 const IMAGE_BYTES: u64 = 96 * 1024 * 1024;
@@ -25,6 +27,12 @@ import fcntl, os, struct, sys
 fcntl.ioctl(os.open(sys.argv[1], os.O_RDONLY), 0x8004587d, struct.pack('I', 2))
 ";
 
+/// How long models may fail in a run whose ends are looked at.
+const MODEL_PATIENCE_S: u64 = 4;
+
+/// How long they may be silent there.
+const MODEL_SILENCE_S: u64 = 2;
+
 /// The team of every run.
 pub const TEAM: &str = "chaos";
 
@@ -36,6 +44,28 @@ pub struct Stage {
     url: String,
     has_terminal: bool,
     disk: Disk,
+}
+
+/// How a lead begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Begin {
+    /// With a new team.
+    New,
+    /// With the team as it is.
+    Resume,
+    /// With the team as it is, and a word from the user.
+    GoOn,
+}
+
+/// A lead's process.
+#[derive(Debug)]
+pub struct Lead {
+    /// The process.
+    pub child: Child,
+    /// Its terminal, where it has one.
+    pub terminal: Option<Terminal>,
+    /// When it was started.
+    pub started: Instant,
 }
 
 /// What the root is on.
@@ -72,9 +102,9 @@ impl Stage {
         for folder in [stage.root(), stage.work(), stage.temporary()] {
             fs::create_dir(&folder).map_err(Error::io("make", &folder))?;
         }
-        stage.disk = stage.mounted(plan.fault);
+        stage.disk = stage.mounted(plan);
         let settings = stage.root().join("settings.json");
-        fs::write(&settings, settings_text().to_string()).map_err(Error::io("write", &settings))?;
+        fs::write(&settings, settings_text(plan).to_string()).map_err(Error::io("write", &settings))?;
         for args in [&["init", "-q"][..], &["commit", "-q", "--allow-empty", "-m", "Begin"]] {
             let name = ["-c", "user.name=dev", "-c", "user.email=dev@example.com"];
             done(stage.tool("git").args(name).args(args))?;
@@ -96,11 +126,13 @@ impl Stage {
     }
 
     /// Mounts what a fault needs below the root; says what that is, which is nothing without the right to.
-    fn mounted(&self, fault: Option<Fault>) -> Disk {
-        match fault {
-            Some(Fault::FullDisk { .. }) if mount_small(&self.root()) => Disk::Small,
-            Some(Fault::PowerCuts) if self.make_image().is_ok() => Disk::Image,
-            Some(_) | None => Disk::Plain,
+    fn mounted(&self, plan: &Plan) -> Disk {
+        if plan.fills_disk() && mount_small(&self.root()) {
+            Disk::Small
+        } else if plan.fault == Some(Fault::PowerCuts) && self.make_image().is_ok() {
+            Disk::Image
+        } else {
+            Disk::Plain
         }
     }
 
@@ -251,31 +283,61 @@ impl Stage {
     ///
     /// # Errors
     /// When it cannot be started.
-    pub fn lead(&self, life: usize, plan: &Plan, resumes: bool) -> Result<Child, Error> {
+    pub fn lead(&self, life: usize, plan: &Plan, begin: &Begin) -> Result<Lead, Error> {
         let mode = if self.has_terminal { "tmux" } else { "in-process" };
         let common = ["--model", "anthropic/claude-opus-5-5", "--teammate-mode", mode, "--yes", "--json"];
-        let begin: &[&str] =
-            if resumes { &["run", "--resume", TEAM] } else { &["run", "Have it done.", "--team", TEAM] };
+        let begin: &[&str] = match begin {
+            Begin::New => &["run", "Have it done.", "--team", TEAM],
+            Begin::Resume => &["run", "--resume", TEAM],
+            Begin::GoOn => &["run", "--resume", TEAM, GO_ON],
+        };
         let limit = match plan.fault {
             Some(Fault::FileSize { life: at, kib }) if at == life => Some(format!("ulimit -f {kib}")),
             Some(Fault::Descriptors { life: at, count }) if at == life => Some(format!("ulimit -n {count}")),
             Some(_) | None => None,
         };
+        let has_terminal = plan.ends.is_some_and(|ends| ends.has_terminal);
         let mut command = match limit {
             Some(limit) => {
                 let mut command = self.tool("bash");
                 command.arg("-c").arg(format!("{limit}; exec \"$0\" \"$@\"")).arg(&self.binary);
                 command
             }
+            // It makes the terminal that it has as its input its own, and becomes the lead.
+            None if has_terminal => {
+                let mut command = self.tool("setsid");
+                command.arg("--ctty").arg(&self.binary);
+                command
+            }
             None => self.pitcrew(&[]),
         };
-        command.args(begin).args(common).process_group(0);
-        let log = |ending: &str| {
-            let path = self.temporary().join(format!("lead-{life}.{ending}"));
-            File::create(&path).map_err(Error::io("make", &path))
-        };
-        command.stdout(log("json")?).stderr(log("log")?);
-        command.spawn().map_err(Error::io("start", &self.binary))
+        command.args(begin).args(common);
+        let path = |ending: &str| self.temporary().join(format!("lead-{life}.{ending}"));
+        let log = |ending: &str| File::create(path(ending)).map_err(Error::io("make", &path(ending)));
+        command.stdout(log("json")?);
+        let terminal = if has_terminal { Some(Terminal::open(&path("log"))?) } else { None };
+        match &terminal {
+            Some(terminal) => terminal.attach(&mut command)?,
+            None => {
+                command.process_group(0).stderr(log("log")?);
+            }
+        }
+        let child = command.spawn().map_err(Error::io("start", &self.binary))?;
+        Ok(Lead { child, terminal, started: Instant::now() })
+    }
+
+    /// Gives the windows of the tmux server another size.
+    pub fn resize_windows(&self, columns: u16, rows: u16) {
+        if !self.has_terminal {
+            return;
+        }
+        let listed = self.tool("tmux").args(["list-windows", "-a", "-F", "#{window_id}"]).output();
+        let listed = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let (columns, rows) = (columns.to_string(), rows.to_string());
+        for window in listed.lines() {
+            // A window may have gone since.
+            let _gone = self.tool("tmux").args(["resize-window", "-t", window, "-x", &columns, "-y", &rows]).output();
+        }
     }
 
     /// The panes of the tmux server: `id tag`; empty without one.
@@ -328,12 +390,19 @@ fn mount_small(folder: &Path) -> bool {
     mount.output().is_ok_and(|output| output.status.success())
 }
 
-/// Settings under which no limit of rates is met.
-fn settings_text() -> Value {
+/// Settings under which no limit of rates is met, and the patience with models is short where those fail.
+fn settings_text(plan: &Plan) -> Value {
     let plenty = json!({"count": 1_000_000, "seconds": 60});
-    json!({"pitcrew": {"limits": {
+    let mut ours = json!({"limits": {
         "tasks": 100_000, "callRate": plenty, "spawnRate": plenty, "taskRate": plenty, "messageRate": plenty,
-    }}})
+    }});
+    if plan.ends.is_some()
+        && let Some(fields) = ours.as_object_mut()
+    {
+        fields.insert("modelPatience".to_owned(), json!(MODEL_PATIENCE_S));
+        fields.insert("modelSilence".to_owned(), json!(MODEL_SILENCE_S));
+    }
+    json!({"pitcrew": ours})
 }
 
 /// What is in a folder; nothing when it is not there.

@@ -98,7 +98,9 @@ impl Commands {
             let path = stage.tasks().join(format!("{task}.json"));
             let text = fs::read_to_string(path).unwrap_or_default();
             let found: Value = serde_json::from_str(&text).unwrap_or_default();
-            if found.pointer(pointer) != Some(&value) {
+            // The lead completes every task at the end.
+            let is_completed = pointer == "/status" && found["status"] == "completed";
+            if found.pointer(pointer) != Some(&value) && !is_completed {
                 let text = format!("{pointer} of task {task} is not {value}: {found}");
                 findings.push(Finding::new("an update is lost", text));
             }

@@ -61,6 +61,11 @@ impl Desk {
         self.stop.load(Ordering::SeqCst)
     }
 
+    /// Forgets what was written into a team that is no more.
+    pub fn forget(&self) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Everything that was written.
     #[must_use]
     pub fn written(&self) -> Vec<Written> {

@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use super::{Heard, LAST_WORDS, Say, Wanted, World, all, number_in, tokens_in};
+use super::{Came, GO_ON, Heard, LAST_WORDS, Say, Wanted, World, all, number_in, tokens_in};
 use crate::plan::{Place, Worker};
 
 /// What the lead reads of a member that ended.
-const ENDS: [&str; 4] = ["has failed", "was stopped", "has shut down", "was not started"];
+const ENDS: [&str; 5] = ["has failed", "was stopped", "has shut down", "was not started", "cannot go on in this run"];
 
 pub(super) fn decide(heard: &Heard, world: World<'_>) -> Say {
     match next(heard, world) {
@@ -22,21 +22,64 @@ fn next(heard: &Heard, world: World<'_>) -> Result<(), Say> {
     let parts: Vec<(&Worker, Vec<String>)> =
         workers.iter().map(|worker| (worker, ids.by_ref().take(worker.tasks).collect())).collect();
     all(heard, parts.iter().map(|(worker, ids)| spawn(worker, ids, 1, world)))?;
-    all(heard, workers.iter().map(|worker| Wanted::note(format!("go-{}", worker.role), &worker.role, "go")))?;
+    let go = |worker: &Worker| Wanted::note(format!("go-{}", worker.role), &given_name(heard, worker, 1), "go");
+    all(heard, workers.iter().map(go))?;
     all(heard, successors(heard, &parts, world))?;
+    all(heard, nudges(heard, workers))?;
     all(heard, approvals(heard))?;
     all(heard, replies(heard))?;
     let reported = |worker: &Worker| heard.told.contains(&format!("report of {}", worker.role));
     if !(world.may_end && workers.iter().all(reported)) {
         return Err(Say::Text("I wait.".to_owned()));
     }
-    let current: Vec<String> = workers.iter().map(|worker| last_name(heard, worker)).collect();
+    let mut current: Vec<String> = workers.iter().map(|worker| last_name(heard, worker)).collect();
+    current.extend(lame(heard));
+    current.sort();
+    current.dedup();
     let staying = current.iter().filter(|name| !has_ended(heard, name));
     all(heard, staying.clone().map(|name| shutdown(heard, name)))?;
     if staying.count() > 0 {
         return Err(Say::Text("I wait until all have left.".to_owned()));
     }
+    finish(heard)?;
     if world.plan.deletes_team { delete(heard) } else { Ok(()) }
+}
+
+/// Completes what those who were killed have left open, anew whenever the run goes on.
+fn finish(heard: &Heard) -> Result<(), Say> {
+    let round = heard.told.matches(GO_ON).count();
+    for nth in 0.. {
+        let list = Wanted::new(format!("l-{round}-{nth}"), "TaskList", json!({}));
+        let lists = all(heard, [list])?;
+        let open: Vec<String> = lists.iter().flat_map(|list| open_tasks(list)).collect();
+        if open.is_empty() {
+            break;
+        }
+        let complete = |id: &String| {
+            let input = json!({"taskId": id, "status": "completed"});
+            Wanted::new(format!("f-{round}-{nth}-{id}"), "TaskUpdate", input)
+        };
+        all(heard, open.iter().map(complete))?;
+    }
+    Ok(())
+}
+
+/// The tasks of a list that are not completed.
+fn open_tasks(list: &str) -> Vec<String> {
+    let is_open = |line: &&str| line.contains(" [pending] ") || line.contains(" [in_progress] ");
+    list.lines().filter(is_open).filter_map(number_in).collect()
+}
+
+/// A word to everybody each time the run goes on after a model has failed, for those who rest since.
+fn nudges(heard: &Heard, workers: &[Worker]) -> Vec<Wanted> {
+    let times = heard.told.matches(GO_ON).count();
+    let names = workers.iter().map(|worker| last_name(heard, worker)).filter(|name| !has_ended(heard, name));
+    let names: Vec<String> = names.collect();
+    let nudge = |nth: usize| {
+        let note = move |name: &String| Wanted::note(format!("k-{nth}-{name}"), name, "go on");
+        names.iter().map(note).collect::<Vec<_>>()
+    };
+    (0..times).flat_map(nudge).collect()
 }
 
 /// Deletes the team. One that failed and had a successor may have gone on after a resume; it is asked to leave too.
@@ -71,9 +114,17 @@ fn tasks_of(worker: &Worker) -> impl Iterator<Item = Wanted> {
     })
 }
 
-/// The name of the nth member with a role.
+/// The name that the lead wants for the nth member with a role.
 fn name_of(worker: &Worker, nth: usize) -> String {
     if nth == 1 { worker.role.clone() } else { format!("{}-{nth}", worker.role) }
+}
+
+/// The name that it has: another one where the wanted one was taken.
+fn given_name(heard: &Heard, worker: &Worker, nth: usize) -> String {
+    let wanted = name_of(worker, nth);
+    let Came::Done(answer) = heard.came_of(&format!("s-{wanted}")) else { return wanted };
+    let given = answer.lines().find_map(|line| line.strip_prefix("name: ")).map(str::to_owned);
+    given.unwrap_or(wanted)
 }
 
 fn spawn(worker: &Worker, ids: &[String], nth: usize, world: World<'_>) -> Wanted {
@@ -105,13 +156,20 @@ fn has_ended(heard: &Heard, name: &str) -> bool {
     ENDS.iter().any(|end| heard.told.contains(&format!("{name} {end}")))
 }
 
+/// The members that the last run could not start again; they are in the team until they are asked to leave.
+fn lame(heard: &Heard) -> Vec<String> {
+    let ends =
+        heard.told.match_indices(" cannot go on in this run").map(|(at, _)| heard.told.get(..at).unwrap_or_default());
+    ends.filter_map(|text| text.rsplit(char::is_whitespace).next()).map(str::to_owned).collect()
+}
+
 /// The last member with a role that the lead spawned.
 fn last_name(heard: &Heard, worker: &Worker) -> String {
     let mut nth = 1;
     while heard.calls.iter().any(|call| call.input["name"] == name_of(worker, nth + 1)) {
         nth += 1;
     }
-    name_of(worker, nth)
+    given_name(heard, worker, nth)
 }
 
 /// The spawns of successors: for every member that ended before its role had reported.
@@ -121,7 +179,7 @@ fn successors(heard: &Heard, parts: &[(&Worker, Vec<String>)], world: World<'_>)
         let (mut nth, report) = (1, format!("report of {}", worker.role));
         let reported_at = heard.told.find(&report).unwrap_or(usize::MAX);
         loop {
-            let name = name_of(worker, nth);
+            let name = given_name(heard, worker, nth);
             let ended = ENDS.iter().filter_map(|end| heard.told.find(&format!("{name} {end}"))).min();
             if ended.is_none_or(|at| at > reported_at) {
                 break;

@@ -27,6 +27,9 @@ pub const IS_DEAD: &str = "has shut down; message";
 /// The lead's last words.
 pub const LAST_WORDS: &str = "Every part is done and everybody has left.";
 
+/// What a lead is told when its run goes on after an end that left work open.
+pub const GO_ON: &str = "Go on where it stopped.";
+
 /// What an agent does next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Say {

@@ -89,7 +89,9 @@ fn fate(scene: &Scene<'_>, post: &Post, sent: &Sent) -> Option<String> {
         // Another client's message has no id in the file, so the journal tells only that mail of this receiver is dead.
         let may_be_dead = is_in_inbox && post.dead_of.contains(&sent.to);
         let may_be_unread = post.unread.contains(&sent.token) && sent.to == "team-lead";
-        let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread);
+        // Another client may write to a member that has just left; `doctor` tells of such mail.
+        let is_late = post.unread.contains(&sent.token) && post.left.contains(&sent.to);
+        let is_lost = !(sent.may_vanish || may_be_dead || may_be_unread || is_late);
         return is_lost.then(|| format!("not in a conversation; it is in the inbox: {is_in_inbox}"));
     };
     if let Some(reason) = post.dead.get(id) {

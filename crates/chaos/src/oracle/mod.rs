@@ -1,9 +1,11 @@
 //! What must be true when a run has ended: of messages, tasks, commands, leftovers and the report.
 
+mod ends;
 mod leftovers;
 mod messages;
 mod tasks;
 
+pub use ends::{LifeEnd, judge as judge_end};
 use serde_json::Value;
 
 use crate::brain::LAST_WORDS;
@@ -102,6 +104,7 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let turns = report["num_turns"].as_u64().unwrap_or_default();
     check(turns <= asked, format!("{turns} turns of {asked} requests"));
     let is_there = scene.stage.team().join("config.json").exists();
-    check(is_there != scene.plan.deletes_team, format!("the team is there: {is_there}"));
+    // One whose work is done goes to the archive.
+    check(is_there == (is_open && !scene.plan.deletes_team), format!("the team is there: {is_there}"));
     findings
 }

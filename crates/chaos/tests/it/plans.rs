@@ -1,7 +1,8 @@
 //! Seeds and their plans.
 
 use pitcrew_chaos::chance::Chance;
-use pitcrew_chaos::cli::kept;
+use pitcrew_chaos::cli::{kept, kept_ends};
+use pitcrew_chaos::harm::{Harm, ModelFault};
 use pitcrew_chaos::plan::{Place, Plan, Victim};
 
 #[test]
@@ -33,14 +34,42 @@ fn the_long_run_has_a_thousand_crashes_in_all_places() {
         assert!(plans.iter().filter(|plan| plan.place == place).count() > 30, "{place:?}");
     }
     let in_process = plans.iter().filter(|plan| plan.place == Place::InProcess);
-    assert!(in_process.flat_map(|plan| &plan.crashes).all(|crash| crash.victim == Victim::Lead));
+    assert!(in_process.flat_map(|plan| &plan.crashes).all(|crash| crash.harm == Harm::Kill(Victim::Lead)));
 }
 
 #[test]
 fn seeds_that_failed_once_are_read() {
-    let kept = kept();
-    let mut single = kept.clone();
-    single.sort_unstable();
-    single.dedup();
-    assert_eq!(single.len(), kept.len(), "a seed is named twice");
+    for kept in [kept(), kept_ends()] {
+        let mut single = kept.clone();
+        single.sort_unstable();
+        single.dedup();
+        assert_eq!(single.len(), kept.len(), "a seed is named twice");
+        assert!(!kept.is_empty());
+    }
+}
+
+#[test]
+fn two_hundred_runs_with_looked_at_ends_have_every_harm_in_all_places() {
+    let plans: Vec<Plan> = (0..200).map(Plan::of_ends).collect();
+    let harms: Vec<&Harm> = plans.iter().flat_map(|plan| &plan.crashes).map(|crash| &crash.harm).collect();
+    for fault in ModelFault::ALL {
+        assert!(harms.iter().any(|harm| matches!(harm, Harm::Model { fault: met, .. } if *met == fault)), "{fault:?}");
+    }
+    let has = |kind: &str| harms.iter().filter(|harm| harm.kind() == kind).count() >= 3;
+    let kinds = [
+        "Interrupt",
+        "Interrupt twice",
+        "Terminate",
+        "HangUp",
+        "kill Lead",
+        "kill Member",
+        "kill LeadAndMember",
+        "kill Everyone",
+        "full disk",
+        "resize",
+    ];
+    assert!(kinds.iter().all(|kind| has(kind)), "{:?}", kinds.iter().find(|kind| !has(kind)));
+    for place in Place::ALL {
+        assert!(plans.iter().filter(|plan| plan.place == place).count() > 40, "{place:?}");
+    }
 }

@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
+use pitcrew_chaos::cli::kept_ends;
 use pitcrew_chaos::plan::{Place, Plan, StaleWrites};
 use pitcrew_chaos::run::{Options, run};
 
 /// The crashes of a run; `./test --long` makes all of the plan's.
 const CRASHES: usize = 3;
+
+/// The runs whose ends are looked at; `./test --long` makes two hundred.
+const ENDS: usize = 20;
 
 static STOP: AtomicBool = AtomicBool::new(false);
 
@@ -87,5 +91,25 @@ async fn what_stale_writes_undo_in_a_running_team_is_put_back() {
     if has_tmux() {
         let some = StaleWrites { messages: 60, updates: 15, writes: 60 };
         check(vec![Plan::of_stale_writes(0, some), Plan::of_stale_writes(1, some)]).await;
+    }
+}
+
+/// The seeds that failed once, and the first others.
+fn ends(has_panes: bool) -> Vec<Plan> {
+    let kept = kept_ends();
+    let others = (0..).filter(|seed| !kept.contains(seed));
+    let plans = kept.iter().copied().chain(others).take(ENDS).map(Plan::of_ends);
+    plans.filter(|plan| (plan.place != Place::InProcess) == has_panes).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_end_of_a_run_in_one_process_says_what_the_files_say() {
+    check(ends(false)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_end_of_a_run_with_panes_says_what_the_files_say() {
+    if has_tmux() {
+        check(ends(true)).await;
     }
 }

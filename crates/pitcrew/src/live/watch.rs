@@ -61,13 +61,16 @@ struct Watching {
     team: Team,
     questions: Questions,
     signal: Option<EndSignal>,
+    /// Why events cannot be written any more.
+    failure: Option<Failure>,
 }
 
-/// Shows a run of that team until it ends. The first signal stops everyone where they are, the second kills what we own. On a
-/// terminal a line that is typed answers the question that is shown, or is a message to the lead.
+/// Shows a run of that team until it ends. The first signal stops everyone where they are, the second kills what we own; a
+/// terminal that is gone is such a signal too. On a terminal a line that is typed answers the question that is shown, or is a
+/// message to the lead.
 ///
 /// # Errors
-/// When an event cannot be written, or the terminal cannot be read key by key or is gone.
+/// When the terminal cannot be read key by key, and when an event cannot be written; then the run was stopped first.
 pub(crate) async fn watch(
     mut handle: RunHandle,
     team: Team,
@@ -83,7 +86,7 @@ pub(crate) async fn watch(
     };
     let mut keys = board.as_ref().filter(|board| board.has_keys()).map(|_| EventStream::new());
     let mut remarks = board.as_ref().map(|_| Remarks::open());
-    let mut watching = Watching { face, board, view: View::default(), team, questions, signal: None };
+    let mut watching = Watching { face, board, view: View::default(), team, questions, signal: None, failure: None };
     loop {
         let wake = tokio::select! {
             event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
@@ -92,24 +95,31 @@ pub(crate) async fn watch(
             remark = remark(remarks.as_mut()) => Wake::Remark(remark),
             key = pressed(keys.as_mut()) => Wake::Key(key),
         };
-        match wake {
+        let shown = match wake {
             Wake::Event(event) => {
                 tally.add(&event);
-                watching.happened(&event)?;
+                watching.happened(&event)
             }
-            Wake::Signal(signal) => watching.end(&handle, signal)?,
+            Wake::Signal(signal) => watching.end(&handle, signal),
             Wake::Heard(heard) => {
                 watching.questions.take(heard);
-                watching.show(&[])?;
+                watching.show(&[])
             }
-            Wake::Remark(text) => watching.show(&[Remark { agent: None, text }])?,
-            Wake::Key(key) => watching.pressed(&handle, key).await?,
+            Wake::Remark(text) => watching.show(&[Remark { agent: None, text }]),
+            Wake::Key(key) => watching.pressed(&handle, key).await,
             Wake::Over => break,
+        };
+        if let Err(failure) = shown {
+            watching.give_up(&handle, failure);
         }
     }
-    let Watching { board, signal, .. } = watching;
+    let Watching { board, signal, failure, .. } = watching;
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
+    if let Some(failure) = failure {
+        let _unseen = handle.outcome().await;
+        return Err(failure);
+    }
     Ok(Watched { outcome: handle.outcome().await, signal, tally })
 }
 
@@ -149,6 +159,19 @@ impl Watching {
         let Some(board) = &mut self.board else { return Ok(()) };
         board.ask(self.questions.current());
         board.show(&self.view, remarks).map_err(Failure::internal)
+    }
+
+    /// Stops a run that can be shown to nobody any more, so that nothing of it is left running.
+    fn give_up(&mut self, handle: &RunHandle, failure: Failure) {
+        match std::mem::replace(&mut self.face, Face::Log) {
+            // Its terminal is gone, of which SIGHUP may come to tell too.
+            Face::Terminal => {
+                self.signal.get_or_insert(EndSignal::Terminate);
+            }
+            Face::Log | Face::Stream(_) => self.failure = Some(failure),
+        }
+        self.board = None;
+        handle.stopper().stop();
     }
 
     fn end(&mut self, handle: &RunHandle, signal: EndSignal) -> Result<(), Failure> {

@@ -2,12 +2,12 @@
 //! that nobody else would ever break.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, TeamConfig};
-use pitcrew_team::MemberRemoved;
 use pitcrew_team::store::StoreError;
+use pitcrew_team::{Actor, MemberRemoved};
 
 use super::ends::released;
 use super::team_loop::TeamLoop;
@@ -24,8 +24,36 @@ impl TeamLoop {
         self.wakers.tidying = Some(Box::pin(tokio::time::sleep(TIDY_AFTER)));
     }
 
+    /// Takes a member that ended out of the team once the disk allows it.
+    pub(super) fn remove_later(&mut self, name: &AgentName, worktree: Option<&Path>) {
+        self.unremoved.insert(name.clone(), worktree.map(Path::to_owned));
+        self.tidy_later();
+    }
+
+    /// Takes those out of the team who could not be taken out when they ended.
+    pub(super) async fn remove_unremoved(&mut self) {
+        for (name, worktree) in std::mem::take(&mut self.unremoved) {
+            // A successor of that name is somebody else.
+            if self.crew.contains_key(&name) {
+                continue;
+            }
+            match self.quarters.team.remove_member(&Actor::Lead, &name).await {
+                Ok(_) | Err(ApiError { code: ErrorCode::AgentNotFound, .. }) => {}
+                Err(error) => {
+                    tracing::warn!(agent = %name, %error, "a member that ended is not removed yet");
+                    self.remove_later(&name, worktree.as_deref());
+                    continue;
+                }
+            }
+            if let Some(path) = worktree {
+                self.clear_worktree(&name, &path).await;
+            }
+        }
+    }
+
     pub(super) async fn tidy(&mut self) {
         self.wakers.tidying = None;
+        self.remove_unremoved().await;
         let team = &self.quarters.team;
         match team.backend().break_stale_locks(team.dir()).await {
             Ok(_) | Err(StoreError::NoTeam { .. }) => {}

@@ -287,7 +287,12 @@ impl TeamLoop {
         let mut more = Vec::new();
         match self.quarters.team.remove_member(&Actor::Lead, name).await {
             Ok(removed) => more.extend(released(&removed.released)),
-            Err(error) => tracing::warn!(agent = %name, %error, "a member that ended was not removed"),
+            Err(error) => {
+                // Its worktree stays with it: without one the next run could not start it again.
+                self.remove_later(name, worktree);
+                more.push(format!("It cannot be taken out of the team yet, and keeps its tasks: {}.", chain(&error)));
+                return self.farewell(name, status, reason, more);
+            }
         }
         if let Some(path) = worktree {
             more.extend(self.clear_worktree(name, path).await);

@@ -16,6 +16,7 @@ use crate::transcript::AnswerFault;
 impl TeamLoop {
     /// What is open by the task list and by the accounts of the teammates.
     pub(super) async fn open_work(&mut self) -> OpenWork {
+        self.remove_unremoved().await;
         let tasks = self.tasks_now().await;
         OpenWork { never_started: self.ledger.never_started(), ..OpenWork::of_tasks(&tasks) }
     }

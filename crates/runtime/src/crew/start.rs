@@ -97,6 +97,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         began: (Instant::now(), Duration::ZERO),
         retry_after: None,
         farewells: BTreeMap::new(),
+        unremoved: BTreeMap::new(),
         adopted: Adopted::NotYet,
         hosting,
         settings_file: None,
@@ -460,6 +461,14 @@ impl TeamLoop {
         format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
     }
 
+    /// Opens an account for every member that has none: the run ended while it was being spawned.
+    async fn account_for_all(&mut self) {
+        let Ok(config) = self.quarters.team.config().await else { return };
+        for member in config.teammates().filter(|member| pitcrew_team::SpawnRecord::of(member).is_some()) {
+            self.ledger.of(&member.name);
+        }
+    }
+
     /// Turns the end into the outcome.
     async fn close(mut self) -> RunOutcome {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
@@ -501,6 +510,7 @@ impl TeamLoop {
         if is_gone {
             self.ledger.nobody_can_be_resumed();
         }
+        self.account_for_all().await;
         let (began, before) = self.began;
         let (agents, totals) = self.ledger.close(before.saturating_add(began.elapsed()));
         RunOutcome {

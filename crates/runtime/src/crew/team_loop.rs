@@ -53,6 +53,8 @@ pub(super) struct TeamLoop {
     /// How long the vendor of the lead's model asks to wait, once the lead is parked.
     pub(super) retry_after: Option<Duration>,
     pub(super) farewells: BTreeMap<AgentName, Farewell>,
+    /// Members that ended and could not be taken out of the team, with their worktrees.
+    pub(super) unremoved: BTreeMap<AgentName, Option<PathBuf>>,
     pub(super) adopted: Adopted,
     pub(super) hosting: Hosting,
     /// Where teammates in panes find the command line's own layer of settings.

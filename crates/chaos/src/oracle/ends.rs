@@ -1,0 +1,283 @@
+//! An end of a lead's process is what it says: its one document, its exit code, what caused it, and the team's files agree.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::Finding;
+use crate::brain::LAST_WORDS;
+use crate::harm::{EndSignal, ModelFault};
+use crate::plan::Plan;
+use crate::stage::{Stage, TEAM, files};
+use crate::writers::members;
+
+/// How long the processes of an ended run may take to end too.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The ends that a document may name, with their exit codes.
+const CODES: [(&str, &[i32]); 14] = [
+    ("completed", &[0]),
+    ("refused", &[8]),
+    ("truncated", &[8]),
+    ("empty", &[8]),
+    ("looping", &[8]),
+    ("failed_to_start", &[8]),
+    ("stalled", &[8]),
+    ("max_turns", &[7]),
+    ("max_cost", &[7]),
+    ("model_unavailable", &[75]),
+    ("interrupted", &[130, 143]),
+    ("shut_down", &[130]),
+    ("failed", &[1]),
+    ("broken", &[70]),
+];
+
+/// The end of one process of a lead, with everything that may have caused it.
+#[derive(Debug)]
+pub struct LifeEnd<'a> {
+    /// The place of the run.
+    pub stage: &'a Stage,
+    /// Its plan.
+    pub plan: &'a Plan,
+    /// The exit code.
+    pub code: Option<i32>,
+    /// The signal that ended the process.
+    pub killed_by: Option<i32>,
+    /// What it printed.
+    pub printed: &'a str,
+    /// The end of its log.
+    pub last_words: String,
+    /// The signals that it got.
+    pub signals: &'a [EndSignal],
+    /// The bad answers of models since everybody was last asked to go on.
+    pub met: &'a [(String, ModelFault)],
+    /// A member was killed since then.
+    pub member_killed: bool,
+    /// The disk was full a moment ago.
+    pub disk_was_full: bool,
+    /// The document of the end before.
+    pub previous: Option<&'a Value>,
+}
+
+/// Looks at an end: the document that it printed, and whatever is not true.
+#[must_use]
+pub fn judge(end: &LifeEnd<'_>) -> (Option<Value>, Vec<Finding>) {
+    let mut untrue = Vec::new();
+    let documents: Vec<Value> =
+        serde_json::Deserializer::from_str(end.printed).into_iter().filter_map(Result::ok).collect();
+    let document = match documents.as_slice() {
+        [document] => Some(document.clone()),
+        // A signal in its first moments ends the process before it listens, and there is no team yet.
+        [] if is_killed_at_start(end) => None,
+        _ => {
+            untrue.push(format!("{} documents, code {:?}: {}", documents.len(), end.code, end.printed));
+            None
+        }
+    };
+    // A run that a full disk keeps from its team can do nothing about those whom an earlier one has left running.
+    let has_begun = document.as_ref().is_none_or(|document| !document["end"].is_null());
+    if has_begun || !end.disk_was_full {
+        untrue.extend(left_running(end));
+    }
+    if let Some(document) = &document {
+        untrue.extend(own_truth(end, document));
+        untrue.extend(cause(end, document));
+        if !document["end"].is_null() {
+            untrue.extend(by_files(end, document));
+            untrue.extend(end.previous.into_iter().flat_map(|previous| sums(previous, document)));
+        }
+    }
+    let finding = |text: String| Finding::new("an end is untrue", format!("{text}; {}", end.last_words));
+    (document, untrue.into_iter().map(finding).collect())
+}
+
+fn is_killed_at_start(end: &LifeEnd<'_>) -> bool {
+    let number = |signal: &EndSignal| match signal {
+        EndSignal::Interrupt => 2,
+        EndSignal::Terminate => 15,
+        EndSignal::HangUp => 1,
+    };
+    end.code.is_none() && end.signals.iter().any(|signal| Some(number(signal)) == end.killed_by)
+}
+
+/// The document agrees with itself and with the exit code.
+fn own_truth(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
+    let mut untrue = Vec::new();
+    let code = end.code.unwrap_or(-1);
+    let is_success = code == 0;
+    let mut must = |field: &str, value: Value| {
+        let found = &document[field];
+        if *found != value {
+            untrue.push(format!("{field} is {found}, not {value}"));
+        }
+    };
+    must("success", json!(is_success));
+    must("exit_code", json!(code));
+    let Some(name) = document["end"].as_str() else { return untrue };
+    must("team", json!(TEAM));
+    must("is_error", json!(!is_success));
+    if is_success {
+        must("open", json!([]));
+        must("result", json!(LAST_WORDS));
+    }
+    if !CODES.iter().any(|(known, codes)| *known == name && codes.contains(&code)) {
+        untrue.push(format!("{name} ends with {code}"));
+    }
+    untrue
+}
+
+/// Something that was done to the run explains its end.
+fn cause(end: &LifeEnd<'_>, document: &Value) -> Option<String> {
+    let lead_met = |name: &str| end.met.iter().any(|(agent, fault)| agent == "team-lead" && fault.end() == name);
+    let anybody_met = |name: &str| end.met.iter().any(|(_, fault)| fault.end() == name);
+    let is_interrupted = end.signals.contains(&EndSignal::Interrupt);
+    let is_terminated = end.signals.iter().any(|signal| *signal != EndSignal::Interrupt);
+    let name = document["end"].as_str();
+    let is_caused = match name {
+        Some("completed") => true,
+        Some("interrupted") => {
+            if end.code == Some(130) {
+                is_interrupted
+            } else {
+                is_terminated
+            }
+        }
+        Some("failed") => lead_met("failed") || end.disk_was_full,
+        Some("broken") => end.disk_was_full,
+        Some("model_unavailable") => anybody_met("model_unavailable"),
+        Some(name @ ("truncated" | "refused" | "empty")) => lead_met(name),
+        Some("failed_to_start" | "stalled") => !end.met.is_empty() || end.member_killed || end.disk_was_full,
+        Some(_) => false,
+        // A first request that is refused undoes the team; a signal or a full disk may come before there is one.
+        None => match end.code {
+            Some(1) => lead_met("failed") && !is_there(end.stage),
+            Some(70) => end.disk_was_full,
+            Some(130) => is_interrupted,
+            Some(143) => is_terminated,
+            Some(_) | None => false,
+        },
+    };
+    let met: BTreeSet<String> = end.met.iter().map(|(agent, fault)| format!("{agent} {fault:?}")).collect();
+    (!is_caused).then(|| {
+        let known = format!("signals {:?}, bad answers {met:?}, full disk {}", end.signals, end.disk_was_full);
+        format!("nothing explains the end {name:?} ({:?}): {known}: {}", end.code, document["message"])
+    })
+}
+
+fn is_there(stage: &Stage) -> bool {
+    stage.team().join("config.json").exists()
+}
+
+/// The document says of team, members and tasks what the files say.
+fn by_files(end: &LifeEnd<'_>, document: &Value) -> Vec<String> {
+    let mut untrue = Vec::new();
+    let is_there = is_there(end.stage);
+    let is_success = end.code == Some(0);
+    // A team whose work is done is in the archive, whether its lead deleted it or not.
+    let is_deleted = if is_success { end.plan.deletes_team } else { !is_there };
+    if is_success && (is_there || end.stage.archived().is_none()) {
+        untrue.push(format!("it is completed, and the team is there: {is_there}"));
+    }
+    if document["team_deleted"] != json!(is_deleted) {
+        untrue.push(format!("team_deleted is {}, and the team is there: {is_there}", document["team_deleted"]));
+    }
+    if document["resume"].is_string() == is_deleted {
+        untrue.push(format!("resume is {}, and the team is deleted: {is_deleted}", document["resume"]));
+    }
+    let found = tasks(end.stage);
+    untrue.extend(by_task_files(document, &found));
+    let open: Vec<&Value> = found.iter().filter(|task| task["status"] != "completed").collect();
+    if is_success && !open.is_empty() {
+        untrue.push(format!("it is completed, and tasks are open: {open:?}"));
+    }
+    let words = document["open"].to_string();
+    let is_unnamed = |task: &&&Value| !words.contains(&format!("#{} ", task["id"].as_str().unwrap_or_default()));
+    if end.code == Some(8) && open.iter().any(|task| is_unnamed(&task)) {
+        untrue.push(format!("open tasks are not named: {words}"));
+    }
+    untrue.extend(by_config(end, document, is_success));
+    untrue
+}
+
+/// A call that was cut off by a signal may still be at its write when the document is made: then the files are a step further.
+fn by_task_files(document: &Value, found: &[Value]) -> Option<String> {
+    let is_cut_off = document["end"] == "interrupted";
+    let lines = |tasks: &[Value]| tasks.iter().map(task_line).collect::<BTreeSet<String>>();
+    let (said, filed) = (lines(list(&document["tasks"])), lines(found));
+    let is_behind = |line: &&String| {
+        let same = |task: &&Value| line.starts_with(&format!("#{} ", task["id"].as_str().unwrap_or_default()));
+        let step = |status: &str| ["pending", "in_progress", "completed"].iter().position(|name| *name == status);
+        let now = found.iter().find(same).and_then(|task| step(task["status"].as_str().unwrap_or_default()));
+        is_cut_off && line.split(' ').nth(1).and_then(step) < now
+    };
+    let only_said: Vec<&String> = said.difference(&filed).filter(|line| !is_behind(line)).collect();
+    let ids = |lines: &BTreeSet<String>| -> BTreeSet<String> {
+        lines.iter().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
+    };
+    let only_filed: Vec<String> = ids(&filed).difference(&ids(&said)).cloned().collect();
+    let agrees = only_said.is_empty() && (only_filed.is_empty() || is_cut_off);
+    (!agrees).then(|| format!("tasks: it says {only_said:?}, and the files have besides {only_filed:?}: {filed:?}"))
+}
+
+fn by_config(end: &LifeEnd<'_>, document: &Value, is_success: bool) -> Vec<String> {
+    let mut untrue = Vec::new();
+    let present = members(end.stage);
+    let said = list(&document["members"]);
+    let state = |name: &str| said.iter().find(|member| member["name"] == name).map(|member| &member["state"]);
+    for name in &present {
+        match state(name) {
+            None => untrue.push(format!("{name} is a member, and the document does not name it")),
+            // A full disk may keep its entry in the config.
+            Some(state) if state == "shut_down" && !end.disk_was_full => {
+                untrue.push(format!("{name} has shut down and is a member"))
+            }
+            Some(_) => {}
+        }
+    }
+    if is_success && present.iter().any(|name| name != "team-lead") {
+        untrue.push(format!("it is completed, and {present:?} are members"));
+    }
+    untrue
+}
+
+/// What a run has used counts from the team's first run.
+fn sums(previous: &Value, document: &Value) -> Vec<String> {
+    let number = |document: &Value, field: &str| document[field].as_f64().unwrap_or_default();
+    let fewer = |field: &&str| number(document, field) + 1e-9 < number(previous, field);
+    let fields = ["num_turns", "total_cost_usd", "duration_ms"].into_iter().filter(fewer);
+    fields.map(|field| format!("{field} is {}, and was {} before", document[field], previous[field])).collect()
+}
+
+/// Processes and panes that a run has left running.
+fn left_running(end: &LifeEnd<'_>) -> Vec<String> {
+    let since = Instant::now();
+    loop {
+        let processes = end.stage.processes().into_iter().filter(|process| !process.line.contains(" send --team "));
+        let panes = end.stage.panes().into_iter().filter(|pane| !pane.ends_with(" mine"));
+        let left: Vec<String> = processes.map(|process| process.line).chain(panes).collect();
+        if left.is_empty() {
+            return left;
+        }
+        if since.elapsed() > PATIENCE {
+            return left.into_iter().map(|line| format!("it still runs: {line}")).collect();
+        }
+        thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
+fn tasks(stage: &Stage) -> Vec<Value> {
+    let paths = files(&stage.tasks()).into_iter().filter(|path| path.extension().is_some_and(|end| end == "json"));
+    paths.filter_map(|path| serde_json::from_str(&fs::read_to_string(path).ok()?).ok()).collect()
+}
+
+fn task_line(task: &Value) -> String {
+    let text = |field: &str| task[field].as_str().unwrap_or_default().to_owned();
+    format!("#{} {} {} {}", text("id"), text("status"), text("owner"), text("subject"))
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
