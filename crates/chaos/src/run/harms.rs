@@ -179,8 +179,7 @@ impl Driver<'_> {
 
 /// Whether a process is still the program that gives the lead its terminal.
 fn is_setsid(pid: u32) -> bool {
-    fs::read(format!("/proc/{pid}/cmdline"))
-        .is_ok_and(|line| !String::from_utf8_lossy(&line).contains("pitcrew\0run") || line.starts_with(b"setsid"))
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"setsid\0"))
 }
 
 /// Sends a signal to the group of a process, as a terminal does.
