@@ -227,7 +227,7 @@ mod tests {
         bob asks permission for
         Bash
         │ echo 0
-        39 more lines: PgDn
+        40 more lines: PgDn
         │ rm -rf /
         [y]es [n]o [a]lways
         ");

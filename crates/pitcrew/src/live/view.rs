@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_text_of_a_model_cannot_steer_the_terminal() {
-        assert_eq!(brief("Bash", &json!({"command": "ls \u{1b}[2J"})), "Bash(ls \u{fffd}[2J)");
+        assert_eq!(brief("Bash", &json!({"command": "ls \u{1b}[2J"})), "Bash(ls <U+001B>[2J)");
     }
 
     #[test]

@@ -53,6 +53,12 @@ agents:
           input: {{command: '{pitcrew} member mode team-lead acceptEdits > tagged 2>&1'}}
         - name: Bash
           input: {{command: 'env -u PITCREW_JOB {pitcrew} member mode team-lead acceptEdits > bare 2>&1'}}
+        - name: Bash
+          input: {{command: '{pitcrew} shutdown work > plain 2>&1'}}
+        - name: Bash
+          input: {{command: '{pitcrew} shutdown work --force > forced 2>&1'}}
+        - name: Bash
+          input: {{command: 'env -u PITCREW_JOB {pitcrew} shutdown work --force > bare-forced 2>&1'}}
     - text: I tried.
 "
     );
@@ -61,6 +67,10 @@ agents:
     for file in ["tagged", "bare"] {
         let said = std::fs::read_to_string(room.work().join(file)).unwrap();
         assert!(said.contains("was started by a tool of an agent"), "{file}: {said} {ran:?}");
+    }
+    for file in ["plain", "forced", "bare-forced"] {
+        let said = std::fs::read_to_string(room.work().join(file)).unwrap();
+        assert!(said.contains("tool of an agent") && !said.contains("--force"), "{file}: {said} {ran:?}");
     }
     assert_eq!(room.json_file("teams/work/config.json")["members"][0].get("mode"), None);
 }
