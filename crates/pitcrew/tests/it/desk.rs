@@ -406,7 +406,7 @@ fn the_foot_fits_a_narrow_terminal_and_follows_when_that_is_resized() {
     // Where rows break depends on the length of the temporary folder.
     let without_breaks = |screen: &str| screen.split_whitespace().collect::<String>();
     let answers = format!(
-        "│+written[y]es,[n]o,ornandthereason[a]lwaysalleditsofbob,inthisrun[p]alwaysEdit(/{}/it),inthisrun(psave:inyour\
+        "│+written[y]es,[n]o,ornandthereason[a]lwaysinthisrun:modeacceptEdits(alledits,andcommandsthatonlywriteinitsfolder)[p]alwaysEdit(/{}/it),inthisrun(psave:inyour\
          settingstoo)answer>",
         seat.room.work().display()
     );

@@ -38,8 +38,7 @@ fn conversation(room: &Room, command: &str, more: &[&str]) -> (String, Ran) {
     args.extend(more);
     let ran = room.run(&args);
     assert!(ran.stdout.contains("It is done."), "{ran:?}");
-    let seen = fs::read_to_string(room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
-    room.ok(&["team", "delete", "work"]);
+    let seen = fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     (seen, ran)
 }
 

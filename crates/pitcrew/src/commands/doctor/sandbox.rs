@@ -32,6 +32,8 @@ pub(super) fn held(context: &Context) -> Result<Held, Failure> {
 /// making one in its working folder.
 pub(super) fn bare_repositories(context: &Context) -> Option<String> {
     let mut git = std::process::Command::new("git");
+    // Even for the user's own settings git looks at the repository around, which may be anything.
+    git.current_dir("/").env_remove("GIT_DIR");
     git.envs(context.machine().home.map(|home| ("HOME", home))).args([
         "config",
         "--global",

@@ -38,7 +38,7 @@ const PROTECTED: [&str; 7] =
     [".git/config", ".git/hooks", ".git/commondir", ".git/modules", ".claude", ".mcp.json", "denied"];
 
 /// What of the root a run writes itself.
-const OF_THE_RUN: [&str; 8] = [
+const OF_THE_RUN: [&str; 9] = [
     "teams/attacked",
     "tasks/attacked",
     "pitcrew/shells/attacked",
@@ -46,6 +46,7 @@ const OF_THE_RUN: [&str; 8] = [
     "pitcrew/rates",
     "pitcrew/lifecycle.lock",
     "pitcrew/worktrees",
+    "pitcrew/quarantine",
     // The team is completed when its agent has said its last word.
     "pitcrew/archive",
 ];
