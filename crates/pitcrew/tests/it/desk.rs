@@ -501,12 +501,14 @@ fn check_a_long_command(size: (u16, u16), args: &[&str], steps: &str, agent: &st
     assert_eq!(all, long_command().split_whitespace().collect::<String>());
     seat.types("n the end is evil");
     seat.shows_text("It is over.");
-    let transcript = seat.room.root().join(match agent {
+    // The lead's team is in the archive when it is through.
+    let transcript = match agent {
         "team-lead" => "teams/work/pitcrew/transcripts/team-lead.ndjson".to_owned(),
         name => format!("teams/crew/pitcrew/transcripts/{name}.ndjson"),
-    });
+    };
     let told = "Permission denied for Bash: the user said no: the end is evil";
-    seat.until("the model is told why", || fs::read_to_string(&transcript).ok().filter(|text| text.contains(told)));
+    let read = || fs::read_to_string(seat.room.find(&transcript)).ok();
+    seat.until("the model is told why", || read().filter(|text| text.contains(told)));
     assert!(!seat.room.work().join("the-dangerous-end").exists());
 }
 

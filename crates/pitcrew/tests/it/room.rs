@@ -184,9 +184,15 @@ impl Room {
         let archives = fs::read_dir(self.root().join("pitcrew/archive")).into_iter().flatten().flatten();
         let is_of_team =
             |name: &str| name.strip_prefix(team).is_some_and(|rest| rest.len() == "-20261120T134500Z-12345678".len());
-        let names = archives.filter_map(|entry| entry.file_name().into_string().ok()).filter(|name| is_of_team(name));
+        // Two of one second are told apart by when they were made.
+        let made =
+            |entry: fs::DirEntry| Some((entry.metadata().ok()?.created().ok()?, entry.file_name().into_string().ok()?));
+        let names = archives.filter_map(made).filter(|(_, name)| is_of_team(name));
         let part = if place == "teams" { "team" } else { place };
-        names.max().map_or(live, |name| self.root().join("pitcrew/archive").join(name).join(part).join(below))
+        names
+            .max()
+            .map(|(_, name)| name)
+            .map_or(live, |name| self.root().join("pitcrew/archive").join(name).join(part).join(below))
     }
 
     /// Every file and folder below the root with its content, but for the counters of calls, which count refused calls too.
