@@ -25,7 +25,7 @@ fn members_are_listed_and_changed_and_removed() {
     ann        general-purpose  haiku    -     in-process  -
     bob        general-purpose  haiku    -     in-process  -
     $ pitcrew member mode ann acceptEdits
-    ann is in mode acceptEdits now
+    mode acceptEdits is recorded for ann; Claude Code takes its mode only when it is started again, or from the approval of its plan
     $ pitcrew member mode ann whatever
     error: there is no permission mode 'whatever'; there are: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions
     hint: modes: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions

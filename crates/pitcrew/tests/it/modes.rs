@@ -39,7 +39,8 @@ fn openly(room: &Room, args: &[&str]) -> Ran {
     let mut sh = vec!["-c", "umask 000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_pitcrew")];
     sh.extend(args);
     let ran = Ran::of(room.tool("/bin/sh", &sh).output().unwrap());
-    assert_eq!(ran.code, 0, "{args:?}: {ran:?}");
+    // The run leaves its task open.
+    assert!(matches!(ran.code, 0 | 8), "{args:?}: {ran:?}");
     ran
 }
 

@@ -52,6 +52,7 @@ const SHOWN: &[(&str, Stage)] = &[
     ("cargo build -p pitcrew --example picture", Not(BUILDS)),
     ("cargo install --path crates/pitcrew", Not(BUILDS)),
     ("cargo run --release -- demo", Not(BUILDS)),
+    ("cargo run --release -p pitcrew-chaos -- --ends 200", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --power-cuts 100", Not(BUILDS)),
     ("cargo run --release -p pitcrew-chaos -- --seeds 40..150", Not(BUILDS)),
     (
