@@ -86,7 +86,7 @@ pub(super) async fn the_journal_is_asked_about_one_message_and_summed_up(
     let another = summary.members.get(&lead).map(|member| (member.turns, member.always.len()));
     same("the turns of another of that name, and what lasts", another, Some((1, 0)))?;
     let spent = summary.members.get(&lead).and_then(|member| member.spent.get("m")).copied();
-    let both = Spent { turns: 2, tool_calls: 4, input_tokens: 10, cost_nano_usd: 500_000_000, ..Spent::default() };
+    let both = Spent { turns: 3, tool_calls: 6, input_tokens: 15, cost_nano_usd: 750_000_000, ..Spent::default() };
     same("what both of that name took", spent, Some(both))?;
     let expected = ["running", "spawned", "idle"].map(|state| (state.to_owned(), None)).to_vec();
     same("the states since", states(&summary), expected)?;

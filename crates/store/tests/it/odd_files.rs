@@ -223,7 +223,8 @@ async fn a_link_in_the_place_of_a_team_is_no_team_and_nothing_behind_it_is_touch
     let refused = scene.backend.append(&team, &worker(), message("m1")).await.unwrap_err();
     assert!(refused.to_string().contains("not followed"), "{refused}");
     assert!(scene.backend.team(&team).await.is_err());
-    assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("probe")]);
+    // It is listed, so that somebody is told of it, and never opened.
+    assert_eq!(scene.backend.teams().await.unwrap(), [TeamDir::of("linked"), TeamDir::of("probe")]);
     assert!(lock.exists());
     assert_eq!(fs::read(theirs.join("config.json")).unwrap(), config);
     assert!(!theirs.join("pitcrew/writes").exists());

@@ -46,7 +46,7 @@ async fn a_message_of_another_client_is_traced_by_its_inbox() {
     crew.backend.acknowledge(crew.team.dir(), &inbox, std::slice::from_ref(&id)).await.unwrap();
     assert_eq!(crew.teams.message(&id).await.unwrap().state, DeliveryState::Acknowledged);
     let error = crew.teams.message(&MessageId("no-such".into())).await.unwrap_err();
-    is(&error, ErrorCode::InvalidRequest);
+    is(&error, ErrorCode::MessageNotFound);
 }
 
 #[tokio::test]

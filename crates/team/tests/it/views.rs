@@ -109,7 +109,7 @@ async fn answers_have_the_fields_of_the_api_reference() {
 }
 
 #[test]
-fn the_codes_are_those_of_the_api_reference_and_one_of_ours() {
+fn the_codes_are_those_of_the_api_reference_and_two_of_ours() {
     let reference = [
         ("team_not_found", 404),
         ("agent_not_found", 404),
@@ -124,7 +124,7 @@ fn the_codes_are_those_of_the_api_reference_and_one_of_ours() {
     ];
     let ours = ErrorCode::ALL.map(|code| (code.as_str(), code.status()));
     assert_eq!(ours[..10], reference);
-    assert_eq!(ours[10..], [("invalid_request", 400)]);
+    assert_eq!(ours[10..], [("invalid_request", 400), ("message_not_found", 404)]);
     for code in ErrorCode::ALL {
         assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
     }
