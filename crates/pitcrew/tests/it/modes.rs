@@ -86,7 +86,7 @@ fn after_a_run() -> Room {
     let model = room.script(BUSY);
     openly(&room, &["trust", "add"]);
     let ran = openly(&room, &["run", "do it", "--model", &model, "--permission-mode", "bypassPermissions"]);
-    assert!(ran.stdout.contains("It is done."), "{ran:?}");
+    assert!(ran.stderr.contains("It is done."), "{ran:?}");
     room
 }
 
