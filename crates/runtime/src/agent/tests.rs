@@ -435,53 +435,6 @@ fn a_teammate_that_approves_its_shutdown_ends() {
 }
 
 #[test]
-fn what_ran_in_a_crash_is_told_and_what_had_not_begun_is_made() {
-    let mut play = Play::teammate();
-    play.then(calls(&[("a", "Bash"), ("b", "Bash")]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["judge a in default"])
-        .then(allowed("a"), &["write began", "run a {}"]);
-    let mut again = play.crashed();
-    again
-        .then(Event::Resumed, &["announce running", "take mail"])
-        .then(mail(&[]), &["write result", "report a failed", "take mail"])
-        .then(mail(&[]), &["judge b in default"]);
-    let Some(Block::ToolResult { content: Some(content), is_error: true, .. }) = again.last_blocks().first().cloned()
-    else {
-        panic!("the interrupted call has an error result");
-    };
-    assert!(content.text().contains(pitcrew_model::INTERRUPTED));
-}
-
-#[test]
-fn a_write_that_a_crash_interrupted_is_looked_at() {
-    let interrupted = || {
-        let mut play = Play::teammate();
-        play.then(calls(&[("a", "Write")]), &["write assistant", "take mail"])
-            .then(mail(&[]), &["judge a in default"])
-            .then(allowed("a"), &["write began", "run a {}"]);
-        let mut again = play.crashed();
-        again.then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["inspect a"]);
-        again
-    };
-    let found = |inspection| Event::Inspected { call: "a".to_owned(), inspection };
-    interrupted().then(
-        found(Inspection::Done { text: "written".to_owned(), seen: Vec::new() }),
-        &["write result", "report a done", "take mail"],
-    );
-    interrupted().then(found(Inspection::Undone), &["write began", "run a {}"]);
-    interrupted().then(found(Inspection::Unknown), &["write result", "report a failed", "take mail"]);
-}
-
-#[test]
-fn a_team_call_that_a_crash_interrupted_is_simply_made_again() {
-    let mut play = Play::teammate();
-    play.then(calls(&[("a", "TaskUpdate")]), &["write assistant", "take mail"])
-        .then(mail(&[]), &["judge a in default"])
-        .then(allowed("a"), &["run a {}"]);
-    play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["judge a in default"]);
-}
-
-#[test]
 fn an_input_that_is_no_object_is_refused_without_running() {
     let mut play = Play::teammate();
     play.then(answer(vec![Block::tool_use("a", "Bash", json!("{\"comm"))]), &["write assistant", "take mail"])

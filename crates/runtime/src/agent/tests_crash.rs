@@ -1,12 +1,12 @@
-//! Event scripts of crashes between two parties: an answer that is there before its question is on disk, and mail that
-//! comes while an agent agrees to shut down.
+//! Event scripts of crashes: in the middle of calls, and between two parties, when an answer is there before its question is on
+//! disk, or mail comes while an agent agrees to shut down.
 
 use pitcrew_model::Block;
 use pitcrew_protocol::{AgentName, MessageId};
 use serde_json::json;
 
 use super::tests::{Play, allowed, answer, calls, done, done_with, mail, question, says};
-use super::{Event, Role, Status};
+use super::{Event, Inspection, Role, Status};
 use crate::gate::PermissionMode;
 
 const ASKED_TO_SHUT_DOWN: &str = r#"{"type":"shutdown_request","requestId":"s-1","from":"team-lead"}"#;
@@ -157,4 +157,51 @@ fn the_end_of_one_that_went_on_after_all_is_told_anew() {
         .then(says("well"), &["write assistant", "take mail"])
         .then(mail(&[]), &["write parted", "call model"]);
     assert_eq!(play.crashed().last_blocks(), [Block::text("bob has failed")]);
+}
+
+#[test]
+fn what_ran_in_a_crash_is_told_and_what_had_not_begun_is_made() {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "Bash"), ("b", "Bash")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["write began", "run a {}"]);
+    let mut again = play.crashed();
+    again
+        .then(Event::Resumed, &["announce running", "take mail"])
+        .then(mail(&[]), &["write result", "report a failed", "take mail"])
+        .then(mail(&[]), &["judge b in default"]);
+    let Some(Block::ToolResult { content: Some(content), is_error: true, .. }) = again.last_blocks().first().cloned()
+    else {
+        panic!("the interrupted call has an error result");
+    };
+    assert!(content.text().contains(pitcrew_model::INTERRUPTED));
+}
+
+#[test]
+fn a_write_that_a_crash_interrupted_is_looked_at() {
+    let interrupted = || {
+        let mut play = Play::teammate();
+        play.then(calls(&[("a", "Write")]), &["write assistant", "take mail"])
+            .then(mail(&[]), &["judge a in default"])
+            .then(allowed("a"), &["write began", "run a {}"]);
+        let mut again = play.crashed();
+        again.then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["inspect a"]);
+        again
+    };
+    let found = |inspection| Event::Inspected { call: "a".to_owned(), inspection };
+    interrupted().then(
+        found(Inspection::Done { text: "written".to_owned(), seen: Vec::new() }),
+        &["write result", "report a done", "take mail"],
+    );
+    interrupted().then(found(Inspection::Undone), &["write began", "run a {}"]);
+    interrupted().then(found(Inspection::Unknown), &["write result", "report a failed", "take mail"]);
+}
+
+#[test]
+fn a_team_call_that_a_crash_interrupted_is_simply_made_again() {
+    let mut play = Play::teammate();
+    play.then(calls(&[("a", "TaskUpdate")]), &["write assistant", "take mail"])
+        .then(mail(&[]), &["judge a in default"])
+        .then(allowed("a"), &["run a {}"]);
+    play.crashed().then(Event::Resumed, &["announce running", "take mail"]).then(mail(&[]), &["judge a in default"]);
 }

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod another_user;
 mod crew_asked;
 mod crew_compaction;
 mod crew_confined;

@@ -8,20 +8,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
-use std::process::Command;
 
 use pitcrew_runtime::sandbox::Sandbox;
 use serde_json::json;
 
-use crate::sandbox_read::{Ground, inner};
+use crate::another_user;
+use crate::sandbox_read::Ground;
 
 /// Also where another user plays them, who cannot look into the folder of this crate.
 const ATTACKS: &str = include_str!("../attacks.txt");
-
-/// The number of a user that no system gives away.
-const OTHER_USER: u32 = 54_321;
 
 /// How many attacks are one command.
 const BATCH: usize = 40;
@@ -167,31 +163,6 @@ async fn taken_for_reading_no_attack_signals_a_process_outside() {
 /// Plays the other tests of this file as a user without rights, by a copy of this program.
 #[test]
 fn taken_for_reading_no_attack_of_another_user_gets_through() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!(
-            "\n!!! SKIPPED: not run as root, so the other tests are another user's; root's are not played. !!!\n"
-        );
-        return;
-    }
-    let dir = tempfile::tempdir_in("/tmp").unwrap();
-    let at = |path: &str| dir.path().join(path);
-    for folder in ["debug/deps", "debug/examples", "home"] {
-        fs::create_dir_all(at(folder)).unwrap();
-    }
-    fs::copy(std::env::current_exe().unwrap(), at("debug/deps/it")).unwrap();
-    fs::copy(inner(), at("debug/examples/sandbox_exec")).unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    chown(at("home"), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
-    let mut played = Command::new("setpriv");
-    played.args([format!("--reuid={OTHER_USER}"), format!("--regid={OTHER_USER}"), "--clear-groups".to_owned()]);
-    played.arg(at("debug/deps/it")).args(["--nocapture", "sandbox_attacks::taken_for_reading_no_attack_"]);
-    played.args(["--skip", "another_user"]).current_dir(at("home")).env_clear();
-    played
-        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
-        .envs(std::env::var_os("PITCREW_ATTACKS").map(|it| ("PITCREW_ATTACKS", it)))
-        .env("HOME", at("home"))
-        .env("TMPDIR", at("home"));
-    let ran = played.output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && said.contains("4 passed") && !said.contains("SKIPPED"), "{said}");
+    let passed = another_user::play("sandbox_attacks::taken_for_reading_no_attack_", "another_user");
+    assert!(passed.is_none_or(|passed| passed == 4), "{passed:?}");
 }

@@ -5,18 +5,16 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use pitcrew_runtime::sandbox::{Machine, Sandbox, Unfinished};
 
-use crate::sandbox_read::{git, inner};
+use crate::another_user;
+use crate::sandbox_read::git;
 use crate::sandbox_work::ground;
-
-/// The number of a user that no system gives away.
-const OTHER_USER: u32 = 54_321;
 
 /// How a command could keep what it made from being moved: each is run after it.
 const TAKEN_RIGHTS: &[&str] = &["chmod 555 $D", "chmod 000 $D", "chmod 555 $D .", "chmod 000 $D; chmod 000 ."];
@@ -228,26 +226,8 @@ async fn as_any_user_a_git_folder_that_is_a_file_or_a_link_is_put_out_of_the_way
 /// Plays the tests of this file as a user without rights, by a copy of this program.
 #[test]
 fn another_user_s_commands_leave_nothing_either() {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("\n!!! SKIPPED: not run as root, so the other tests are another user's. !!!\n");
-        return;
-    }
-    let dir = tempfile::tempdir_in("/tmp").unwrap();
-    let at = |path: &str| dir.path().join(path);
-    for folder in ["debug/deps", "debug/examples", "home"] {
-        fs::create_dir_all(at(folder)).unwrap();
-    }
-    fs::copy(std::env::current_exe().unwrap(), at("debug/deps/it")).unwrap();
-    fs::copy(inner(), at("debug/examples/sandbox_exec")).unwrap();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    chown(at("home"), Some(OTHER_USER), Some(OTHER_USER)).unwrap();
-    let mut played = Command::new("setpriv");
-    played.args([format!("--reuid={OTHER_USER}"), format!("--regid={OTHER_USER}"), "--clear-groups".to_owned()]);
-    played.arg(at("debug/deps/it")).args(["--nocapture", "sandbox_places::as_any_user"]).current_dir(at("home"));
-    played.env_clear().env("PATH", "/usr/local/bin:/usr/bin:/bin").env("HOME", at("home")).env("TMPDIR", at("home"));
-    let ran = played.output().unwrap();
-    let said = String::from_utf8_lossy(&ran.stdout).into_owned() + &String::from_utf8_lossy(&ran.stderr);
-    assert!(ran.status.success() && said.contains(" passed") && !said.contains("SKIPPED"), "{said}");
+    let passed = another_user::play("sandbox_places::as_any_user", "another_user");
+    assert!(passed.is_none_or(|passed| passed == 5), "{passed:?}");
 }
 
 /// The folder of a killed run, for the test below.
