@@ -6,11 +6,11 @@ usage: mock_model.py SCRIPT.json PORT REQUESTS.ndjson       says "listening" whe
 SCRIPT.json maps a role to its turns, in order. A request belongs to the role R whose mark "ROLE:R" is in the
 conversation's first message or in the system prompt; "lead" is the default. A turn is
 
-    {"when": "a text", "blocks": [...]}
+    {"when": "a text", "pause": 0.5, "blocks": [...]}
 
 with text and tool_use blocks in the Messages format (ids are filled in). With "when", the turn waits for a request that
 has this text in what was said since the model's last answer; requests before that, and after the last turn, are answered
-with a word. Inside a tool input, "REQ" becomes the last request id seen in the conversation, "REQ:perm" the last one that
+with a word. With "pause", the answer comes so many seconds later. Inside a tool input, "REQ" becomes the last request id seen in the conversation, "REQ:perm" the last one that
 begins so, and PLANFILE the last plan file's path. Every request is appended to REQUESTS.ndjson with its time and role.
 Scripts call Task and SendMessage in the form of 2.1.39; a request that offers today's tools gets today's form of the call.
 """
@@ -114,6 +114,7 @@ def answer(request, role):
             TURN[role] = turn + 1
     if not due:
         return [{"type": "text", "text": f"{role} has nothing to do"}]
+    time.sleep(turns[turn].get("pause", 0))
     blocks = turns[turn]["blocks"]
     if has_todays_tools(request):
         blocks = [in_todays_form(block) for block in blocks]

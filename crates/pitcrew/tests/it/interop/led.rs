@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::script::{Script, calls, once_told, says, sends};
+use super::script::{Script, a_second_later, calls, once_told, says, sends};
 use super::stage::{Client, Pane, Stage};
 
 /// Runs a team whose teammates are the client, and says how that ended before the pane goes.
@@ -155,7 +155,7 @@ fn has_its_plan_decided(client: Client) {
                 once_told("more detail", writes_plan("# Plan\nsecond idea")),
                 calls("ExitPlanMode", json!({})),
                 says("handed in again"),
-                once_told("pproved", calls("Bash", json!({"command": "touch allowed.txt"}))),
+                a_second_later(once_told("pproved", calls("Bash", json!({"command": "touch allowed.txt"})))),
                 sends("team-lead", "as planned", "done as planned"),
                 says("over"),
                 agrees_to_shut_down(),

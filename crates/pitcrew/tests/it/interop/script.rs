@@ -36,6 +36,13 @@ pub(crate) fn once_told(text: &str, mut turn: Value) -> Value {
     turn
 }
 
+/// The same turn, a second later. At the beginning of a turn the client writes its configuration in place, and reads it, half
+/// written, for the name of the lead that it asks for a permission; then nobody is asked (`docs/interop.md`).
+pub(crate) fn a_second_later(mut turn: Value) -> Value {
+    turn["pause"] = 1.into();
+    turn
+}
+
 /// A SendMessage of a text.
 pub(crate) fn sends(to: &str, content: &str, summary: &str) -> Value {
     calls("SendMessage", json!({"type": "message", "recipient": to, "content": content, "summary": summary}))
