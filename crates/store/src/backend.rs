@@ -129,8 +129,9 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// pitcrew runs, and not in a team of the session dialect: elsewhere it was taken.
     async fn reapply(&self, team: &TeamDir) -> Result<Vec<Overwritten>, StoreError>;
 
-    /// Breaks the locks of a team that nobody has refreshed for 10 s, and says how many: a process that was killed left them,
-    /// and of what nobody writes any more nobody would break them.
+    /// Breaks the locks of a team that nobody holds, and says how many: a process that was killed left them, and of what
+    /// nobody writes any more nobody would break them. Of our own processes it is known at once that they are dead; another
+    /// client's lock must not have been refreshed for 10 s.
     async fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError>;
 
     /// Appends to the journal, in order. Survives `kill -9` at once; a power cut may take the last seconds, since the

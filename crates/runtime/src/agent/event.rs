@@ -11,7 +11,7 @@ use super::{Mail, Status};
 use crate::gate::PermissionMode;
 use crate::sandbox;
 use crate::tools::Seen;
-use crate::transcript::{Grant, Step, ToolCall};
+use crate::transcript::{AnswerFault, Grant, Step, ToolCall};
 
 /// What an agent is, for as long as it lives.
 #[derive(Clone, Debug)]
@@ -504,6 +504,8 @@ pub enum IdleCause {
     Interrupted,
     /// It cannot go on, for this reason.
     Failed(String),
+    /// Its turn is over with an answer that has this fault.
+    BadAnswer(AnswerFault),
 }
 
 /// What the lead is told of an idle teammate.

@@ -48,6 +48,8 @@ pub struct Agent {
     pub(super) compacting: Compacting,
     pub(super) is_parked: bool,
     pub(super) is_held: bool,
+    /// Its faulty answer was asked for again, and no good one came since.
+    pub(super) was_asked_again: bool,
     pub(super) announced: Status,
 }
 
@@ -97,6 +99,7 @@ impl Agent {
             compacting: Compacting::default(),
             is_parked: false,
             is_held: false,
+            was_asked_again: false,
             announced: Status::Pending,
         }
     }
@@ -385,7 +388,7 @@ impl Agent {
             self.finish(Status::Completed, Some(reason), fx);
         } else if !goes_on {
             if self.phase == Phase::TurnEnd {
-                self.rest(fx);
+                self.rest_or_answer_again(fx);
             } else if self.phase == Phase::Pending {
                 self.phase = Phase::Idle;
             } else if was_called {
@@ -472,6 +475,7 @@ impl Agent {
             return;
         }
         let fault = AnswerFault::of(&response.stop, &response.blocks);
+        self.was_asked_again &= fault.is_some();
         self.write(vec![Step::Assistant { blocks: response.blocks, usage: response.usage, cost_usd, fault }], fx);
         let next = if self.conversation.open_calls().is_empty() { Phase::TurnEnd } else { Phase::Boundary };
         self.boundary(next, fx);
@@ -488,7 +492,7 @@ impl Agent {
         }
     }
 
-    fn rest(&mut self, fx: &mut Effects) {
+    pub(super) fn rest(&mut self, fx: &mut Effects) {
         self.phase = Phase::Resting;
         fx.push(Effect::EndTurn(TurnEnd { text: self.conversation.last_text() }));
     }
@@ -506,7 +510,7 @@ impl Agent {
         } else if self.profile.role == Role::Subagent {
             self.finish(Status::Completed, None, fx);
         } else {
-            self.fall_idle(IdleCause::TurnOver, fx);
+            self.fall_idle(self.cause_of_rest(), fx);
         }
     }
 

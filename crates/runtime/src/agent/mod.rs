@@ -8,6 +8,7 @@
 
 mod compact;
 mod event;
+mod faulty;
 mod machine;
 mod mail;
 mod pause;

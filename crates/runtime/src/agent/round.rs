@@ -170,6 +170,16 @@ impl Agent {
 
     /// Whether the last calls were made, and one of them agreed to shut down: a crash came before the end was written.
     pub(super) fn has_agreed_to_shut_down(&self) -> bool {
+        self.has_just_called(|tool, input| tool == "SendMessage" && shutdown_answer(input) == Some(true))
+    }
+
+    /// Whether the model has said something since by a message, and no word after it.
+    pub(super) fn has_just_sent(&self) -> bool {
+        self.has_just_called(|tool, _| tool == "SendMessage")
+    }
+
+    /// Whether the last thing of the conversation are the results of calls, and one of these with success.
+    fn has_just_called(&self, is_meant: impl Fn(&str, &Value) -> bool) -> bool {
         let [.., turn, results] = self.conversation.messages() else { return false };
         let has_succeeded = |call: &str| {
             results.blocks.iter().any(
@@ -177,9 +187,7 @@ impl Agent {
             )
         };
         turn.blocks.iter().any(|block| match block {
-            Block::ToolUse { id, name, input, .. } => {
-                name == "SendMessage" && shutdown_answer(input) == Some(true) && has_succeeded(id)
-            }
+            Block::ToolUse { id, name, input, .. } => is_meant(name, input) && has_succeeded(id),
             _ => false,
         })
     }

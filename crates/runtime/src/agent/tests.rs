@@ -117,6 +117,7 @@ fn in_words(effect: &Effect) -> String {
                 IdleCause::TurnOver => "available",
                 IdleCause::Interrupted => "interrupted",
                 IdleCause::Failed(reason) => reason,
+                IdleCause::BadAnswer(fault) => fault.in_words(),
             };
             format!("send idle {cause}: {}", report.result.as_deref().unwrap_or("nothing"))
         }
@@ -571,12 +572,6 @@ fn a_subagent_reads_no_mail_and_ends_with_its_turn() {
         .then(done("a"), &["write result", "report a done", "call model"])
         .then(says("found it"), &["write assistant", "end turn"])
         .then(Event::HookAnswered { keep_going: None }, &["announce completed", "end completed (no reason): found it"]);
-}
-
-#[test]
-fn an_answer_without_a_word_ends_the_turn() {
-    let mut play = Play::teammate();
-    play.then(answer(Vec::new()), &["write assistant", "take mail"]).then(mail(&[]), &["end turn"]);
 }
 
 #[test]

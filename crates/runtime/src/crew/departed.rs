@@ -17,6 +17,20 @@ use crate::driver::chain;
 /// How long after a death its locks can be told from those of the living: 10 s without a sign, and a moment more.
 const TIDY_AFTER: Duration = Duration::from_secs(11);
 
+/// How soon it is tried again to take out of the team who could not be; doubled with each try up to [`TRY_AT_MOST`]. Until
+/// then others write to a member that will never read it.
+const TRY_AFTER: Duration = Duration::from_millis(250);
+
+/// The longest pause between two such tries.
+const TRY_AT_MOST: Duration = Duration::from_secs(10);
+
+/// Those who ended and could not be taken out of the team, with their worktrees.
+#[derive(Debug, Default)]
+pub(super) struct Unremoved {
+    members: BTreeMap<AgentName, Option<PathBuf>>,
+    tries: u32,
+}
+
 impl TeamLoop {
     /// Sees later to the locks that a death may have left, and to tasks that somebody gave to the dead at that very moment.
     /// Another death puts it off; meanwhile nobody needs the locks, or they are broken by whoever does.
@@ -26,13 +40,17 @@ impl TeamLoop {
 
     /// Takes a member that ended out of the team once the disk allows it.
     pub(super) fn remove_later(&mut self, name: &AgentName, worktree: Option<&Path>) {
-        self.unremoved.insert(name.clone(), worktree.map(Path::to_owned));
-        self.tidy_later();
+        self.unremoved.members.insert(name.clone(), worktree.map(Path::to_owned));
+        let pause = TRY_AFTER.saturating_mul(2_u32.saturating_pow(self.unremoved.tries)).min(TRY_AT_MOST);
+        self.wakers.removing = Some(Box::pin(tokio::time::sleep(pause)));
     }
 
     /// Takes those out of the team who could not be taken out when they ended.
     pub(super) async fn remove_unremoved(&mut self) {
-        for (name, worktree) in std::mem::take(&mut self.unremoved) {
+        self.wakers.removing = None;
+        let unremoved = std::mem::take(&mut self.unremoved);
+        self.unremoved.tries = unremoved.tries.saturating_add(1);
+        for (name, worktree) in unremoved.members {
             // A successor of that name is somebody else.
             if self.crew.contains_key(&name) {
                 continue;
@@ -49,19 +67,27 @@ impl TeamLoop {
                 self.clear_worktree(&name, &path).await;
             }
         }
+        if self.unremoved.members.is_empty() {
+            self.unremoved.tries = 0;
+        }
     }
 
     pub(super) async fn tidy(&mut self) {
         self.wakers.tidying = None;
         self.remove_unremoved().await;
+        self.break_locks_of_the_dead().await;
+        match self.quarters.team.release_lost_tasks().await {
+            Ok(_) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
+            Err(error) => self.warn(format!("tasks of the dead cannot be released: {}", chain(&error))).await,
+        }
+    }
+
+    /// Breaks the locks that killed processes left in the team's files.
+    pub(super) async fn break_locks_of_the_dead(&mut self) {
         let team = &self.quarters.team;
         match team.backend().break_stale_locks(team.dir()).await {
             Ok(_) | Err(StoreError::NoTeam { .. }) => {}
             Err(error) => self.warn(format!("locks of the dead cannot be broken: {}", chain(&error))).await,
-        }
-        match self.quarters.team.release_lost_tasks().await {
-            Ok(_) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
-            Err(error) => self.warn(format!("tasks of the dead cannot be released: {}", chain(&error))).await,
         }
     }
 

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::body::Body;
 use super::course::{Course, News, Why};
+use super::departed::Unremoved;
 use super::ends::Answers;
 use super::hire::Hire;
 use super::in_process::InProcess;
@@ -97,7 +98,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         began: (Instant::now(), Duration::ZERO),
         retry_after: None,
         farewells: BTreeMap::new(),
-        unremoved: BTreeMap::new(),
+        unremoved: Unremoved::default(),
         adopted: Adopted::NotYet,
         hosting,
         settings_file: None,
@@ -474,6 +475,8 @@ impl TeamLoop {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
         if self.adopted != Adopted::Deleted && self.course.why() != Some(&Why::Gone) {
             self.void_parting_requests().await;
+            // Of what nobody writes any more, nobody would break them.
+            self.break_locks_of_the_dead().await;
             self.quarters.team.note([Noted::RunEnded]).await;
         }
         // An agent may have ended before anybody could see that the files are gone.

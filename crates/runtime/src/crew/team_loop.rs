@@ -17,6 +17,7 @@ use tokio::time::Sleep;
 use super::answers::Pending;
 use super::body::Body;
 use super::course::{Course, News, Order, Why};
+use super::departed::Unremoved;
 use super::ends::Answers;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
@@ -27,7 +28,7 @@ use super::start::Adopted;
 use super::wake::{Asked, Decision, Desk, Request, Wake};
 use crate::agent::{Event, Mail, Status};
 use crate::door::Door;
-use crate::driver::{Link, Report, ReportKind, chain};
+use crate::driver::{Announcement, Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
 use crate::run::{KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
@@ -54,7 +55,7 @@ pub(super) struct TeamLoop {
     pub(super) retry_after: Option<Duration>,
     pub(super) farewells: BTreeMap<AgentName, Farewell>,
     /// Members that ended and could not be taken out of the team, with their worktrees.
-    pub(super) unremoved: BTreeMap<AgentName, Option<PathBuf>>,
+    pub(super) unremoved: Unremoved,
     pub(super) adopted: Adopted,
     pub(super) hosting: Hosting,
     /// Where teammates in panes find the command line's own layer of settings.
@@ -100,6 +101,8 @@ pub(super) struct Wakers {
     pub(super) grace: Option<Pin<Box<Sleep>>>,
     /// Runs after a death, until what it may have left can be told from what lives.
     pub(super) tidying: Option<Pin<Box<Sleep>>>,
+    /// Runs while somebody is to be taken out of the team who could not be.
+    pub(super) removing: Option<Pin<Box<Sleep>>>,
     /// Runs while a client that is not ours has a request to shut down to answer.
     pub(super) answer_due: Option<Pin<Box<Sleep>>>,
     pub(super) was_stopped: bool,
@@ -125,6 +128,7 @@ impl Wakers {
             decisions: FuturesUnordered::new(),
             grace: None,
             tidying: None,
+            removing: None,
             answer_due: None,
             was_stopped: false,
             was_killed: false,
@@ -181,6 +185,7 @@ impl Wakers {
             Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
             Some(()) = OptionFuture::from(self.grace.as_mut()) => Wake::GraceOver,
             Some(()) = OptionFuture::from(self.tidying.as_mut()) => Wake::TidyDue,
+            Some(()) = OptionFuture::from(self.removing.as_mut()) => Wake::RemovalDue,
             Some(()) = OptionFuture::from(self.answer_due.as_mut()) => Wake::AnswerOverdue,
         }
     }
@@ -228,6 +233,10 @@ impl TeamLoop {
             }
             Wake::TidyDue => {
                 self.tidy().await;
+                Vec::new()
+            }
+            Wake::RemovalDue => {
+                self.remove_unremoved().await;
                 Vec::new()
             }
             Wake::AnswerOverdue => {
@@ -484,7 +493,9 @@ impl TeamLoop {
         let part = self.crew.get(&agent).map(|hand| &hand.part);
         let is_teammate = matches!(part, Some(Part::Teammate { .. }));
         match kind {
-            ReportKind::Announced { status, detail, fault } => self.announced(agent, status, detail, fault).await,
+            ReportKind::Announced(Announcement { status, detail, fault, .. }) => {
+                self.announced(agent, status, detail, fault).await
+            }
             ReportKind::WaitsForModel { .. } => {
                 self.set_answers(&agent, Answers::Later);
                 Vec::new()

@@ -45,6 +45,8 @@ pub(super) enum Wake {
     Killed,
     /// What a death may have left can be told from what lives.
     TidyDue,
+    /// It is tried again to take out of the team who could not be.
+    RemovalDue,
     /// A client that is not ours has not answered in time.
     AnswerOverdue,
     /// The time for a step of the shutdown is over.

@@ -10,13 +10,13 @@ use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 use pitcrew_team::store::StoreError;
 use pitcrew_team::{Actor, AnswerFound, IdleNotice, IdleReason, PermissionAsk};
 use serde_json::Value;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::inbox::Taken;
 use super::log::{Log, LogError, chain};
 use super::marks::{Delivered, Marks};
-use super::seat::{Report, ReportKind, Seat};
+use super::seat::{Announcement, Report, ReportKind, Seat};
 use super::{calls, compaction, inspect, model_call};
 use crate::agent::{
     Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status, Wait,
@@ -337,7 +337,14 @@ impl Driver {
         let detail = self.trouble.take().filter(|_| !matches!(status, Status::Active | Status::ShutdownRequested));
         self.tell_face(status, detail.clone()).await;
         let fault = self.agent.conversation().answer_fault();
-        self.tell_crew(ReportKind::Announced { status, detail, fault }).await
+        // Who finds the mail of this turn marked read must find in the journal that the agent works.
+        let begins = matches!(status, Status::Active | Status::ShutdownRequested) && self.seat.has_lead_elsewhere();
+        let (sender, noted) = oneshot::channel();
+        let announcement = Announcement { status, detail, fault, until_noted: begins.then_some(sender) };
+        self.tell_crew(ReportKind::Announced(announcement)).await;
+        // It comes to an error: the sender is dropped, never used.
+        let _noted = noted.await;
+        Outcome::Done
     }
 
     async fn tell_face(&mut self, status: Status, detail: Option<String>) {
@@ -507,12 +514,15 @@ impl Driver {
     }
 
     async fn send_idle(&mut self, report: IdleReport) -> Result<Outcome, String> {
+        let is_bad_answer = matches!(report.cause, IdleCause::BadAnswer(_));
         let (reason, failure) = match report.cause {
             IdleCause::TurnOver => (IdleReason::Available, None),
             IdleCause::Interrupted => (IdleReason::Interrupted, None),
             IdleCause::Failed(reason) => (IdleReason::Failed, Some(reason)),
+            IdleCause::BadAnswer(fault) => (IdleReason::Failed, Some(fault.in_words().to_owned())),
         };
-        self.trouble.clone_from(&failure);
+        // The next answer may be a good one: such a member can work.
+        self.trouble = failure.clone().filter(|_| !is_bad_answer);
         let notice = IdleNotice {
             reason,
             summary: None,

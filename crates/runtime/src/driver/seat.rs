@@ -7,7 +7,7 @@ use std::time::Duration;
 use pitcrew_model::{Model, PriceTable, ToolSpec};
 use pitcrew_protocol::AgentName;
 use pitcrew_team::{Team, Trust};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::agent::{Mail, Question, Role, Status};
 use crate::events::{RunEvent, Spending};
@@ -60,8 +60,8 @@ pub(crate) struct Report {
 /// What it is told.
 #[derive(Debug)]
 pub(crate) enum ReportKind {
-    /// The agent's state changed; the detail says why, where that is not plain, and the fault what is wrong with its last answer.
-    Announced { status: Status, detail: Option<String>, fault: Option<AnswerFault> },
+    /// The agent's state changed.
+    Announced(Announcement),
     /// A model call waits before it is made, or made again.
     WaitsForModel { reason: String, delay: Duration },
     /// A model call ended.
@@ -86,6 +86,18 @@ pub(crate) enum ReportKind {
     Ended { status: Status, reason: Option<String>, text: Option<String> },
 }
 
+/// A new state of an agent.
+#[derive(Debug)]
+pub(crate) struct Announcement {
+    pub(crate) status: Status,
+    /// Why, where that is not plain.
+    pub(crate) detail: Option<String>,
+    /// What is wrong with the agent's last answer.
+    pub(crate) fault: Option<AnswerFault>,
+    /// Held until the state is on record; the agent waits for that where it must be known before its next deed.
+    pub(crate) until_noted: Option<oneshot::Sender<()>>,
+}
+
 /// Where events for the face go. A face that hung up is no reason to stop.
 #[derive(Clone, Debug)]
 pub(crate) struct Sink(pub(crate) mpsc::Sender<RunEvent>);
@@ -108,6 +120,11 @@ impl Sink {
 }
 
 impl Seat {
+    /// Whether the agent's lead reads in the journal what this process notes there.
+    pub(crate) fn has_lead_elsewhere(&self) -> bool {
+        self.trust.is_some()
+    }
+
     /// The system prompt for a mode.
     pub(crate) fn system(&self, mode: PermissionMode) -> Vec<Arc<str>> {
         let mut blocks = self.system.parts.clone();

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, Task, TaskId, TaskStatus, counted_is};
 
+use crate::transcript::AnswerFault;
+
 /// The ways a run ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RunEnd {
@@ -98,9 +100,9 @@ impl Shortfall {
     #[must_use]
     pub fn in_words(self) -> &'static str {
         match self {
-            Self::Refused => "the model refused the last answer",
-            Self::Truncated => "the last answer was cut off at its greatest length",
-            Self::Empty => "the last answer is empty",
+            Self::Refused => AnswerFault::Refused.in_words(),
+            Self::Truncated => AnswerFault::Truncated.in_words(),
+            Self::Empty => AnswerFault::Empty.in_words(),
             Self::Looping => "an agent repeated the same call with the same result",
             Self::FailedToStart => "a teammate never started",
             Self::Stalled => "nobody works on what is open",

@@ -20,7 +20,7 @@ use super::lead::{Lead, Look};
 use super::options::Entry;
 use crate::agent::{Event, Question, Status};
 use crate::crew::{InProcess, Ledger, Pending, PersonSaid, Quarters, mode_named};
-use crate::driver::{Driver, Link, Report, ReportKind, Start, chain};
+use crate::driver::{Announcement, Driver, Link, Report, ReportKind, Start, chain};
 use crate::events::{AgentStarted, RunEvent, RunStarted, waiting_for_model};
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::transcript::{Grant, ToolCall};
@@ -358,7 +358,7 @@ impl SoloLoop {
 
     async fn reported(&mut self, kind: ReportKind) {
         match kind {
-            ReportKind::Announced { status, detail, .. } => self.announced(status, detail).await,
+            ReportKind::Announced(announcement) => self.announced(announcement).await,
             ReportKind::WaitsForModel { reason, delay } => {
                 // The lead's process reads it in the journal.
                 let detail = waiting_for_model(&reason, delay);
@@ -395,7 +395,8 @@ impl SoloLoop {
         }
     }
 
-    async fn announced(&mut self, status: Status, detail: Option<String>) {
+    async fn announced(&mut self, announcement: Announcement) {
+        let Announcement { status, detail, fault: _, until_noted } = announcement;
         let account = self.ledger.of(&self.member);
         (account.state, account.reason) = (status, detail.clone());
         // One that may not go on is at rest, but its lead is not to take that for the end of its work: why it ends follows.
@@ -403,6 +404,7 @@ impl SoloLoop {
             return;
         }
         self.quarters.note_state(&self.member, status, detail).await;
+        drop(until_noted);
         match status {
             Status::Active | Status::ShutdownRequested => self.set_active(true).await,
             Status::Idle | Status::AwaitingPlanApproval | Status::Parked => self.set_active(false).await,

@@ -216,6 +216,16 @@ impl AnswerFault {
             }
         }
     }
+
+    /// The same in words.
+    #[must_use]
+    pub fn in_words(self) -> &'static str {
+        match self {
+            Self::Refused => "the model refused the last answer",
+            Self::Truncated => "the last answer was cut off at its greatest length",
+            Self::Empty => "the last answer is empty",
+        }
+    }
 }
 
 /// The reason by which Anthropic says that an answer filled the model's window.

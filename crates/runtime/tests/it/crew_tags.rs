@@ -26,7 +26,7 @@ agents:
     - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: deleted}}}}]
     - text: Poor bob.
   ann:
-    - wait_for: {{contains: shutdown_request}}
+    - {{wait_for: {{contains: shutdown_request}}, text: I wait.}}
     - tools: [{{name: TaskList}}]
     - capture:
         request: {{regex: '"requestId":\s*"(shutdown[^"]+)"'}}

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, Frame, SendMessageInput, TeamConfig};
+use pitcrew_protocol::{AgentName, Frame, Member, SendMessageInput, TeamConfig};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
@@ -89,6 +89,43 @@ async fn the_config_says_whether_it_is_in_a_turn() {
     handle.interrupt();
     until_it_is(&mut handle, Status::Idle).await;
     until_the_config_says(&team, "bob", false).await;
+}
+
+/// Else its lead, which finds nothing unread and nobody at work, ends the run.
+#[tokio::test]
+async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let _lead = lead_lease(&team).await;
+    let mut handle = start(setting.alone("agents: {bob: [{repeat: {at_most: 40, turns: [{text: Yes.}]}}]}")).await;
+    // It looks at each of these changes too, and is late with its notes.
+    let others = async {
+        loop {
+            let write = |config: &mut TeamConfig| {
+                config.description.get_or_insert_default().push('.');
+                Ok(())
+            };
+            team.backend().edit_team(team.dir(), Arc::new(write)).await.unwrap();
+        }
+    };
+    let told = async {
+        for _ in 0..30 {
+            tell(&team, "bob", "Again.").await;
+            until_it_is(&mut handle, Status::Idle).await;
+        }
+    };
+    tokio::select! {
+        () = others => {}
+        () = told => {}
+    }
+    let mut state = String::new();
+    for entry in team.backend().journal(team.dir()).await.unwrap() {
+        match entry.event {
+            Noted::MemberChanged { state: changed, .. } => state = changed,
+            Noted::MessageAcknowledged { to, .. } if to == bob() => assert_eq!(state, "running"),
+            _ => {}
+        }
+    }
 }
 
 #[tokio::test]
@@ -309,11 +346,16 @@ async fn a_member_that_a_stale_config_drops_puts_itself_back_and_goes_on() {
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone(&worker())).await;
     until_it_is(&mut handle, Status::Idle).await;
+    // Whether it is at work it may write at any time.
+    let entry = async || {
+        let entry = team.config().await.unwrap().member("bob").cloned();
+        entry.map(|bob| Member { is_active: None, ..bob })
+    };
     for _ in 0..3 {
-        let before = team.config().await.unwrap().member("bob").cloned();
+        let before = entry().await;
         drop_bob(&team).await;
         until(&mut handle, |event| matches!(event, RunEvent::Warning { text } if text.contains("put back"))).await;
-        assert_eq!(team.config().await.unwrap().member("bob").cloned(), before);
+        assert_eq!(entry().await, before);
     }
     team.remove_member(&Actor::Lead, &bob()).await.unwrap();
     let reason = "it was removed from the team".to_owned();

@@ -113,9 +113,23 @@ pub(crate) fn lock_path(file: &Path) -> PathBuf {
 pub(crate) fn is_taken(file: &Path) -> bool {
     let path = lock_path(file);
     let Ok(sign) = Sign::at(&path) else { return false };
-    // A holder that has just made its lock is about to flock it, and must not be kept from that.
-    let is_dead = || sign.age() > DEAD_AFTER && was_left_by_the_dead(&path);
-    !sign.is_old() && !is_dead()
+    !sign.is_old() && !is_of_the_dead(&path, sign)
+}
+
+/// Waits until it can be told of a lock whether the process of ours that made it is dead, and says so. False for the lock of
+/// another client. Blocks for [`DEAD_AFTER`] at most.
+pub(crate) fn will_be_of_the_dead(path: &Path) -> bool {
+    let Ok(sign) = Sign::at(path) else { return false };
+    if is_marked_as_ours(path) && sign.age() <= DEAD_AFTER {
+        thread::sleep(DEAD_AFTER.saturating_sub(sign.age()) + Duration::from_millis(1));
+    }
+    Sign::at(path).ok() == Some(sign) && is_of_the_dead(path, sign)
+}
+
+/// Whether a process of ours that is dead left the lock. One that has just made its lock is about to flock it, and must not be
+/// kept from that.
+fn is_of_the_dead(path: &Path, sign: Sign) -> bool {
+    sign.age() > DEAD_AFTER && was_left_by_the_dead(path)
 }
 
 impl Lock {
@@ -219,8 +233,11 @@ fn flocked(path: &Path) -> Option<File> {
 
 /// Whether the lock is one of ours whose holder is dead. Of a lock of another client nobody can tell.
 fn was_left_by_the_dead(path: &Path) -> bool {
-    let is_ours = fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.mode() & OUR_MARK != 0);
-    is_ours && flocked(path).is_some()
+    is_marked_as_ours(path) && flocked(path).is_some()
+}
+
+fn is_marked_as_ours(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir() && meta.mode() & OUR_MARK != 0)
 }
 
 /// A sleep within the bounds; the standard hasher's keys are jitter enough.

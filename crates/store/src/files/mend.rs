@@ -9,7 +9,7 @@ use super::backend::{FileBackend, Files};
 use super::keep::Keep;
 use super::leaving::{BadLine, Leaving, Seen};
 use super::lines;
-use super::lock::{Lock, set_aside};
+use super::lock::{Lock, set_aside, will_be_of_the_dead};
 use super::look::{Stands, is_free, is_stale, list, name_of};
 use super::ours::{Means, Place, is_unborn, meaning};
 use super::plain;
@@ -123,7 +123,7 @@ impl FileBackend {
 }
 
 impl Files {
-    /// Breaks the stale locks of one team. Nothing behind a link is touched, and no lock that holds something.
+    /// Breaks the locks of one team that nobody holds. Nothing behind a link is touched, and no lock that holds something.
     pub(crate) fn break_stale_locks(&self, team: &TeamDir) -> Result<usize, StoreError> {
         self.must_exist(team)?;
         let mut broken = 0;
@@ -135,8 +135,9 @@ impl Files {
                 continue;
             }
             for path in list(&dir)? {
-                if meaning(place, name_of(&path)) == Means::Lock && is_stale(&path) && is_free(&path)? {
-                    // Taking a lock breaks it, if it still is stale; giving it back leaves nothing.
+                let is_lock = meaning(place, name_of(&path)) == Means::Lock;
+                if is_lock && (is_stale(&path) || will_be_of_the_dead(&path)) && is_free(&path)? {
+                    // Taking a lock breaks it, if it still is nobody's; giving it back leaves nothing.
                     drop(Lock::take(&path.with_extension(""), |_| ())?);
                     broken += 1;
                 }

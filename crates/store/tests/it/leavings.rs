@@ -1,6 +1,7 @@
 //! What is left behind is found, and put right without losing anything.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 
 use pitcrew_store::{Backend as _, Leaving, Mend};
 
@@ -52,6 +53,21 @@ async fn the_stale_locks_of_a_team_are_broken_and_the_others_are_not() {
     assert!(stale.iter().all(|path| !scene.path(path).exists()));
     assert!(live.is_dir() && of_another.is_dir());
     assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 0);
+}
+
+/// A killed process of ours leaves its lock with our mark, and with nobody's `flock` on it.
+#[tokio::test]
+async fn the_lock_of_a_dead_process_of_ours_is_broken_as_young_as_it_is() {
+    let scene = Scene::new().await;
+    let [left, held] = ["tasks/probe/.lock.lock", "teams/probe/config.json.lock"].map(|path| scene.path(path));
+    for lock in [&left, &held] {
+        fs::create_dir_all(lock).unwrap();
+        fs::set_permissions(lock, fs::Permissions::from_mode(0o1700)).unwrap();
+    }
+    let holder = fs::File::open(&held).unwrap();
+    rustix::fs::flock(&holder, rustix::fs::FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert_eq!(scene.backend.break_stale_locks(&scene.team).await.unwrap(), 1);
+    assert!(!left.exists() && held.is_dir());
 }
 
 #[tokio::test]
