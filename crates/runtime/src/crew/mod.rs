@@ -15,6 +15,7 @@ mod ends;
 mod hire;
 mod in_process;
 mod ledger;
+mod left;
 mod mode;
 mod open_work;
 mod quarters;

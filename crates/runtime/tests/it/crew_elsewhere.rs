@@ -73,14 +73,14 @@ pub(crate) fn hosting(panes: &ProcessPanes, program: Program, argv: &[&str]) -> 
 }
 
 /// A teammate that the test plays.
-struct Played(Team);
+pub(crate) struct Played(pub(crate) Team);
 
 impl Played {
     async fn bob(setting: &Setting) -> Self {
         Self(setting.team().await)
     }
 
-    async fn mail(&self) -> Mail {
+    pub(crate) async fn mail(&self) -> Mail {
         let mut watch = self.0.backend().watch(self.0.dir()).await.unwrap();
         let waiting = async {
             loop {
@@ -103,13 +103,13 @@ impl Played {
         self.0.send(&Actor::Member(bob()), input, None).await.unwrap();
     }
 
-    async fn is_done(&self) {
+    pub(crate) async fn is_done(&self) {
         let (content, summary) = ("my part is done".to_owned(), Some("done".to_owned()));
         self.says(SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary }).await;
     }
 
     /// Takes the shutdown request, agrees, and says once more that it is idle, as the reference client does.
-    async fn says_goodbye(&self) {
+    pub(crate) async fn says_goodbye(&self) {
         let asked = self.is_asked_to_go().await;
         self.agrees_to_go(asked).await;
     }

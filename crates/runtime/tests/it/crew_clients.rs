@@ -1,0 +1,162 @@
+//! Another client as a teammate in a pane: what it asked when its process is gone.
+
+use pitcrew_protocol::AgentName;
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::run::{Ask, Asks, RunHandle, Runtime};
+use pitcrew_team::store::Event;
+use rustix::process::Signal;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::crew_elsewhere::{Played, abandoned, resumed};
+use crate::crew_setting::{Setting, finish, until};
+use crate::panes_process::ProcessPanes;
+use crate::patience::in_time;
+
+/// The permission request that `asks_for_permission` writes.
+const PERMISSION: &str = "perm-1795175639917-vj3n6vk";
+
+/// The plan approval request that `hands_in_a_plan` writes.
+const PLAN: &str = "plan_approval-1795175639918@bob@probe";
+
+fn bob() -> AgentName {
+    AgentName::new("bob").unwrap()
+}
+
+/// Puts a frame into the lead's inbox as the client does: without an id, and nothing in our ledger knows of it.
+fn writes(setting: &Setting, frame: &serde_json::Value) {
+    let inboxes = setting.root.join("teams/probe/inboxes");
+    let inbox = inboxes.join("team-lead.json");
+    let text = std::fs::read_to_string(&inbox).unwrap_or_else(|_| "[]".to_owned());
+    let mut entries: Vec<serde_json::Value> = serde_json::from_str(&text).unwrap();
+    entries.push(json!({
+        "from": "bob", "text": frame.to_string(), "timestamp": "2026-11-20T12:00:00.000Z", "color": "blue",
+        "read": false
+    }));
+    let new = setting.root.join("by-hand");
+    std::fs::write(&new, serde_json::to_vec_pretty(&entries).unwrap()).unwrap();
+    std::fs::rename(new, inbox).unwrap();
+}
+
+/// As recorded in fixtures/claude-2.1.39/tmux-permissions.
+fn asks_for_permission(setting: &Setting) {
+    let input = json!({"command": "touch made-by-bob.txt", "description": "touch a file"});
+    let frame = json!({
+        "type": "permission_request", "request_id": PERMISSION, "agent_id": "bob", "tool_name": "Bash",
+        "tool_use_id": "toolu_1b97848a3bd84a739a5947", "description": "touch a file", "input": input,
+        "permission_suggestions": []
+    });
+    writes(setting, &frame);
+}
+
+fn hands_in_a_plan(setting: &Setting) {
+    let frame = json!({
+        "type": "plan_approval_request", "from": "bob", "timestamp": "2026-11-20T12:00:00.000Z",
+        "planFilePath": "/home/dev/.claude/plans/a.md", "planContent": "# A plan", "requestId": PLAN
+    });
+    writes(setting, &frame);
+}
+
+/// The next run of the team, whose person gets the questions.
+async fn resumed_with_a_person(setting: &Setting, panes: &ProcessPanes) -> (RunHandle, mpsc::Receiver<Ask>) {
+    let (person, asks) = mpsc::channel(4);
+    let mut options = resumed(setting, panes);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
+    (Runtime::start(options).await.unwrap(), asks)
+}
+
+async fn kill(panes: &ProcessPanes) {
+    for process in panes.processes() {
+        let _either = process.signal(Signal::KILL).unwrap();
+        process.ended().await;
+    }
+}
+
+fn was_asked(events: &[RunEvent]) -> bool {
+    events.iter().any(|event| matches!(event, RunEvent::PermissionAsked { .. }))
+}
+
+/// Lets the client that the next run starts anew do its part, and returns all that happened.
+async fn whole_run(handle: RunHandle, bob: &Played, panes: &ProcessPanes) -> Vec<RunEvent> {
+    let running = tokio::spawn(finish(handle));
+    in_time("bob is given its prompt anew", bob.mail()).await;
+    bob.is_done().await;
+    bob.says_goodbye().await;
+    for process in panes.processes() {
+        let _either = process.signal(Signal::TERM).unwrap();
+    }
+    let ran = running.await.unwrap();
+    assert_eq!(ran.success(), "All is done.");
+    ran.events
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_of_a_client_that_died_is_not_put_to_the_person_of_the_next_run() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (team, _) = abandoned(&setting, &panes).await;
+    let bob = Played(team.clone());
+    bob.mail().await;
+    asks_for_permission(&setting);
+    hands_in_a_plan(&setting);
+    kill(&panes).await;
+    let (handle, mut asks) = resumed_with_a_person(&setting, &panes).await;
+    let events = whole_run(handle, &bob, &panes).await;
+    assert!(asks.try_recv().is_err() && !was_asked(&events), "the question of a dead process was asked");
+    let requests = setting.team_elsewhere().await.requests().await.unwrap();
+    assert!(requests.get(PERMISSION).is_none_or(|request| !request.is_open()), "{requests:?}");
+    assert!(requests.get(PLAN).is_none_or(|request| !request.is_open()), "{requests:?}");
+    let unread = team.unread(&AgentName::lead()).await.unwrap();
+    assert!(unread.iter().all(|mail| mail.message.from != "bob"), "{unread:?}");
+    let journal = team.backend().journal(team.dir()).await.unwrap();
+    let is_dead = |event: &Event| matches!(event, Event::MessageDead { reason, .. } if reason.contains("asked"));
+    assert_eq!(journal.iter().filter(|entry| is_dead(&entry.event)).count(), 2, "{journal:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_of_a_client_that_lives_on_is_put_to_the_person_of_the_next_run() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (team, _) = abandoned(&setting, &panes).await;
+    Played(team.clone()).mail().await;
+    asks_for_permission(&setting);
+    let (handle, mut asks) = resumed_with_a_person(&setting, &panes).await;
+    let ask = in_time("the person is asked", asks.recv()).await.unwrap();
+    assert_eq!(ask.question.asker.as_str(), "bob");
+    handle.stopper().kill();
+    finish(handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_of_a_client_that_was_taken_out_of_the_team_is_asked_of_nobody() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (team, _) = abandoned(&setting, &panes).await;
+    Played(team.clone()).mail().await;
+    asks_for_permission(&setting);
+    kill(&panes).await;
+    team.remove_member(&pitcrew_team::Actor::User, &bob()).await.unwrap();
+    let (mut handle, mut asks) = resumed_with_a_person(&setting, &panes).await;
+    let is_waiting =
+        |event: &RunEvent| matches!(event, RunEvent::AgentChanged { status: pitcrew_runtime::agent::Status::Idle, .. });
+    let events = until(&mut handle, is_waiting).await;
+    assert!(asks.try_recv().is_err() && !was_asked(&events), "the question of a dead process was asked");
+    handle.stopper().kill();
+    finish(handle).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_of_a_client_is_void_when_the_run_that_it_was_put_to_has_stopped_it() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (team, _) = abandoned(&setting, &panes).await;
+    Played(team.clone()).mail().await;
+    asks_for_permission(&setting);
+    let (handle, mut asks) = resumed_with_a_person(&setting, &panes).await;
+    let _asked = in_time("the person is asked", asks.recv()).await.unwrap();
+    handle.stopper().kill();
+    finish(handle).await;
+    let requests = setting.team_elsewhere().await.requests().await.unwrap();
+    assert!(requests.get(PERMISSION).is_some_and(|request| request.is_void), "{requests:?}");
+}
