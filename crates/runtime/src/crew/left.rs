@@ -15,8 +15,8 @@ use crate::driver::chain;
 use crate::hosting::Program;
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{PaneId, PaneTag, Panes};
-use crate::process::runs_member;
-use crate::supervision::{RecordedPanes, stop_member};
+use crate::process::{runs_member, stop_member_process};
+use crate::supervision::{RecordedPanes, program_of, stop_member};
 
 /// What is left of one teammate.
 #[derive(Clone, Debug)]
@@ -140,8 +140,9 @@ impl TeamLoop {
         {
             // A pane of this run's own kind; the records know how to close the others.
             let (pane, tag) = (PaneId(pane.id.clone()), self.pane_tag(Some(name.clone())));
+            let program = program_of(&started.1);
             if let Some(process) = started.1.process.map(ProcessIdentity::from)
-                && process.stop(STOP_GRACE).await == Stopped::StillRunning
+                && stop_member_process(process, program, &tag, STOP_GRACE).await == Stopped::StillRunning
             {
                 return self.warn(format!("{process} of {name}, which has left the team, still runs")).await;
             }

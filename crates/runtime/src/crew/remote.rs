@@ -23,7 +23,7 @@ use crate::events::RunEvent;
 use crate::hosting::{Hosting, Launch, LaunchStage, Placement, Program};
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
-use crate::process::member_variable;
+use crate::process::{member_variable, stop_member_process};
 use crate::team_tools::answer;
 use crate::tools::ToolOutcome;
 
@@ -497,7 +497,7 @@ impl Minder {
     }
 
     async fn stop_process(&self, process: ProcessIdentity, grace: Duration) -> bool {
-        match process.stop(grace).await {
+        match stop_member_process(process, self.post.program, &self.post.tag, grace).await {
             Stopped::WasGone | Stopped::Ended => true,
             Stopped::StillRunning => {
                 tracing::warn!(agent = %self.name(), %process, "it cannot be stopped");

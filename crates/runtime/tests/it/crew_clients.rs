@@ -1,18 +1,21 @@
-//! Another client as a teammate in a pane: what it asked when its process is gone.
+//! Another client as a teammate in a pane: what it asked, and what it left running, when its process is gone.
 
 use pitcrew_protocol::AgentName;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::run::{Ask, Asks, RunHandle, Runtime};
+use pitcrew_runtime::hosting::{LaunchStage, Program};
+use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::panes::Panes as _;
+use pitcrew_runtime::run::{Ask, Asks, RunEnd, RunHandle, RunOptions, Runtime};
 use pitcrew_team::store::Event;
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::crew_elsewhere::{Played, abandoned, resumed};
+use crate::crew_elsewhere::{LOSING, Played, abandoned, abandoned_with, hosting, resumed, sleeper, stages};
 use crate::crew_setting::{Setting, finish, until};
 use crate::panes_process::ProcessPanes;
-use crate::patience::in_time;
+use crate::patience::{in_time, until as wait_until};
 
 /// The permission request that `asks_for_permission` writes.
 const PERMISSION: &str = "perm-1795175639917-vj3n6vk";
@@ -159,4 +162,120 @@ async fn a_question_of_a_client_is_void_when_the_run_that_it_was_put_to_has_stop
     finish(handle).await;
     let requests = setting.team_elsewhere().await.requests().await.unwrap();
     assert!(requests.get(PERMISSION).is_some_and(|request| request.is_void), "{requests:?}");
+}
+
+/// A client that starts something in a session of its own, as its Bash tool does, and the file that names that process.
+fn leaving(setting: &Setting) -> (Vec<String>, std::path::PathBuf) {
+    let file = setting.cwd.join("left");
+    let script = "setsid sh -c 'echo $$ > \"$0.new\"; mv \"$0.new\" \"$0\"; exec sleep 1000' \"$0\" & exec sleep 1000";
+    let argv = ["sh", "-c", script, file.to_str().unwrap()];
+    (argv.map(str::to_owned).to_vec(), file)
+}
+
+async fn left_behind(file: &std::path::Path) -> ProcessIdentity {
+    let pid = wait_until("something is left running", async || std::fs::read_to_string(file).ok()).await;
+    ProcessIdentity::of(pid.trim().parse().unwrap()).unwrap()
+}
+
+fn lives_in(options: &mut RunOptions, panes: &ProcessPanes, argv: &[String]) {
+    let argv: Vec<&str> = argv.iter().map(String::as_str).collect();
+    options.hosting = hosting(panes, Program::Claude, &argv).0;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_client_had_started_in_another_session_ends_and_nothing_else() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let mut options = setting.options(LOSING);
+    let (argv, file) = leaving(&setting);
+    lives_in(&mut options, &panes, &argv);
+    // Started as the client's is, with the tag of another member.
+    let theirs = panes.start(&sleeper(&setting, "bobby")).await.unwrap();
+    let theirs = ProcessIdentity::of(theirs.pid.unwrap()).unwrap();
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::AgentLaunched { .. })).await;
+    let left = left_behind(&file).await;
+    let running = tokio::spawn(finish(handle));
+    let bob = Played::bob(&setting).await;
+    bob.mail().await;
+    let started = bob.0.started().await.unwrap().remove(&self::bob()).unwrap().process.unwrap();
+    let _either = ProcessIdentity::from(started).signal(Signal::KILL).unwrap();
+    running.await.unwrap();
+    assert!(!left.is_alive(), "what the client had started lives on");
+    assert!(theirs.is_alive(), "another member's process was ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_client_left_running_that_died_without_a_lead_ends_when_the_team_goes_on() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (argv, file) = leaving(&setting);
+    let (team, _) = abandoned_with(&setting, &panes, argv).await;
+    let left = left_behind(&file).await;
+    let bob = Played(team);
+    bob.mail().await;
+    for process in panes.processes() {
+        let _either = process.signal(Signal::KILL).unwrap();
+        process.ended().await;
+    }
+    assert!(left.is_alive());
+    let handle = Runtime::start(resumed(&setting, &panes)).await.unwrap();
+    whole_run(handle, &bob, &panes).await;
+    assert!(!left.is_alive(), "what the client had started lives on");
+}
+
+/// A process of the user's own.
+struct Theirs(std::process::Child);
+
+impl Theirs {
+    fn new() -> Self {
+        use std::os::unix::process::CommandExt as _;
+        Self(std::process::Command::new("sleep").arg("1000").process_group(0).spawn().unwrap())
+    }
+
+    fn identity(&self) -> ProcessIdentity {
+        ProcessIdentity::of(self.0.id()).expect("a process of the user's was stopped on the word of a record")
+    }
+}
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        // Gone is as good.
+        let _either = (self.0.kill(), self.0.wait());
+    }
+}
+
+#[tokio::test]
+async fn a_record_that_names_another_process_has_it_stopped_by_no_resume() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let (team, _) = abandoned(&setting, &panes).await;
+    let theirs = Theirs::new();
+    for name in ["bob", "gone"] {
+        let mut started = team.started().await.unwrap().remove(&bob()).unwrap();
+        started.process = Some(theirs.identity().into());
+        team.note_started(&AgentName::new(name).unwrap(), started).await.unwrap();
+    }
+    let mut handle = Runtime::start(resumed(&setting, &panes)).await.unwrap();
+    until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
+    assert!(theirs.identity().is_alive(), "a process was stopped on the word of a record");
+    handle.stopper().kill();
+    finish(handle).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_killed_leaves_no_process_and_no_pane() {
+    let setting = Setting::new();
+    let panes = ProcessPanes::new();
+    let mut options = setting.options(LOSING);
+    options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::AgentLaunched { .. })).await;
+    let processes = panes.processes();
+    handle.stopper().kill();
+    assert_eq!(finish(handle).await.outcome.end, RunEnd::Interrupted);
+    assert!(!processes[0].is_alive() && panes.processes().is_empty());
+    let team = setting.team().await;
+    assert!(team.config().await.unwrap().member("bob").is_some(), "bob can be resumed");
+    assert!(team.started().await.unwrap().is_empty());
 }
