@@ -40,7 +40,7 @@ const REST_GRACE: Duration = Duration::from_millis(200);
 const PANE_LOOK: Duration = Duration::from_secs(1);
 
 /// How long a client that took mail has to say in the config that it is in a turn, before it is held to be idle.
-const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
 /// What a minder is told.
 #[derive(Debug)]

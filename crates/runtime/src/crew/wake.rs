@@ -47,6 +47,8 @@ pub(super) enum Wake {
     TidyDue,
     /// A client that is not ours has not answered in time.
     AnswerOverdue,
+    /// A client that is not ours has had time to show a turn.
+    TurnOverdue,
     /// The time for a step of the shutdown is over.
     GraceOver,
 }

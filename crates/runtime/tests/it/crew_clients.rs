@@ -1,6 +1,6 @@
 //! Another client as a teammate in a pane: what it asked, and what it left running, when its process is gone.
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::{LaunchStage, Program};
@@ -278,4 +278,57 @@ async fn a_run_that_is_killed_leaves_no_process_and_no_pane() {
     let team = setting.team().await;
     assert!(team.config().await.unwrap().member("bob").is_some(), "bob can be resumed");
     assert!(team.started().await.unwrap().is_empty());
+}
+
+/// A lead that answers its teammate, and has nothing more to do.
+const ANSWERING: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: Do the thing, prompt: Plan it.}}]
+    - wait_for: {contains: my part is done, from: message}
+    - tools: [{name: SendMessage, input: {type: message, recipient: bob, content: Go ahead., summary: go}}]
+    - text: I wait.
+    - text: I wait on.
+    - text: I wait on.
+    - text: I wait on.
+"#;
+
+/// Longer than a client that took mail has to say in the config that it is in a turn.
+const LATE_TURN: std::time::Duration = std::time::Duration::from_secs(4);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_takes_an_answer_after_the_notice_of_its_last_turn_is_not_held_to_be_idle() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let mut options = setting.options(ANSWERING);
+    options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
+    options.furnishings.shutdown_grace = crate::patience::PATIENCE;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::AgentLaunched { .. })).await;
+    let bob = Played::bob(&setting).await;
+    bob.mail().await;
+    bob.is_active(true).await;
+    bob.is_done().await;
+    // The lead is quick: its answer is there before the turn ends, and is taken after that.
+    wait_until("the answer is there", async || bob.0.unread(&self::bob()).await.unwrap().pop()).await;
+    bob.is_active(false).await;
+    bob.is_idle().await;
+    // When the lead has read this, the notice has been seen.
+    let (recipient, content) = ("team-lead".to_owned(), "how far are you?".to_owned());
+    let from_user = SendMessageInput::Message { recipient, content, summary: None };
+    let sent = bob.0.send(&pitcrew_team::Actor::User, from_user, None).await.unwrap();
+    let asked = sent.receipts[0].id.clone();
+    until(&mut handle, |event| matches!(event, RunEvent::MailDelivered { ids, .. } if ids.contains(&asked))).await;
+    let running = tokio::spawn(finish(handle));
+    assert_eq!(bob.mail().await.message.text, "Go ahead.");
+    let told = tokio::time::timeout(LATE_TURN, bob.mail()).await;
+    assert!(told.is_err(), "it was about to begin, and was told {told:?}");
+    bob.is_active(true).await;
+    bob.is_active(false).await;
+    bob.is_idle().await;
+    bob.says_goodbye().await;
+    for process in panes.processes() {
+        let _either = process.signal(Signal::TERM).unwrap();
+    }
+    running.await.unwrap().success();
 }
