@@ -22,6 +22,45 @@ pub(crate) struct TeamChoice {
     team: Option<String>,
 }
 
+/// The choice of a team as a word, or by the flag that every command takes.
+#[derive(Debug, clap::Args)]
+pub(crate) struct TeamWord {
+    /// The team [default: the one that runs here, else the one that waits here]
+    #[arg(add = ArgValueCompleter::new(completing::teams))]
+    team: Option<String>,
+    /// The team, in place of the word
+    #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
+        add = ArgValueCompleter::new(completing::teams))]
+    by_flag: Option<String>,
+}
+
+/// The same for a command that guesses no team.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NamedTeam {
+    /// The team, by its name or folder; never guessed
+    #[arg(required_unless_present = "team_by_flag", add = ArgValueCompleter::new(completing::teams))]
+    team: Option<String>,
+    /// The team, in place of the word
+    #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
+        add = ArgValueCompleter::new(completing::teams))]
+    by_flag: Option<String>,
+}
+
+impl TeamWord {
+    /// The team that is named.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.team.as_deref().or(self.by_flag.as_deref())
+    }
+}
+
+impl NamedTeam {
+    /// The name of the team.
+    pub(crate) fn name(&self) -> &str {
+        // One of the two is required.
+        self.team.as_deref().or(self.by_flag.as_deref()).unwrap_or_default()
+    }
+}
+
 impl TeamChoice {
     /// Opens the team.
     ///

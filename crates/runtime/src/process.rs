@@ -10,6 +10,7 @@
 //!
 //! What is run, and what becomes of its output, is left to the callers (the Bash tool, hooks).
 
+mod member;
 mod tags;
 
 use std::collections::HashSet;
@@ -28,6 +29,7 @@ use crate::identity::{Entry, ProcessIdentity, Stopped};
 use crate::sandbox::Aftermath;
 use tags::{OWNER_VARIABLE, carries, owner_tag};
 
+pub(crate) use member::{left_by_member, stop_member_process};
 pub use tags::{TAG_VARIABLE, are_started_by_a_tool_of};
 pub(crate) use tags::{
     is_tagged_by, member_variable, outlives, outlives_variable, owner_variable, runs_member, started_by_a_tool,
@@ -294,6 +296,8 @@ struct Claim {
     hold: Hold,
     /// What stands in the environment of all of them.
     mark: String,
+    /// The tag of the member that the leader ran: what it started carries it too.
+    member: Option<String>,
     /// What was seen running when the leader had ended.
     survivors: Vec<ProcessIdentity>,
 }
@@ -312,7 +316,7 @@ enum Hold {
 impl ProcessGroup {
     fn led_by(leader: ProcessIdentity, tag: &str) -> Self {
         let mark = format!("{TAG_VARIABLE}={tag}");
-        let claim = Claim { leader, hold: Hold::Child, mark, survivors: Vec::new() };
+        let claim = Claim { leader, hold: Hold::Child, mark, member: None, survivors: Vec::new() };
         Self { claim, is_gone: false, aftermath: None }
     }
 
@@ -429,7 +433,7 @@ impl Drop for ProcessGroup {
 impl Claim {
     fn on_stranger(process: ProcessIdentity) -> Self {
         let mark = format!("{OWNER_VARIABLE}={}", owner_tag(process));
-        Self { leader: process, hold: Hold::Stranger, mark, survivors: vec![process] }
+        Self { leader: process, hold: Hold::Stranger, mark, member: None, survivors: vec![process] }
     }
 
     fn signal_group(&self, signal: Signal) {
@@ -478,6 +482,7 @@ impl Claim {
         (owns_group && entry.group == self.leader.pid)
             || self.survivors.contains(&entry.identity)
             || carries(entry.identity.pid, &self.mark)
+            || self.member.as_ref().is_some_and(|member| carries(entry.identity.pid, member))
     }
 }
 

@@ -15,6 +15,9 @@ use crate::{Team, refusal};
 /// How many answered requests are remembered; an older one is answered as unknown instead of as spent.
 const ANSWERED_KEPT: usize = 1000;
 
+/// Why a message that asks something is withdrawn at the end of a run.
+const RUN_IS_OVER: &str = "the run that asked is over";
+
 /// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -158,7 +161,7 @@ impl Ledger {
         }
         if request.is_void {
             let message = format!(
-                "{} '{}' is void: the run that made it is over, and the team goes on",
+                "{} '{}' is void: the run or the process that made it is over, and the team goes on",
                 request.kind.noun(),
                 reply.request_id
             );
@@ -313,18 +316,47 @@ impl Team {
         .await?;
         for request in parting.values() {
             if let Some(ask) = &request.ask {
-                self.withdraw(&request.to, std::slice::from_ref(&ask.message)).await?;
+                self.withdraw(&request.to, std::slice::from_ref(&ask.message), RUN_IS_OVER).await?;
             }
         }
         let answers = self.mail(&AgentName::lead()).await?.into_iter().filter(|mail| {
             !mail.message.is_read() && mail.frame.as_ref().and_then(answered).is_some_and(|id| parting.contains_key(id))
         });
         let answers: Vec<MessageId> = answers.map(|mail| mail.id).collect();
-        self.withdraw(&AgentName::lead(), &answers).await
+        self.withdraw(&AgentName::lead(), &answers, RUN_IS_OVER).await
+    }
+
+    /// Makes void what `asker` asked of the lead and nobody has answered. For another client that keeps no conversation: its
+    /// process is gone, or is about to be started anew, and then asks anew by itself, under another id.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn void_questions_of(&self, asker: &AgentName) -> Result<(), ApiError> {
+        let lead = AgentName::lead();
+        let mut asked = self.mail(&lead).await?;
+        asked.retain(|mail| AgentName::foreign(&mail.message.from) == *asker && mail.request().is_some());
+        // Another client's requests are not in the ledger before they are answered; nobody can answer a void one.
+        self.keep_requests(&lead, &asked).await?;
+        let asker = asker.clone();
+        let made_void: Vec<String> = self
+            .edit_document(move |ledger: &mut Ledger| {
+                let mut made_void = Vec::new();
+                for (id, request) in &mut ledger.requests {
+                    if request.from == asker && request.is_open() {
+                        request.make_void();
+                        made_void.push(id.clone());
+                    }
+                }
+                Ok(made_void)
+            })
+            .await?;
+        asked.retain(|mail| mail.request().is_some_and(|(_, id, _)| made_void.iter().any(|void| void == id)));
+        let ids: Vec<MessageId> = asked.into_iter().map(|mail| mail.id).collect();
+        self.withdraw(&lead, &ids, "the process that asked is gone").await
     }
 
     /// Takes messages that are void out of the unread mail of `to`.
-    async fn withdraw(&self, to: &AgentName, ids: &[MessageId]) -> Result<(), ApiError> {
+    async fn withdraw(&self, to: &AgentName, ids: &[MessageId], reason: &str) -> Result<(), ApiError> {
         let there = self.ask(self.backend().inbox(self.dir(), &to.inbox_file())).await?;
         let is_void = |stored: &StoredMessage| !stored.message.is_read() && ids.contains(&stored.id);
         let void: Vec<MessageId> = there.into_iter().filter(is_void).map(|stored| stored.id).collect();
@@ -332,8 +364,8 @@ impl Team {
             return Ok(());
         }
         self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), &void)).await?;
-        let reason = "the run that asked is over".to_owned();
-        self.note(void.into_iter().map(|id| Event::MessageDead { id, to: to.clone(), reason: reason.clone() })).await;
+        let dead = |id| Event::MessageDead { id, to: to.clone(), reason: reason.to_owned() };
+        self.note(void.into_iter().map(dead)).await;
         Ok(())
     }
 

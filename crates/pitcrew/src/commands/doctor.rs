@@ -34,7 +34,9 @@ use rooms::Rooms;
 /// Look for what crashes left behind: stale locks, torn files, processes, panes, mail for nobody, worktrees
 ///
 /// Changes nothing without --repair. Ends with 1 while something is left to do. A team that was stopped or killed is no
-/// fault: it is named with the command that goes on with it, and a repair leaves its members alone.
+/// fault: it is named with the command that goes on with it, and so is a member that joined by itself and whose process is
+/// gone. A repair ends no member that runs, even when its lead is dead: `pitcrew shutdown` does. It does end commands that agents
+/// have started and that still run although the process of their agent is dead.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew doctor --repair

@@ -14,6 +14,7 @@ use crate::crew::{self, SoloPlan};
 use crate::failure::Failure;
 use crate::live::asking::Questions;
 use crate::output::{self, shell_word};
+use crate::selection::NamedTeam;
 
 /// Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
 ///
@@ -25,9 +26,8 @@ use crate::output::{self, shell_word};
   pitcrew join backend --as reviewer
   pitcrew join backend --as tester --model openai/qwen3 --allow 'Bash(cargo test:*)'")]
 pub(crate) struct Join {
-    /// The team, by its name or folder
-    #[arg(add = ArgValueCompleter::new(completing::teams))]
-    team: String,
+    #[command(flatten)]
+    team: NamedTeam,
     /// The name it goes by in the team
     #[arg(long = "as", value_name = "NAME")]
     name: String,
@@ -59,24 +59,24 @@ pub(crate) struct Join {
 impl Join {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
-        let resume = format!("pitcrew join {} --as {}", shell_word(&self.team), shell_word(&self.name));
+        let resume = format!("pitcrew join {} --as {}", shell_word(self.team.name()), shell_word(&self.name));
         let (asks, questions) = self.permissions.asks(context, format, Questions::open);
         context.briefly(async {
             // A team that is not there is told when it is joined.
-            if let Ok(team) = context.teams()?.open(&self.team).await
+            if let Ok(team) = context.teams()?.open(self.team.name()).await
                 && let Some(warning) = lead_does_not_read(&team).await
             {
                 output::remark(&format!("warning: {warning}"));
             }
             Ok(())
         })?;
-        let folder = context.briefly(crew::member_folder(context, &self.team, &self.name))?;
+        let folder = context.briefly(crew::member_folder(context, self.team.name(), &self.name))?;
         let mut settings = self.permissions.settings(self.settings.as_deref())?;
         self.permissions.settle_trust(context, &folder, format, &mut settings)?;
         let plan = SoloPlan {
             settings,
             mode: self.permissions.mode(),
-            team: self.team,
+            team: self.team.name().to_owned(),
             name: self.name,
             entry: Entry::Joins,
             model: self.model,

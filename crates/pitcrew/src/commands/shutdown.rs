@@ -16,8 +16,9 @@ use serde_json::json;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
+use crate::lead;
 use crate::leftovers::{Leftovers, StoppedView};
-use crate::{lead, selection};
+use crate::selection::{self, TeamWord};
 
 /// How long what is forced has to heed TERM before it is killed.
 const FORCE_GRACE: Duration = Duration::from_secs(3);
@@ -34,9 +35,8 @@ const FORCE_GRACE: Duration = Duration::from_secs(3);
   pitcrew shutdown backend --force      what hangs is stopped too
   pitcrew shutdown backend --member bob")]
 pub(crate) struct Shutdown {
-    /// The team [default: the one that runs here, else the one that waits here]
-    #[arg(add = ArgValueCompleter::new(completing::teams))]
-    team: Option<String>,
+    #[command(flatten)]
+    team: TeamWord,
     /// How long to wait for the end; the teammates have all of it but 5 s to leave, and 20 s at least
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u32,
@@ -63,7 +63,7 @@ struct Answer {
 impl Shutdown {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         if let Some(member) = self.member {
-            return context.briefly(ask(context, self.team.as_deref(), member));
+            return context.briefly(ask(context, self.team.name(), member));
         }
         let answer = context.briefly(self.end(context))?;
         context.output.answer(&answer, Answer::text)?;
@@ -71,7 +71,7 @@ impl Shutdown {
     }
 
     async fn end(&self, context: &Context) -> Result<Answer, Failure> {
-        let team = selection::open(context, self.team.as_deref()).await?;
+        let team = selection::open(context, self.team.name()).await?;
         let pid = self.end_lead(&team).await?;
         let term = if self.force || pid.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match still_there(&team).await? {

@@ -81,11 +81,16 @@ impl Room {
 
     /// Records a process, and perhaps a pane, as started for bob by a lead that is dead.
     fn started_for_bob(&self, process: ProcessIdentity, pane: Option<PanePlace>) {
+        self.started_for_bob_by("pitcrew", process, pane);
+    }
+
+    /// The same, with the program that was started.
+    fn started_for_bob_by(&self, program: &str, process: ProcessIdentity, pane: Option<PanePlace>) {
         let owner = ProcessIdentity { pid: 1, start_ticks: u64::MAX };
         let started = Started {
             process: Some(process.into()),
             pane,
-            program: "pitcrew".to_owned(),
+            program: program.to_owned(),
             owner: owner.into(),
             at_ms: 0,
             deadline_ms: None,
@@ -154,6 +159,73 @@ fn teammates_that_wait_for_a_lead_are_stopped_by_shutdown() {
     assert!(!parked.is_alive());
     assert_eq!(room.run(&["shutdown", "work"]).code, 4, "there is nothing left to stop");
     assert_eq!(room.json(&["member", "list", "--team", "work"])["total"], 2, "it can be gone on with");
+}
+
+#[test]
+fn a_repair_ends_no_member_that_runs_without_a_lead_and_names_the_command_that_does() {
+    let room = Room::new();
+    room.killed_run();
+    let at_work = Process::shell(&room, "trap 'exit 0' TERM; touch $1; while :; do sleep 0.01; done");
+    for program in ["pitcrew", "claude"] {
+        room.started_for_bob_by(program, at_work.identity, None);
+        for args in [&["doctor"][..], &["doctor", "--repair"]] {
+            let told = room.run(args);
+            assert!(at_work.is_alive(), "{program} {args:?}: {told:?}");
+            let ways = "`pitcrew run --resume work` goes on with it, `pitcrew shutdown work` stops it (left to you)";
+            assert!(told.code == 1 && told.stdout.contains(ways), "{program} {args:?}: {told:?}");
+        }
+    }
+    let help = room.ok(&["doctor", "--help"]).stdout.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(help.contains("A repair ends no member that runs, even when its lead is dead"), "{help}");
+    room.ok(&["shutdown", "work"]);
+    assert!(!at_work.is_alive());
+    let told = room.ok(&["doctor"]);
+    assert!(told.stdout.contains("no faults, 1 note"), "{told:?}");
+}
+
+#[test]
+fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_by_shutdown() {
+    for end in [&["doctor", "--repair"][..], &["shutdown", "work"], &["team", "delete", "work", "--force"]] {
+        let room = Room::new();
+        room.killed_run();
+        // What another client starts has its tag and a session of its own.
+        let left = Process::shell(&room, "touch $1; exec sleep 1000");
+        room.started_for_bob_by("claude", ProcessIdentity { pid: 1, start_ticks: u64::MAX }, None);
+        let told = room.run(&["doctor"]);
+        let named = format!("process 1 of bob has ended, and left running: {}", left.identity.pid);
+        assert!(left.is_alive() && told.stdout.contains(&named), "{told:?}");
+        let ended = room.ok(end);
+        assert!(!left.is_alive(), "{end:?}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_member_that_joined_by_itself_and_was_killed_is_named_by_doctor_whoever_leads_the_team() {
+    for is_ours in [true, false] {
+        let room = Room::with_crew();
+        if !is_ours {
+            let mut config = room.json_file("teams/crew/config.json");
+            for member in config["members"].as_array_mut().unwrap() {
+                member.as_object_mut().unwrap().remove("pitcrew");
+            }
+            fs::write(room.root().join("teams/crew/config.json"), config.to_string()).unwrap();
+        }
+        let model = room.script("agents: {guest: [{text: I am here.}]}");
+        let mut guest = Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model]);
+        guest.until("guest is idle");
+        let told = room.run(&["doctor"]);
+        assert!(!told.stdout.contains("guest"), "{told:?}");
+        guest.kill();
+        let told = room.ok(&["doctor"]).stdout;
+        assert!(told.contains("note: member gone in team crew: process"), "{told}");
+        let ways =
+            "`pitcrew join crew --as guest` goes on with it, `pitcrew member remove guest --team crew` takes it out";
+        assert!(told.contains(ways), "{told}");
+        assert!(!told.contains("goes on with guest") && !told.contains("all is well"), "{told}");
+        room.ok(&["member", "remove", "guest", "--team", "crew"]);
+        let told = room.ok(&["doctor"]).stdout;
+        assert!(!told.contains("guest"), "{told}");
+    }
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn a_pane_that_its_lead_died_over_before_it_was_recorded_is_found_and_closed() {
     let Some((terminal, _bob)) = without_its_lead() else { return };
     fs::write(terminal.team().join("pitcrew/started.json"), "{}").unwrap();
     let told = Ran::of(terminal.command(&["doctor"]).output().unwrap());
-    assert!(told.stdout.contains("orphaned pane in team work: pane tmux:%1 of bob is no member's"), "{told:?}");
+    assert!(told.stdout.contains("orphaned pane in team work: pane tmux:%1 of bob is not recorded"), "{told:?}");
     let deleted = Ran::of(terminal.command(&["team", "delete", "work", "--force"]).output().unwrap());
     assert_eq!(deleted.code, 0, "{deleted:?}");
     assert_eq!(terminal.panes(), std::slice::from_ref(&terminal.theirs));

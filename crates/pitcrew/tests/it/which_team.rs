@@ -245,3 +245,59 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
     assert_eq!(room.json(&["team", "list"])["total"], 1);
     assert_eq!(room.run(&["run", "--resume", "sel"]).code, 3);
 }
+
+/// The commands that take a team as a word, and those that take it by its flag only.
+const BY_WORD: [&[&str]; 5] =
+    [&["shutdown"], &["team", "show"], &["team", "lead"], &["team", "delete"], &["join", "--as", "guest"]];
+const BY_FLAG: [&[&str]; 14] = [
+    &["send", "bob", "hello", "--summary", "s"],
+    &["broadcast", "hello", "--summary", "s"],
+    &["inbox", "bob"],
+    &["member", "list"],
+    &["member", "show", "bob"],
+    &["member", "hide", "bob"],
+    &["member", "remove", "bob"],
+    &["member", "mode", "bob", "plan"],
+    &["task", "list"],
+    &["task", "get", "1"],
+    &["task", "create", "do it", "all of it"],
+    &["task", "claim", "--as", "bob"],
+    &["task", "update", "1", "--status", "completed"],
+    &["shutdown", "--member", "bob"],
+];
+
+#[test]
+fn every_command_takes_its_team_by_the_same_flag() {
+    let room = Room::with_crew();
+    for command in BY_WORD.iter().chain(&BY_FLAG) {
+        let with = |more: &[&str]| room.run(&[*command, more].concat());
+        let asked = with(&["--team", "none"]);
+        assert_eq!((asked.code, with(&["-t", "none"]).code), (3, 3), "{command:?}: {asked:?}");
+        assert!(asked.stderr.contains("none"), "{command:?}: {asked:?}");
+        let help = with(&["--help"]).stdout;
+        assert!(help.contains("-t, --team <TEAM>"), "{command:?}: {help}");
+    }
+    for command in BY_WORD {
+        let with = |more: &[&str]| room.run(&[command, more].concat());
+        let (word, flag) = (with(&["none"]), with(&["-t", "none"]));
+        assert_eq!((word.code, &word.stderr), (flag.code, &flag.stderr), "{command:?}");
+        let both = with(&["crew", "-t", "crew"]);
+        assert_eq!(both.code, 2, "{command:?}: {both:?}");
+    }
+    for command in [&["join", "--as", "guest"][..], &["team", "delete"]] {
+        assert_eq!(room.run(command).code, 2, "{command:?}: a team is not guessed");
+    }
+    assert!(room.ok(&["team", "show", "-t", "crew"]).stdout.contains("bob"));
+}
+
+#[test]
+fn an_instruction_for_a_new_lead_is_not_taken_for_a_team_that_a_flag_names() {
+    let room = Room::new();
+    room.killed_run();
+    let model = room.script("agents: {team-lead: [{text: So}, {text: That is all.}]}");
+    let words = ["team", "lead", "-t", "work", "--take-over", "finish the review", "--model", &model, "--yes"];
+    let ran = room.run(&words);
+    assert!(ran.code == 0 && ran.stderr.contains("team work goes on"), "{ran:?}");
+    let both = room.run(&["team", "lead", "work", "finish it", "-t", "work", "--take-over"]);
+    assert_eq!(both.code, 2, "{both:?}");
+}

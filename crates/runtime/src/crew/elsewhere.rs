@@ -4,30 +4,29 @@
 //! Minding one such process is `remote`'s. What follows from an end, wherever the teammate lived, is `ends`'.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, TeamConfig};
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput};
 use pitcrew_team::store::{Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn};
-use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Started, Team};
+use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
 use tokio::sync::oneshot;
 
 use super::body::Body;
 use super::course::{News, Why};
 use super::ends::Answers;
 use super::mode::mode_named;
-use super::remote::{Launching, Minder, Post, STOP_GRACE, Seen, Sighting, with_screen};
+use super::remote::{Launching, Minder, Post, Seen, Sighting, with_screen};
 use super::team_loop::{Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::definitions::AgentDefinition;
 use crate::driver::{chain, output_file, task_notification};
 use crate::events::{AgentStarted, Deed, RunEvent, Spending};
 use crate::hosting::{Placement, Program, TeammatePlace, root_word};
-use crate::identity::{ProcessIdentity, Stopped};
-use crate::panes::{PaneId, PaneTag, Panes};
-use crate::supervision::{RecordedPanes, stop_member};
+use crate::identity::ProcessIdentity;
+use crate::panes::{PaneTag, Panes};
 use crate::tools::ToolOutcome;
 
 /// The document that holds the command line's own layer of settings.
@@ -177,7 +176,7 @@ impl TeamLoop {
     }
 
     /// The tag of this team's panes, or of one member's.
-    fn pane_tag(&self, agent: Option<AgentName>) -> PaneTag {
+    pub(super) fn pane_tag(&self, agent: Option<AgentName>) -> PaneTag {
         PaneTag { root: root_word(&self.quarters.root), team: self.quarters.team.dir().clone(), agent }
     }
 
@@ -209,6 +208,7 @@ impl TeamLoop {
                 member.name
             );
             self.warn(text).await;
+            self.void_questions_of_dead(member).await;
             return Vec::new();
         };
         let Some(record) = SpawnRecord::of(member) else {
@@ -217,9 +217,11 @@ impl TeamLoop {
         };
         if !self.may_run(record.program) {
             self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
+            self.void_questions_of_dead(member).await;
             return Vec::new();
         }
-        let launching = Launching { summary: None, may_be_there: true, call: None };
+        let left = self.left_of(member, panes.as_ref()).await;
+        let launching = Launching { summary: None, left: Some(left), call: None };
         let mut news = self.start_elsewhere(member, panes, launching).await;
         if let Some(status) =
             self.last_states.get(&member.name).map(|(status, _)| status).filter(|status| !status.is_over())
@@ -227,93 +229,6 @@ impl TeamLoop {
             news.push(News::Announced(member.name.clone(), *status));
         }
         news
-    }
-
-    /// Takes the members out of the team that agreed to shut down before a crash, and stops what is left of them.
-    pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
-        let is_elsewhere = |member: &&Member| {
-            let backend = member.backend_type.as_deref();
-            SpawnRecord::of(member).is_some() && backend.is_some_and(|backend| backend != BACKEND_IN_PROCESS)
-        };
-        for member in config.teammates().filter(is_elsewhere) {
-            if !has_said_goodbye(&self.quarters.team, &member.name).await {
-                continue;
-            }
-            // Its worktree is cleared away after that, so that nothing works in it any more.
-            if let Some(started) = self.started().await.remove_entry(&member.name) {
-                self.stop_started(started).await;
-            }
-            self.retire(&member.name, Status::Completed, None, member.worktree_path.as_deref().map(Path::new)).await;
-        }
-    }
-
-    /// Stops processes and panes of this team that a crash left without a member, and takes them out of the records.
-    pub(super) async fn stop_orphans(&mut self) {
-        let Ok(config) = self.quarters.team.config().await else { return };
-        for started in self.started().await {
-            if config.member(started.0.as_str()).is_none() {
-                self.stop_started(started).await;
-            }
-        }
-        let Some(panes) = self.hosting.panes.clone() else { return };
-        let found = match panes.tagged(&self.pane_tag(None)).await {
-            Ok(found) => found,
-            Err(error) => {
-                return self.warn(format!("panes of an earlier run cannot be looked for: {}", chain(&error))).await;
-            }
-        };
-        for (pane, tag) in found {
-            let is_member = tag.agent.as_ref().is_some_and(|agent| config.member(agent.as_str()).is_some());
-            if !is_member && let Err(error) = panes.stop(&pane, &tag).await {
-                self.warn(format!("the pane {pane} of an earlier run cannot be closed: {}", chain(&error))).await;
-            }
-        }
-    }
-
-    /// Everything that is recorded as started.
-    async fn started(&mut self) -> BTreeMap<AgentName, Started> {
-        match self.quarters.team.started().await {
-            Ok(started) => started,
-            Err(error) => {
-                self.warn(format!("it cannot be seen what an earlier run started: {}", chain(&error))).await;
-                BTreeMap::new()
-            }
-        }
-    }
-
-    /// Stops what an earlier run started, and closes its pane. What cannot be stopped stays recorded.
-    async fn stop_started(&mut self, started: (AgentName, Started)) {
-        let name = started.0.clone();
-        if let Some(panes) = self.hosting.panes.clone()
-            && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
-        {
-            // A pane of this run's own kind; the records know how to close the others.
-            let (pane, tag) = (PaneId(pane.id.clone()), self.pane_tag(Some(name.clone())));
-            if let Some(process) = started.1.process.map(ProcessIdentity::from)
-                && process.stop(STOP_GRACE).await == Stopped::StillRunning
-            {
-                return self.warn(format!("{process} of {name}, which has left the team, still runs")).await;
-            }
-            if let Err(error) = panes.stop(&pane, &tag).await {
-                return self.warn(format!("the pane {pane} of {name} cannot be closed: {}", chain(&error))).await;
-            }
-            if let Err(error) = self.quarters.team.forget_started(&name).await {
-                self.warn(format!("the end of {name} is not recorded: {}", chain(&error))).await;
-            }
-            return;
-        }
-        let panes = RecordedPanes::below(&self.quarters.root);
-        let panes = panes.with_named_programs(self.hosting.pane_programs.clone());
-        match stop_member(&self.quarters.team, &panes, STOP_GRACE, started).await {
-            Ok(stopped) if stopped.is_gone() => {}
-            Ok(stopped) => {
-                let why = stopped.pane_left.map_or_else(String::new, |reason| format!(": {reason}"));
-                self.warn(format!("something of {name}, which has left the team, still runs{why}")).await;
-            }
-            Err(error) => {
-                self.warn(format!("what is left of {name} cannot be stopped: {}", chain(&error))).await;
-            }
-        }
     }
 
     /// Passes over what the journal says until now; keeps the last state of everybody, the model calls of who lives, and what
@@ -464,7 +379,7 @@ impl TeamLoop {
             Seen::Silent { screen } => self.silent(&agent, screen).await,
             Seen::Gone { exit, screen } => self.gone(&agent, exit, screen).await,
             Seen::Stopped { reason } => self.ended(&agent, Status::Killed, Some(reason), None).await,
-            Seen::Dropped => self.dropped(&agent).await,
+            Seen::Dropped => self.dropped_elsewhere(&agent).await,
         }
     }
 
@@ -474,7 +389,7 @@ impl TeamLoop {
         let mut news = self.read_journal().await;
         if self.course.why().is_some_and(Why::is_resumable) {
             // It stays in the team, for the next run.
-            news.extend(self.dropped(agent).await);
+            news.extend(self.dropped_elsewhere(agent).await);
             return news;
         }
         let (status, reason) = match self.last_words.remove(agent) {
@@ -499,6 +414,15 @@ impl TeamLoop {
         self.retire(agent, status, reason, worktree.as_deref()).await;
         news.push(News::Left(agent.clone()));
         news
+    }
+
+    /// Takes note that a process elsewhere is gone, and that its member stays in the team. Another client is started anew by the
+    /// next run, and asks anew by itself.
+    async fn dropped_elsewhere(&mut self, agent: &AgentName) -> Vec<News> {
+        if self.crew.get(agent).is_some_and(|hand| hand.body.is_foreign()) {
+            self.void_questions_of(agent).await;
+        }
+        self.dropped(agent).await
     }
 
     async fn fate(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> (Status, Option<String>) {
@@ -572,7 +496,7 @@ fn spending_of(turn: &Turn) -> Spending {
 }
 
 /// Whether an agent's goodbye is in the lead's inbox.
-async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
+pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
     let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
     let ledger = team.requests().await.unwrap_or_default();
     mail.iter()

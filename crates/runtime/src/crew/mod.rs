@@ -7,6 +7,7 @@
 
 mod answers;
 mod body;
+mod client_turns;
 mod course;
 mod departed;
 mod desk;
@@ -15,6 +16,7 @@ mod ends;
 mod hire;
 mod in_process;
 mod ledger;
+mod left;
 mod mode;
 mod open_work;
 mod quarters;

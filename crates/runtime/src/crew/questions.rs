@@ -2,7 +2,7 @@
 
 use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
-use pitcrew_team::{Actor, PermissionAnswer};
+use pitcrew_team::{Actor, PermissionAnswer, Request};
 
 use super::answers::{Decided, Pending, by_rule, folder_of};
 use super::team_loop::TeamLoop;
@@ -16,7 +16,7 @@ use crate::transcript::Grant;
 impl TeamLoop {
     pub(super) async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
         let ledger = self.quarters.team.requests().await.unwrap_or_default();
-        if ledger.get(&asked.request_id).is_some_and(|request| request.answer.is_some()) {
+        if ledger.get(&asked.request_id).is_some_and(|request| !request.is_open()) {
             return self.tell_lead(Event::Settled(vec![mail]));
         }
         if self.asked.contains_key(&asked.request_id) {
@@ -55,7 +55,7 @@ impl TeamLoop {
     pub(super) async fn ask_what_is_open(&mut self) {
         let team = self.quarters.team.clone();
         let open = team.requests().await.unwrap_or_default();
-        let is_open = |id: &str| open.get(id).is_some_and(|request| request.answer.is_none());
+        let is_open = |id: &str| open.get(id).is_some_and(Request::is_open);
         for mail in team.mail(&AgentName::lead()).await.unwrap_or_default() {
             match mail.frame {
                 Some(Frame::PermissionRequest(request)) if mail.message.is_read() && is_open(&request.request_id) => {
@@ -84,6 +84,14 @@ impl TeamLoop {
             }
             !is_its
         });
+    }
+
+    /// Makes void what an agent of another client asked: its process is gone, or is about to be started anew.
+    pub(super) async fn void_questions_of(&mut self, agent: &AgentName) {
+        self.ask_no_more_for(agent);
+        if let Err(error) = self.quarters.team.void_questions_of(agent).await {
+            self.warn(format!("what {agent} asked before its process ended is still open: {}", chain(&error))).await;
+        }
     }
 
     pub(super) async fn decided(&mut self, decision: Decision) {

@@ -5,18 +5,17 @@
 //! does: the agent and its lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
 //! What follows from an end is `ends`', how panes are made is `panes`'.
 
-use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, Member, MessageId, Spawned};
-use pitcrew_team::store::LeaseName;
 use pitcrew_team::{PanePlace, ProcessRef, Started, Team};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::left::Left;
 use super::screen::last_output;
 use crate::agent::Status;
 use crate::driver::{Sink, chain};
@@ -24,7 +23,7 @@ use crate::events::RunEvent;
 use crate::hosting::{Hosting, Launch, LaunchStage, Placement, Program};
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
-use crate::process::{member_variable, runs_member};
+use crate::process::{member_variable, stop_member_process};
 use crate::team_tools::answer;
 use crate::tools::ToolOutcome;
 
@@ -41,7 +40,7 @@ const REST_GRACE: Duration = Duration::from_millis(200);
 const PANE_LOOK: Duration = Duration::from_secs(1);
 
 /// How long a client that took mail has to say in the config that it is in a turn, before it is held to be idle.
-const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
+pub(super) const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
 
 /// What a minder is told.
 #[derive(Debug)]
@@ -114,8 +113,8 @@ impl Remote {
 pub(super) struct Launching {
     /// The errand in a few words.
     pub(super) summary: Option<String>,
-    /// Whether a process of this member may be alive, or a pane left over, from an earlier run.
-    pub(super) may_be_there: bool,
+    /// What an earlier run left of this member; none when there was no earlier run.
+    pub(super) left: Option<Left>,
     /// The call that waits for the launch, and what it is to be told.
     pub(super) call: Option<(Box<Spawned>, oneshot::Sender<ToolOutcome>)>,
 }
@@ -205,10 +204,14 @@ impl Minder {
     }
 
     async fn live(&mut self, launching: Launching) -> Seen {
-        let Launching { summary, may_be_there, call } = launching;
-        let launched = match may_be_there {
-            true if self.adopt().await => Ok(None),
-            true | false => self.launch(summary.as_deref()).await.map(Some),
+        let Launching { summary, left, call } = launching;
+        let is_adopted = match left {
+            Some(left) => self.adopt(left).await,
+            None => false,
+        };
+        let launched = match is_adopted {
+            true => Ok(None),
+            false => self.launch(summary.as_deref()).await.map(Some),
         };
         match (launched, call) {
             (Ok(started), Some((spawned, reply))) => {
@@ -301,51 +304,28 @@ impl Minder {
         }
     }
 
-    /// Looks for the process and the pane of an earlier run. When both live they are minded from now on; otherwise what is
-    /// left of them is stopped.
-    async fn adopt(&mut self) -> bool {
-        let Post { team, panes, tag, .. } = &self.post;
-        let recorded = team.started().await.unwrap_or_default().remove(self.name());
-        let recorded_pane = recorded.as_ref().and_then(|started| started.pane.clone());
-        let lease = LeaseName::of_member(self.name());
-        let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
-        let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
-        let known = BTreeSet::from_iter(leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted));
-        // A record can name any process; ours carries the member's tag.
-        let process = known.iter().copied().find(|process| runs_member(*process, tag));
-        let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
-            Ok(found) => found.into_iter().map(|(pane, _)| pane).collect(),
-            Err(error) => {
-                tracing::warn!(agent = %self.name(), error = %chain(&error), "its panes cannot be looked for");
-                Vec::new()
-            }
-        };
-        let at = tagged.iter().position(|pane| recorded_pane.as_ref().is_some_and(|known| known.id == pane.0));
-        let pane = (!tagged.is_empty()).then(|| tagged.swap_remove(at.unwrap_or(0)));
-        for left in &tagged {
-            self.stop_pane(left).await;
+    /// Minds the process and the pane of an earlier run, when both live; otherwise what is left of them is stopped.
+    async fn adopt(&mut self, left: Left) -> bool {
+        for pane in &left.other_panes {
+            self.stop_pane(pane).await;
         }
-        match (pane, process) {
-            (Some(pane), Some(process)) => {
-                self.life = Some(Life { pane, process: Some(process) });
-                if let Err(error) = self.record().await {
-                    tracing::warn!(agent = %self.name(), error = %chain(&error), "an adopted teammate is not recorded");
-                }
-                self.reach(LaunchStage::PromptTaken).await;
-                self.look().await;
-                true
+        if let (Some(pane), Some(process)) = (left.pane.clone(), left.process) {
+            self.life = Some(Life { pane, process: Some(process) });
+            if let Err(error) = self.record().await {
+                tracing::warn!(agent = %self.name(), error = %chain(&error), "an adopted teammate is not recorded");
             }
-            (pane, _) => {
-                // One that died while nobody led the team has left its commands running.
-                for process in known {
-                    self.stop_process(process, self.stop_grace(process)).await;
-                }
-                if let Some(pane) = pane {
-                    self.stop_pane(&pane).await;
-                }
-                false
-            }
+            self.reach(LaunchStage::PromptTaken).await;
+            self.look().await;
+            return true;
         }
+        // One that died while nobody led the team has left its commands running.
+        for process in left.known {
+            self.stop_process(process, self.stop_grace(process)).await;
+        }
+        if let Some(pane) = left.pane {
+            self.stop_pane(&pane).await;
+        }
+        false
     }
 
     /// Waits for whatever happens to the process, until it is gone or is to be stopped.
@@ -517,7 +497,7 @@ impl Minder {
     }
 
     async fn stop_process(&self, process: ProcessIdentity, grace: Duration) -> bool {
-        match process.stop(grace).await {
+        match stop_member_process(process, self.post.program, &self.post.tag, grace).await {
             Stopped::WasGone | Stopped::Ended => true,
             Stopped::StillRunning => {
                 tracing::warn!(agent = %self.name(), %process, "it cannot be stopped");

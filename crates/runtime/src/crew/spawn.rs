@@ -218,9 +218,13 @@ impl TeamLoop {
             self.retire(&member.name, Status::Failed, Some(reason.to_owned()), None).await;
             return Err(ToolOutcome::refused(reason));
         };
+        let left = match self.is_resumed {
+            true => Some(self.left_of(member, panes.as_ref()).await),
+            false => None,
+        };
         let launching = Launching {
             summary: Some(input.description.clone()),
-            may_be_there: self.is_resumed,
+            left,
             call: reply.take().map(|reply| (Box::new(spawned), reply)),
         };
         Ok((answered, self.start_elsewhere(member, panes, launching).await))

@@ -110,6 +110,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         last_words: BTreeMap::new(),
         senders: HashMap::new(),
         asked: BTreeMap::new(),
+        client_turns: BTreeMap::new(),
         errands: 0,
         wakers,
         grace,

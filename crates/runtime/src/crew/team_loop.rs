@@ -8,14 +8,15 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, ApiError, Frame, InboxFile, LEAD_NAME, Member, MessageId, counted};
+use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, counted};
 use pitcrew_team::store::{Change, Lease, Watch};
-use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RequestKind, Team};
+use pitcrew_team::{KnownMode, ModeLook, RefusedMode};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
 use super::answers::Pending;
 use super::body::Body;
+use super::client_turns::{ClientTurns, TurnState, owes_goodbye, owes_notice};
 use super::course::{Course, News, Order, Why};
 use super::departed::Unremoved;
 use super::ends::Answers;
@@ -23,7 +24,7 @@ use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::mode::mode_named;
 use super::quarters::Quarters;
-use super::remote::Sighting;
+use super::remote::{Sighting, TURN_SHOWS_WITHIN};
 use super::start::Adopted;
 use super::wake::{Asked, Decision, Desk, Request, Wake};
 use crate::agent::{Event, Mail, Status};
@@ -76,6 +77,8 @@ pub(super) struct TeamLoop {
     pub(super) last_words: BTreeMap<AgentName, (Status, Option<String>)>,
     /// The permission requests that somebody is being asked about, by their ids.
     pub(super) asked: BTreeMap<String, Asked>,
+    /// What teammates of another client were seen at by their mail.
+    pub(super) client_turns: BTreeMap<AgentName, ClientTurns>,
     /// How many subagents were sent out.
     pub(super) errands: u32,
     pub(super) wakers: Wakers,
@@ -105,6 +108,8 @@ pub(super) struct Wakers {
     pub(super) removing: Option<Pin<Box<Sleep>>>,
     /// Runs while a client that is not ours has a request to shut down to answer.
     pub(super) answer_due: Option<Pin<Box<Sleep>>>,
+    /// Runs while a client that is not ours may be about to begin a turn.
+    pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     pub(super) was_stopped: bool,
     pub(super) was_killed: bool,
 }
@@ -130,6 +135,7 @@ impl Wakers {
             tidying: None,
             removing: None,
             answer_due: None,
+            turn_due: None,
             was_stopped: false,
             was_killed: false,
         }
@@ -187,6 +193,7 @@ impl Wakers {
             Some(()) = OptionFuture::from(self.tidying.as_mut()) => Wake::TidyDue,
             Some(()) = OptionFuture::from(self.removing.as_mut()) => Wake::RemovalDue,
             Some(()) = OptionFuture::from(self.answer_due.as_mut()) => Wake::AnswerOverdue,
+            Some(()) = OptionFuture::from(self.turn_due.as_mut()) => Wake::TurnOverdue,
         }
     }
 }
@@ -241,6 +248,11 @@ impl TeamLoop {
             }
             Wake::AnswerOverdue => {
                 self.wakers.answer_due = None;
+                self.look_around().await
+            }
+            Wake::TurnOverdue => {
+                self.wakers.turn_due = None;
+                self.client_turns.values_mut().for_each(ClientTurns::showed_no_turn);
                 self.look_around().await
             }
             Wake::GraceOver => {
@@ -322,6 +334,7 @@ impl TeamLoop {
     /// when nothing is unread, whoever is at work has said so: those reports are heard first.
     async fn look_around(&mut self) -> Vec<News> {
         self.looks_again_at = None;
+        self.look_at_clients().await;
         for (name, hand) in &self.crew {
             if !matches!(hand.part, Part::Teammate { .. }) {
                 continue;
@@ -344,7 +357,21 @@ impl TeamLoop {
                 continue;
             }
             if owes_notice(&self.quarters.team, name).await.unwrap_or(false) {
+                // A notice alone does not wake the lead.
+                self.looks_again_at = Some(AgentName::lead().inbox_file());
                 return Vec::new();
+            }
+            match self.client_turns.get(name).map(ClientTurns::at) {
+                Some(TurnState::Turn) => {
+                    self.looks_again_at = Some(AgentName::lead().inbox_file());
+                    return Vec::new();
+                }
+                Some(TurnState::Unclear) => {
+                    let due = || Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN));
+                    self.wakers.turn_due.get_or_insert_with(due);
+                    return Vec::new();
+                }
+                Some(TurnState::Idle) | None => {}
             }
             if let Some(left) = owes_goodbye(&self.quarters.team, name, self.grace).await.unwrap_or(None) {
                 self.wakers.answer_due = Some(Box::pin(tokio::time::sleep(left)));
@@ -388,6 +415,7 @@ impl TeamLoop {
     async fn changed(&mut self, change: Change) -> Vec<News> {
         match change {
             Change::Inbox(file) => {
+                self.look_at_clients().await;
                 if let Some(hand) = self.crew.values().find(|hand| hand.inbox == file) {
                     hand.body.ring();
                 }
@@ -564,26 +592,4 @@ impl TeamLoop {
         }
         Vec::new()
     }
-}
-
-/// Whether a client has been sent something since it last told that it is idle. It marks mail as read some time before it
-/// says that it is at work, and tells of its idleness once more after all that it took.
-async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, ApiError> {
-    let sent = team.mail(name).await?.into_iter().filter_map(|mail| mail.message.timestamp).max();
-    let notices = team.mail(&AgentName::lead()).await?.into_iter().filter(|mail| mail.message.from == name.as_str());
-    let idle = notices.filter_map(|mail| match mail.frame {
-        Some(Frame::IdleNotification(notice)) => notice.timestamp,
-        Some(_) | None => None,
-    });
-    Ok(sent > idle.max())
-}
-
-/// How long a client that is not ours still has to answer its lead's request to shut down; none when it owes no answer. It
-/// takes the request, and may then say that it is idle before it begins to answer.
-async fn owes_goodbye(team: &Team, name: &AgentName, grace: Duration) -> Result<Option<Duration>, ApiError> {
-    let requests = team.requests().await?.into_values();
-    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.is_open());
-    let Some(asked_ms) = open.map(|request| request.at_ms).max() else { return Ok(None) };
-    let since = Duration::from_millis(u64::try_from(team.teams().now_ms() - asked_ms).unwrap_or(0));
-    Ok(grace.checked_sub(since).filter(|left| !left.is_zero()))
 }

@@ -49,6 +49,8 @@ pub(super) enum Wake {
     RemovalDue,
     /// A client that is not ours has not answered in time.
     AnswerOverdue,
+    /// A client that is not ours has had time to show a turn.
+    TurnOverdue,
     /// The time for a step of the shutdown is over.
     GraceOver,
 }

@@ -8,8 +8,9 @@ use pitcrew_team::store::{LeaseHolder, LeaseName, StoreError};
 use pitcrew_team::{ProcessRef, Started, Team};
 
 use super::{Ladder, LadderEnd, LadderEvent, LadderOrder, PaneClosed, Patience, RecordedPanes};
+use crate::hosting::Program;
 use crate::identity::{ProcessIdentity, Stopped};
-use crate::process::{left_by, runs_member};
+use crate::process::{left_by, left_by_member, runs_member, stop_member_process};
 
 /// What came of stopping one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,8 +79,11 @@ pub async fn stop_member(
     let (mut end, mut pane_left, mut pane_not_asked) = (LadderEnd::Stuck, None, None);
     while let Some(order) = orders.pop() {
         let event = match order {
-            LadderOrder::Stop(term) => match own_process(panes, team, &name, &started) {
-                Some(process) => LadderEvent::Stopped(process.stop(term).await),
+            LadderOrder::Stop(term) => match started.process.map(ProcessIdentity::from) {
+                Some(process) => {
+                    let (program, tag) = (program_of(&started), panes.tag(team, Some(&name)));
+                    LadderEvent::Stopped(stop_member_process(process, program, &tag, term).await)
+                }
                 None => LadderEvent::Stopped(Stopped::WasGone),
             },
             LadderOrder::ClosePane => {
@@ -113,6 +117,22 @@ pub async fn stop_member(
 pub fn own_process(panes: &RecordedPanes, team: &Team, name: &AgentName, started: &Started) -> Option<ProcessIdentity> {
     let process = started.process.map(ProcessIdentity::from)?;
     runs_member(process, &panes.tag(team, Some(name))).then_some(process)
+}
+
+/// What the dead process of a member left running, without touching it.
+pub async fn left_by_started(
+    panes: &RecordedPanes,
+    team: &Team,
+    name: &AgentName,
+    started: &Started,
+) -> Vec<ProcessIdentity> {
+    let Some(process) = started.process.map(ProcessIdentity::from) else { return Vec::new() };
+    left_by_member(process, program_of(started), &panes.tag(team, Some(name))).await
+}
+
+/// The program that was started for a member. One that is not known to us is another client.
+pub(crate) fn program_of(started: &Started) -> Program {
+    Program::named(&started.program).unwrap_or(Program::Claude)
 }
 
 /// What dead holders of the team's leases left running, by whom, without touching it.

@@ -39,7 +39,7 @@ agents:
 "#;
 
 /// A lead that waits to hear of its teammate's end, and says so again when it is reminded of the task.
-const LOSING: &str = r#"
+pub(crate) const LOSING: &str = r#"
 agents:
   team-lead:
     - tools: [{name: TaskCreate, input: {subject: Do, description: Do it}}]
@@ -73,14 +73,14 @@ pub(crate) fn hosting(panes: &ProcessPanes, program: Program, argv: &[&str]) -> 
 }
 
 /// A teammate that the test plays.
-struct Played(Team);
+pub(crate) struct Played(pub(crate) Team);
 
 impl Played {
-    async fn bob(setting: &Setting) -> Self {
+    pub(crate) async fn bob(setting: &Setting) -> Self {
         Self(setting.team().await)
     }
 
-    async fn mail(&self) -> Mail {
+    pub(crate) async fn mail(&self) -> Mail {
         let mut watch = self.0.backend().watch(self.0.dir()).await.unwrap();
         let waiting = async {
             loop {
@@ -95,7 +95,7 @@ impl Played {
         mail
     }
 
-    async fn is_active(&self, is_active: bool) {
+    pub(crate) async fn is_active(&self, is_active: bool) {
         self.0.set_active(&bob(), is_active).await.unwrap();
     }
 
@@ -103,13 +103,13 @@ impl Played {
         self.0.send(&Actor::Member(bob()), input, None).await.unwrap();
     }
 
-    async fn is_done(&self) {
+    pub(crate) async fn is_done(&self) {
         let (content, summary) = ("my part is done".to_owned(), Some("done".to_owned()));
         self.says(SendMessageInput::Message { recipient: "team-lead".to_owned(), content, summary }).await;
     }
 
     /// Takes the shutdown request, agrees, and says once more that it is idle, as the reference client does.
-    async fn says_goodbye(&self) {
+    pub(crate) async fn says_goodbye(&self) {
         let asked = self.is_asked_to_go().await;
         self.agrees_to_go(asked).await;
     }
@@ -126,7 +126,7 @@ impl Played {
         self.is_idle().await;
     }
 
-    async fn is_idle(&self) {
+    pub(crate) async fn is_idle(&self) {
         let idle = pitcrew_team::IdleNotice {
             reason: pitcrew_team::IdleReason::Available,
             summary: None,
@@ -385,23 +385,6 @@ agents:
     "#);
 }
 
-#[tokio::test]
-async fn a_run_that_is_killed_leaves_no_process_and_no_pane() {
-    let setting = Setting::new();
-    let panes = ProcessPanes::new();
-    let mut options = setting.options(LOSING);
-    options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
-    let mut handle = Runtime::start(options).await.unwrap();
-    until(&mut handle, |event| matches!(event, RunEvent::AgentLaunched { .. })).await;
-    let processes = panes.processes();
-    handle.stopper().kill();
-    assert_eq!(finish(handle).await.outcome.end, RunEnd::Interrupted);
-    assert!(!processes[0].is_alive() && panes.processes().is_empty());
-    let team = setting.team().await;
-    assert!(team.config().await.unwrap().member("bob").is_some(), "bob can be resumed");
-    assert!(team.started().await.unwrap().is_empty());
-}
-
 fn tag(setting: &Setting, agent: Option<&str>) -> PaneTag {
     let team = pitcrew_protocol::TeamDir::of("probe");
     PaneTag { root: root_word(&setting.root), team, agent: agent.map(|agent| AgentName::new(agent).unwrap()) }
@@ -409,6 +392,11 @@ fn tag(setting: &Setting, agent: Option<&str>) -> PaneTag {
 
 /// A team as a killed lead leaves it: its teammate lives in a pane.
 pub(crate) async fn abandoned(setting: &Setting, panes: &ProcessPanes) -> (Team, PaneId) {
+    abandoned_with(setting, panes, sleeper(setting, "bob").argv).await
+}
+
+/// The same, with what runs in the pane.
+pub(crate) async fn abandoned_with(setting: &Setting, panes: &ProcessPanes, argv: Vec<String>) -> (Team, PaneId) {
     let create = CreateTeam {
         input: TeamCreateInput { team_name: "probe".to_owned(), ..TeamCreateInput::default() },
         cwd: setting.cwd.display().to_string(),
@@ -430,7 +418,7 @@ pub(crate) async fn abandoned(setting: &Setting, panes: &ProcessPanes) -> (Team,
     };
     let member = team.spawn(spawn).await.unwrap();
     team.send_prompt(&member, None, None).await.unwrap();
-    let started = panes.start(&sleeper(setting, "bob")).await.unwrap();
+    let started = panes.start(&NewPane { argv, ..sleeper(setting, "bob") }).await.unwrap();
     let process = ProcessIdentity::of(started.pid.unwrap()).unwrap();
     let record = Started {
         process: Some(ProcessRef { pid: process.pid, start_ticks: process.start_ticks }),
@@ -446,7 +434,7 @@ pub(crate) async fn abandoned(setting: &Setting, panes: &ProcessPanes) -> (Team,
 }
 
 /// What an earlier lead started for an agent, with the tag by which it is known.
-fn sleeper(setting: &Setting, agent: &str) -> NewPane {
+pub(crate) fn sleeper(setting: &Setting, agent: &str) -> NewPane {
     NewPane {
         argv: vec!["sleep".to_owned(), "1000".to_owned()],
         cwd: setting.cwd.clone(),

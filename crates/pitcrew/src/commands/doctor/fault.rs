@@ -25,8 +25,8 @@ pub(super) enum Remedy {
     Files(Leaving),
     /// What another program undid is put back.
     PutBack(TeamDir),
-    /// What was started for a member is stopped.
-    StopMember { team: Team, name: AgentName, started: Box<Started> },
+    /// What a member's dead process left is cleared away.
+    ClearAway { team: Team, name: AgentName, started: Box<Started> },
     /// A pane is closed.
     ClosePane(Box<TaggedPane>),
     /// What a dead process left running is stopped.
@@ -87,7 +87,7 @@ impl Remedy {
         match self {
             Self::Files(leaving) => files::mend(rooms, &leaving, keep),
             Self::PutBack(team) => overwritten::put_back(rooms, &team),
-            Self::StopMember { team, name, started } => processes::stop_started(rooms, &team, name, *started).await,
+            Self::ClearAway { team, name, started } => processes::clear_away(rooms, &team, name, *started).await,
             Self::ClosePane(pane) => Ok(processes::close(&pane).await),
             Self::StopLeft(owner) => Ok(processes::stop_left(owner).await),
             Self::TakeOutEntries { team, document } => records::take_out(rooms, &team, document, keep).await,

@@ -1,7 +1,8 @@
-//! The check of members: a team that nobody leads, and whose members wait for the next run. That is no fault: it was stopped,
-//! or crashed, and can go on.
+//! The check of members: a team that nobody leads, and whose members wait for the next run; and members that joined by
+//! themselves, in anybody's team, and whose process is gone. Neither is a fault: it was stopped, or crashed, and can go on.
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, LEAD_NAME, Member, TeamDir};
+use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::LeaseName;
 use pitcrew_team::SpawnRecord;
 
@@ -11,27 +12,38 @@ use super::rooms::TeamView;
 use crate::failure::Failure;
 
 pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
-    if !view.is_ours() || view.is_led().await? {
-        return Ok(Vec::new());
+    let is_ours = |member: &&Member| SpawnRecord::of(member).is_some() && !member.is_called(LEAD_NAME);
+    let (joined, spawned): (Vec<&Member>, Vec<&Member>) =
+        view.config.members.iter().filter(is_ours).partition(|member| member.prompt.is_none());
+    let mut notes = Vec::new();
+    for member in joined {
+        notes.extend(of_joined(view, &member.name).await?);
     }
-    let team = &view.team;
-    let started = team.started().await?;
-    let mut waiting: Vec<&AgentName> = Vec::new();
-    for member in view.config.teammates().filter(|member| SpawnRecord::of(member).is_some()) {
-        let lease = team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
-        // One that runs without anybody having started it has joined by itself.
-        let has_joined = lease.map_err(Failure::internal)?.is_some() && !started.contains_key(&member.name);
-        if !has_joined {
-            waiting.push(&member.name);
-        }
-    }
-    if waiting.is_empty() {
-        return Ok(Vec::new());
-    }
-    let names = waiting.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+    let waits_for_a_run = view.is_ours() && !spawned.is_empty() && !view.is_led().await?;
+    notes.extend(waits_for_a_run.then(|| of_stopped(view.team.dir(), &spawned)));
+    Ok(notes)
+}
+
+/// One that joined by itself. Its lease tells who ran it last.
+async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, Failure> {
+    let (team, lease) = (&view.team, LeaseName::of_member(name));
+    let last = team.backend().last_holder(team.dir(), &lease).await.map_err(Failure::internal)?;
+    let Some(process) = last.as_ref().map(ProcessIdentity::from).filter(|process| !process.is_alive()) else {
+        return Ok(None);
+    };
     let dir = team.dir();
+    let detail = format!(
+        "{process}, which ran {name}, is gone; {name} had joined by itself: `pitcrew join {dir} --as {name}` goes on with it, \
+         `pitcrew member remove {name} --team {dir}` takes it out of the team"
+    );
+    Ok(Some(Fault::note(Finding::new("member_gone", detail).in_team(dir))))
+}
+
+/// A team that nobody leads.
+fn of_stopped(dir: &TeamDir, waiting: &[&Member]) -> Fault {
+    let names = waiting.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
     let detail = format!(
         "nobody runs it; `pitcrew run --resume {dir}` goes on with {names}, `pitcrew team delete {dir} --force` ends it"
     );
-    Ok(vec![Fault::note(Finding::new("stopped", detail).in_team(dir))])
+    Fault::note(Finding::new("stopped", detail).in_team(dir))
 }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentName, TeamDir};
 use pitcrew_runtime::identity::{ProcessIdentity, Stopped};
 use pitcrew_runtime::supervision::{
-    LeftRunning, PaneClosed, TaggedPane, escaped, left_running, own_process, stop_member,
+    LeftRunning, PaneClosed, TaggedPane, escaped, left_by_started, left_running, own_process, stop_member,
 };
 use pitcrew_team::{Escaped, Started, Team};
 
@@ -34,13 +34,22 @@ pub(super) async fn look(rooms: &Rooms, view: &TeamView) -> Result<Vec<Fault>, F
         if started.values().any(|started| started.pane.as_ref() == Some(&pane.place)) {
             continue;
         }
+        if let Some(agent) = pane.tag.agent.as_ref().filter(|agent| view.config.member(agent.as_str()).is_some()) {
+            let detail = format!(
+                "pane {} of {agent} is not recorded: its lead died while it made it; {}",
+                pane.place,
+                help(team.dir())
+            );
+            faults.push(Fault::left_to_a_person(Finding::new("orphaned_pane", detail).in_team(team.dir())));
+            continue;
+        }
         let whose = pane.tag.agent.as_ref().map(|agent| format!(" of {agent}")).unwrap_or_default();
         let detail = format!("pane {}{whose} is no member's; nobody leads the team", pane.place);
         let finding = Finding::new("orphaned_pane", detail).in_team(team.dir());
         faults.push(Fault::mended_by(Remedy::ClosePane(Box::new(pane)), "closed", finding));
     }
     for (name, started) in started {
-        faults.push(of_started(rooms, team, name, started));
+        faults.push(of_started(rooms, team, name, started).await);
     }
     Ok(faults)
 }
@@ -59,24 +68,45 @@ async fn of_escaped(team: &Team) -> Result<Vec<Fault>, Failure> {
     Ok(left.into_iter().map(fault).collect())
 }
 
-fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {
+/// A process that runs on is left to its user: it may be at work, and whoever resumes the team goes on with it. A repair clears
+/// away what the dead have left.
+async fn of_started(rooms: &Rooms, team: &Team, name: AgentName, started: Started) -> Fault {
     let is_alive = started.process.map(ProcessIdentity::from).is_some_and(|process| process.is_alive());
     let is_ours = own_process(&rooms.panes, team, &name, &started).is_some();
+    let left = left_by_started(&rooms.panes, team, &name, &started).await;
     let process = started.process.map(|process| format!("process {}", process.pid));
     let pane = started.pane.as_ref().map(|pane| format!("pane {pane}"));
     let what = process.into_iter().chain(pane).collect::<Vec<_>>().join(" in ");
-    let (state, does) = match (is_alive, is_ours) {
-        (true, true) => ("runs on", "stopped"),
-        (true, false) => ("does not carry the tag of the member", "left alone, and its record and pane cleared away"),
-        (false, _) => ("has ended and is not cleared away", "its record and pane cleared away"),
+    let (state, does) = match (is_alive, is_ours, left.is_empty()) {
+        (true, true, _) => {
+            let detail = format!("{what} of {name} runs on; nobody leads the team: {}", help(team.dir()));
+            return Fault::left_to_a_person(Finding::new("orphaned_process", detail).in_team(team.dir()));
+        }
+        (true, false, _) => {
+            ("does not carry the tag of the member".to_owned(), "left alone, and its record and pane cleared away")
+        }
+        (false, _, true) => ("has ended and is not cleared away".to_owned(), "its record and pane cleared away"),
+        (false, _, false) => {
+            let pids = left.iter().map(|process| process.pid.to_string()).collect::<Vec<_>>().join(", ");
+            (
+                format!("has ended, and left running: {pids}"),
+                "what it left running stopped, its record and pane cleared away",
+            )
+        }
     };
     let detail = format!("{what} of {name} {state}; nobody leads the team");
     let finding = Finding::new("orphaned_process", detail).in_team(team.dir());
-    let remedy = Remedy::StopMember { team: team.clone(), name, started: Box::new(started) };
+    let remedy = Remedy::ClearAway { team: team.clone(), name, started: Box::new(started) };
     Fault::mended_by(remedy, does, finding)
 }
 
-pub(super) async fn stop_started(
+/// What goes on with members that run without a lead, and what stops them.
+fn help(dir: &TeamDir) -> String {
+    format!("`pitcrew run --resume {dir}` goes on with it, `pitcrew shutdown {dir}` stops it")
+}
+
+/// Clears away what is left of a member whose process is dead, or was never ours.
+pub(super) async fn clear_away(
     rooms: &Rooms,
     team: &Team,
     name: AgentName,
@@ -85,10 +115,11 @@ pub(super) async fn stop_started(
     if is_led(team).await? {
         return Ok(Mended::Left("the team is led again".to_owned()));
     }
-    let is_ours = own_process(&rooms.panes, team, &name, &started).is_some();
+    if own_process(&rooms.panes, team, &name, &started).is_some() {
+        return Ok(Mended::Left(format!("it runs: {}", help(team.dir()))));
+    }
     let stopped = stop_member(team, &rooms.panes, TERM_GRACE, (name, started)).await?;
     Ok(match (stopped.is_gone(), stopped.pane_left) {
-        (true, _) if is_ours => Mended::Done("stopped".to_owned()),
         (true, _) => Mended::Done("cleared away".to_owned()),
         (false, Some(why)) => Mended::Left(why),
         (false, None) => Mended::Left("it cannot be killed".to_owned()),

@@ -2,20 +2,18 @@
 
 use std::time::Duration;
 
-use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{TeamDeleted, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
 
 use crate::commands::shutdown::is_agents;
-use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::leftovers::Leftovers;
 use crate::output;
 use crate::running::Running;
-use crate::selection;
+use crate::selection::{self, NamedTeam};
 
 /// How long what still runs has to heed TERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
@@ -29,9 +27,8 @@ const TERM_GRACE: Duration = Duration::from_secs(3);
   pitcrew team delete backend
   pitcrew team delete backend --force      after a crash")]
 pub(crate) struct Delete {
-    /// The team; never guessed
-    #[arg(add = ArgValueCompleter::new(completing::teams))]
-    name: String,
+    #[command(flatten)]
+    team: NamedTeam,
     /// Stop what still runs for its teammates, release their tasks, and delete it even when its files are damaged
     #[arg(long)]
     force: bool,
@@ -49,21 +46,21 @@ impl Delete {
     }
 
     async fn plain(&self, context: &Context) -> Result<TeamDeleted, Failure> {
-        let team = selection::open(context, Some(&self.name)).await?;
+        let team = selection::open(context, Some(self.team.name())).await?;
         refuse_session(&team).await?;
         Ok(team.delete(&Actor::User).await?)
     }
 
     async fn forced(&self, context: &Context) -> Result<TeamDeleted, Failure> {
         let teams = context.teams()?;
-        let opened = teams.open(&self.name).await;
+        let opened = teams.open(self.team.name()).await;
         let (team, is_whole) = match &opened {
             Ok(team) => (team.clone(), true),
             // A team whose config can be read is another one, whose name falls on the same folder.
-            Err(error) if teams.backend().team(&TeamDir::of(&self.name)).await.is_ok() => {
+            Err(error) if teams.backend().team(&TeamDir::of(self.team.name())).await.is_ok() => {
                 return Err(error.clone().into());
             }
-            Err(_) => (teams.at(&TeamDir::of(&self.name))?, false),
+            Err(_) => (teams.at(&TeamDir::of(self.team.name()))?, false),
         };
         if is_whole {
             let config = team.config().await?;

@@ -29,9 +29,13 @@ pub(crate) struct Lead {
     /// The team [default: the one that runs here, else the one that waits here]
     #[arg(add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
-    /// A new instruction for the lead
+    /// A new instruction for the lead; the only word when a flag names the team
     #[arg(requires = "take_over")]
     goal: Option<String>,
+    /// The team, in place of the word
+    #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM",
+        add = ArgValueCompleter::new(completing::teams))]
+    by_flag: Option<String>,
     /// Go on with the team, whose lead must be dead
     #[arg(long)]
     take_over: bool,
@@ -64,29 +68,31 @@ struct Leading {
 
 impl Lead {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let (team, goal) = match (self.by_flag, self.team, self.goal) {
+            (None, word, goal) => (word, goal),
+            (Some(team), goal, None) if goal.is_none() || self.take_over => (Some(team), goal),
+            (Some(team), _, _) => {
+                return Err(Failure::usage(format!("the team is named twice; --team names {}", printable(&team))));
+            }
+        };
         if !self.take_over {
-            let led = context.briefly(self.led(context))?;
+            let led = context.briefly(led(context, team.as_deref()))?;
             return context.output.answer(&led, Led::text);
         }
-        let team =
-            context.briefly(async { Ok(selection::open(context, self.team.as_deref()).await?.dir().clone()) })?;
+        let team = context.briefly(async { Ok(selection::open(context, team.as_deref()).await?.dir().clone()) })?;
         let member = self.member.as_deref().map(AgentName::foreign);
-        self.how.run(context, Begin::TakeOver { team: team.to_string(), member, goal: self.goal })
+        self.how.run(context, Begin::TakeOver { team: team.to_string(), member, goal })
     }
+}
 
-    async fn led(&self, context: &Context) -> Result<Led, Failure> {
-        let team = selection::open(context, self.team.as_deref()).await?;
-        let (backend, run) = (team.backend(), LeaseName::Run);
-        let holder = backend.lease_holder(team.dir(), &run).await.map_err(Failure::internal)?;
-        let last = backend.last_holder(team.dir(), &run).await.map_err(Failure::internal)?;
-        let alive = holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder).is_alive());
-        let run_by = Running::of(&team, team.config().await?.as_ref()).await?;
-        Ok(Led {
-            team: team.name().to_string(),
-            lead: holder.or(last).map(|holder| Leading::of(&holder, alive)),
-            run_by,
-        })
-    }
+async fn led(context: &Context, team: Option<&str>) -> Result<Led, Failure> {
+    let team = selection::open(context, team).await?;
+    let (backend, run) = (team.backend(), LeaseName::Run);
+    let holder = backend.lease_holder(team.dir(), &run).await.map_err(Failure::internal)?;
+    let last = backend.last_holder(team.dir(), &run).await.map_err(Failure::internal)?;
+    let alive = holder.as_ref().is_some_and(|holder| ProcessIdentity::from(holder).is_alive());
+    let run_by = Running::of(&team, team.config().await?.as_ref()).await?;
+    Ok(Led { team: team.name().to_string(), lead: holder.or(last).map(|holder| Leading::of(&holder, alive)), run_by })
 }
 
 impl Leading {

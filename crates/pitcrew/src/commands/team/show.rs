@@ -26,7 +26,11 @@ use crate::whereabouts::Whereabouts;
 pub(crate) struct Show {
     /// The team [default: the one that runs here, else the one that waits here, else the last one of the archive]
     #[arg(add = ArgValueCompleter::new(completing::resumable_teams))]
-    name: Option<String>,
+    team: Option<String>,
+    /// The team, in place of the word
+    #[arg(id = "team_by_flag", long = "team", short = 't', value_name = "TEAM", conflicts_with = "team",
+        add = ArgValueCompleter::new(completing::resumable_teams))]
+    by_flag: Option<String>,
 }
 
 /// The answer: the team's config as it is on disk, and what goes with it.
@@ -45,10 +49,11 @@ struct Shown {
 
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = match selection::open_or_archived(context, self.name.as_deref()).await? {
+        let name = self.team.as_deref().or(self.by_flag.as_deref());
+        let team = match selection::open_or_archived(context, name).await? {
             Chosen::Live(team) => team,
             Chosen::Archived(archived) => {
-                let shown = ShownArchived::of(*archived, self.name.as_deref());
+                let shown = ShownArchived::of(*archived, name);
                 return context.output.answer(&shown, ShownArchived::text);
             }
         };
