@@ -156,30 +156,20 @@ const PROGRAMS: &[Program] = &[
     ),
 ];
 
-/// Long options of git that change what is printed; `git` tells which of them make it print contents.
-const GIT_LONG: &str = "abbrev? abbrev-commit abbrev-ref? absolute-git-dir after= after-context= ahead-behind all all-match always \
-    ancestry-path anchored= and author= author-date-order base basic-regexp before= before-context= binary boundary \
-    branch branches? break broken? cached candidates= cc check cherry cherry-mark cherry-pick children color? \
-    color-moved? color-words? column? combined-all-paths committer= compact-summary contains context= count date= \
-    date-order decorate? deduplicate deleted diff-algorithm= diff-filter= diff-merges= directory dirstat? dirty? \
-    dst-prefix= email encoding= end-of-options eol error-unmatch exact-match exclude= exclude-standard exit-code \
-    expand-tabs? extended-regexp files-with-matches files-without-match find-copies? find-copies-harder \
-    find-renames? first-parent fixed-strings follow fork-point format= full-history full-index full-name full-tree \
-    function-context git-common-dir git-dir glob= graph grep= group= heading histogram ignore-all-space \
-    ignore-blank-lines ignore-case ignore-cr-at-eol ignore-space-at-eol ignore-space-change ignore-submodules? \
-    ignored? incremental independent inter-hunk-context= invert-grep invert-match is-ancestor is-bare-repository \
-    is-inside-git-dir is-inside-work-tree killed left-only left-right line-number line-porcelain long mailmap match= \
-    max-count= max-depth= merge merge-base merges minimal modified name-only name-status no-abbrev no-abbrev-commit \
-    no-ahead-behind no-color no-column no-decorate no-empty-directory no-ext-diff no-mailmap no-merges no-notes \
-    no-patch no-prefix no-recursive no-relative no-renames no-textconv no-walk? not null numbered numstat \
-    object-only octopus oneline only-matching or others ours parents patch patch-with-raw patch-with-stat \
-    path-format= patience perl-regexp pickaxe-all pickaxe-regex porcelain? pretty? quiet raw recurse-submodules \
-    recursive refs= regexp-ignore-case relative? remotes? renames reverse right-only root score-debug short? \
-    shortstat show-cdup show-email show-function show-name show-number show-object-format? show-prefix show-stash \
-    show-stats show-superproject-working-tree show-toplevel simplify-merges since= skip= source src-prefix= stage \
-    staged stat? submodule? summary symbolic symbolic-full-name tags? text theirs threads= timestamp topo-order \
-    unified= unmerged until= untracked untracked-files? use-mailmap verbose verify walk-reflogs word-diff? \
-    word-diff-regex= word-regexp";
+/// Common long options of git that change what is printed; `git` tells which of them make it print contents. With any other
+/// option it may print everything.
+const GIT_LONG: &str = "\
+    abbrev? abbrev-commit abbrev-ref? after= after-context= all all-match always and author= before= before-context= \
+    boundary branch branches? cached cc cherry color? color-moved? color-words? column? committer= compact-summary \
+    contains context= count date= decorate? deleted diff-filter= directory dirty? exclude= exclude-standard exit-code \
+    extended-regexp files-with-matches files-without-match find-copies? find-renames? first-parent fixed-strings follow \
+    format= full-name function-context git-dir glob= graph grep= heading ignore-all-space ignore-case ignore-space-change \
+    ignored? invert-grep invert-match is-ancestor is-inside-work-tree left-right line-number long match= max-count= \
+    max-depth= merge-base merges name-only name-status no-abbrev-commit no-color no-decorate no-ext-diff no-merges \
+    no-patch no-prefix no-renames not numbered numstat oneline only-matching or others patch patch-with-raw \
+    patch-with-stat perl-regexp pickaxe-all porcelain? pretty? quiet raw recursive regexp-ignore-case relative? remotes? \
+    reverse short? shortstat show-toplevel since= skip= stage staged stat? summary tags? text topo-order unified= until= \
+    untracked untracked-files? verbose verify word-diff? word-diff-regex= word-regexp";
 
 /// Options of git that write a file, or run a program.
 const GIT_ASKED: &str = "O output ext-diff open-files-in-pager textconv filters";
