@@ -9,6 +9,7 @@ mod commands;
 mod completing;
 mod context;
 mod crew;
+mod dead_demos;
 mod failure;
 mod hosting;
 mod lead;
