@@ -104,6 +104,14 @@ fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
     assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
     assert_eq!(shown["tasks_completed"], 4);
     assert_eq!(shown["permissions_asked"], 0);
+    // The room's toolchain is not in its home: `RUSTUP_HOME` says where it is.
+    let archive = std::fs::read_dir(folder(&room).join("root/pitcrew/archive")).unwrap().next().unwrap().unwrap();
+    for agent in ["bob", "cleo"] {
+        let said = journal_in(&archive.path().join(format!("team/pitcrew/transcripts/{agent}.ndjson")));
+        let results = said.iter().filter(|line| line["kind"] == "result");
+        let failed: Vec<_> = results.filter(|line| line["is_error"] == true).collect();
+        assert!(failed.is_empty(), "commands of {agent} failed: {failed:#?}");
+    }
     assert!(!folder(&room).join("repository/src/too-early.rs").exists(), "plan mode let something through");
 }
 
