@@ -18,6 +18,7 @@ mod limits;
 mod linger;
 mod live;
 mod output;
+mod owners;
 mod reference_client;
 mod report;
 mod running;
