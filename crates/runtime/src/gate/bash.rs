@@ -64,11 +64,19 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         });
     }
     let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
-    if shown.is_some() || gate.rules.ask.iter().any(asks) {
+    let is_asked = shown.is_some() || gate.rules.ask.iter().any(asks);
+    if mode == PermissionMode::Plan && case.is_unproven() {
+        // Nobody is asked, as what is answered with yes runs freely.
+        return match case.unasked(mode).filter(|_| !is_asked) {
+            Some(profile) => Verdict::Allow { profile },
+            None => Verdict::deny("in plan mode only commands that surely read are run: an option is not known"),
+        };
+    }
+    if is_asked {
         return case.ask();
     }
     let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
-    if case.allowing().any(names_all) && !(mode == PermissionMode::Plan && case.is_unproven()) {
+    if case.allowing().any(names_all) {
         return Verdict::freely();
     }
     let unasked = case.unasked(mode).or_else(|| case.is_left_to_work(mode).then_some(Profile::Work));

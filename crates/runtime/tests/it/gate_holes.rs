@@ -224,6 +224,8 @@ fn an_option_that_is_not_known_is_left_to_the_kernel() {
     check(&Place::new(json!({})), Plan, "allow", &unknown);
     // The kernel knows no ask rules.
     check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Default, "ask", &unknown);
+    check(&Place::new(json!({"ask": ["Read(./asked/**)"]})), Plan, "deny", &unknown);
+    check(&Place::new(json!({"ask": ["Bash(cat:*)"]})), Plan, "deny", &["cat --frobnicate src/main.rs"]);
     // What runs freely is bounded by nothing.
     let place = Place::new(json!({"allow": ["Bash(make:*)", "Read(//outside/**)"]}));
     let joined: Vec<String> = unknown.iter().map(|command| format!("make && {command}")).collect();

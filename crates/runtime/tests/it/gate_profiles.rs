@@ -63,7 +63,8 @@ fn in_plan_mode_no_rule_frees_a_reader_with_options_that_are_not_known() {
         assert_eq!(profile(&gate, Plan, "sort -o b a"), None);
         assert_eq!(profile(&gate, Default, "sort --unknown=b a"), Some(Profile::Free));
         let gate = gate.held_by(Sandbox::by_nothing(Machine::with_root(Path::new("/nowhere"), Path::new("/tmp"))));
-        assert_eq!(profile(&gate, Plan, "sort --unknown=b a"), None);
+        let verdict = judge(&gate, Plan, &json!({"command": "sort --unknown=b a"}));
+        assert!(matches!(verdict, Verdict::Deny { .. }), "{verdict:?}");
     }
 }
 
