@@ -14,7 +14,7 @@ use std::time::Duration;
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::identity::Stopped;
-use pitcrew_runtime::sandbox::{Machine, Variable};
+use pitcrew_runtime::sandbox::{Machine, TOOLCHAIN_VARIABLES, Variable};
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_runtime::trust::{LeftOut, Project, Trust};
@@ -314,6 +314,7 @@ impl Context {
             temporary: self.temporary(),
             home: self.home.clone(),
             path: self.variable("PATH").map(std::env::split_paths).into_iter().flatten().collect(),
+            toolchains: TOOLCHAIN_VARIABLES.iter().filter_map(|name| self.variable(name)).map(PathBuf::from).collect(),
             variables: self.environment.iter().map(|(name, value)| Variable::of(name, value)).collect(),
             inner: Some(vec![self.exe.clone().into_os_string(), sandbox_exec::NAME.into()]),
         }

@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::context::{Context, Loaded};
 use crate::failure::{Explained, Failure, FailureKind};
 use crate::hosting::{HostingArgs, Left, hosting};
+use crate::owners;
 use crate::trusting;
 
 /// How long agents have to end when they are asked to.
@@ -97,6 +98,7 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
     let loaded = context.load(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
     if plan.entry == Entry::Joins {
         trusting::say(&loaded);
+        owners::say(&context.root, &plan.team);
     }
     let settings = &loaded.settings;
     let endpoints = endpoints(context, settings);
@@ -141,6 +143,8 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
     let layer = cli_layer(context, plan.settings);
     let loaded = context.load(&cwd, Some(Value::Object(layer.clone())))?;
     trusting::say(&loaded);
+    let (Begin::New { team, .. } | Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) = &plan.begin;
+    owners::say(&context.root, team);
     let settings = &loaded.settings;
     let endpoints = endpoints(context, settings);
     let teams = context.teams_with(settings)?;

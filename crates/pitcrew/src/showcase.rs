@@ -1,9 +1,11 @@
 //! The repository of the demo: a small crate whose tests fail, unpacked from this binary into a git repository.
 
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_runtime::process::{Job, Stream};
+use pitcrew_store::own_mode;
 use serde::Serialize;
 use tokio::process::Command;
 use tokio::time::Instant;
@@ -54,6 +56,16 @@ pub(crate) struct Tests {
     pub(crate) failed: u32,
 }
 
+fn write_to_root(path: &Path, text: &str) -> io::Result<()> {
+    path.parent().map_or(Ok(()), own_mode::create_folders)?;
+    own_mode::file_options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
+}
+
+fn write_to_repository(path: &Path, text: &str) -> io::Result<()> {
+    path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+    std::fs::write(path, text)
+}
+
 impl Showcase {
     /// Unpacks the demo into a folder, and commits it.
     ///
@@ -62,9 +74,10 @@ impl Showcase {
     pub(crate) async fn unpack(folder: &Path) -> Result<Self, Failure> {
         let showcase = Self { folder: folder.to_owned() };
         for (path, text) in FILES.iter().chain([&LAST_FILE]) {
+            // The root is the user's alone, as any root; the repository has the rights that the umask gives.
+            let is_of_root = path.starts_with("root/");
             let path = folder.join(path);
-            let written =
-                path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| std::fs::write(&path, text));
+            let written = if is_of_root { write_to_root(&path, text) } else { write_to_repository(&path, text) };
             written.map_err(|e| Failure::internal(format!("cannot write {}: {e}", path.display())))?;
         }
         for args in [

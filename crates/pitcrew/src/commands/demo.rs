@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::context::Context;
 use crate::crew::{self, Plan};
+use crate::dead_demos;
 use crate::failure::{Failure, FailureKind};
 use crate::hosting::HostingArgs;
 use crate::live::asking::QUESTIONS_WAITING;
@@ -111,10 +112,21 @@ impl Demo {
                 }
                 Ok(Place::Named(dir))
             }
-            (None, Some(dir)) => Ok(Place::Named(context.cwd.join(dir))),
+            (None, Some(dir)) => {
+                let dir = context.cwd.join(dir);
+                dead_demos::unmark(&dir).map_err(Failure::internal)?;
+                Ok(Place::Named(dir))
+            }
             (None, None) => {
-                let dir = tempfile::Builder::new().prefix("pitcrew-demo-").disable_cleanup(self.keep).tempdir();
-                Ok(Place::Temporary(dir.map_err(Failure::internal)?))
+                let temporary = tempfile::env::temp_dir();
+                context.briefly(dead_demos::remove(context, &temporary, TEAM))?;
+                let mut builder = tempfile::Builder::new();
+                let builder = builder.prefix(dead_demos::PREFIX).disable_cleanup(self.keep);
+                let dir = builder.tempdir_in(temporary).map_err(Failure::internal)?;
+                if !self.keep {
+                    dead_demos::mark(dir.path()).map_err(Failure::internal)?;
+                }
+                Ok(Place::Temporary(dir))
             }
         }
     }

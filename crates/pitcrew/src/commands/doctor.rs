@@ -11,6 +11,7 @@ mod kept;
 mod mail;
 mod members;
 mod overwritten;
+mod owners;
 mod planted;
 mod processes;
 mod records;

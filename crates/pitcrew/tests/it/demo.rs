@@ -104,6 +104,14 @@ fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
     assert_eq!(shown["tests_after"], serde_json::json!({"passed": 8, "failed": 0}));
     assert_eq!(shown["tasks_completed"], 4);
     assert_eq!(shown["permissions_asked"], 0);
+    // The room's toolchain is not in its home: `RUSTUP_HOME` says where it is.
+    let archive = std::fs::read_dir(folder(&room).join("root/pitcrew/archive")).unwrap().next().unwrap().unwrap();
+    for agent in ["bob", "cleo"] {
+        let said = journal_in(&archive.path().join(format!("team/pitcrew/transcripts/{agent}.ndjson")));
+        let results = said.iter().filter(|line| line["kind"] == "result");
+        let failed: Vec<_> = results.filter(|line| line["is_error"] == true).collect();
+        assert!(failed.is_empty(), "commands of {agent} failed: {failed:#?}");
+    }
     assert!(!folder(&room).join("repository/src/too-early.rs").exists(), "plan mode let something through");
 }
 
@@ -118,6 +126,71 @@ fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
         "{ran:?}"
     );
     assert_eq!(std::fs::read_dir(room.temporary()).unwrap().count(), 0);
+}
+
+/// The folders in the temporary one, by name.
+fn temporary_folders(room: &Room) -> Vec<String> {
+    let entries = std::fs::read_dir(room.temporary()).unwrap();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
+    let room = Room::new();
+    let start = || {
+        let mut demo = room.command(&["demo"]);
+        let mut demo = demo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let before = temporary_folders(&room);
+        let begun = || {
+            let new = temporary_folders(&room).into_iter().find(|name| !before.contains(name))?;
+            room.temporary().join(&new).join("root/teams/demo/config.json").exists().then_some(new)
+        };
+        let folder = patience::until("the demo has a team", begun, || format!("{:?}", temporary_folders(&room)));
+        demo.kill().unwrap();
+        demo.wait().unwrap();
+        room.temporary().join(folder)
+    };
+    // A person goes on with this one.
+    let resumed = start();
+    room.ok(&["demo", "--resume", resumed.to_str().unwrap()]);
+    let killed = start();
+    assert!(killed.join(".pitcrew-demo").is_file() && killed.join("root/settings.json").is_file());
+    let mark = std::fs::read(killed.join(".pitcrew-demo")).unwrap();
+    let others = room.work().join("others");
+    for (name, mark) in [("others", mark.clone()), ("living", process_of_this_test()), ("strange", b"{}".to_vec())] {
+        let folder = room.temporary().join(format!("pitcrew-demo-{name}"));
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::write(folder.join(".pitcrew-demo"), mark).unwrap();
+    }
+    std::fs::rename(room.temporary().join("pitcrew-demo-others"), &others).unwrap();
+    std::os::unix::fs::symlink(&others, room.temporary().join("pitcrew-demo-link")).unwrap();
+    std::fs::create_dir(room.temporary().join("pitcrew-demo-unmarked")).unwrap();
+    std::fs::create_dir(room.temporary().join("pitcrew-demo-linked")).unwrap();
+    let linked = room.temporary().join("pitcrew-demo-linked/.pitcrew-demo");
+    std::os::unix::fs::symlink(others.join(".pitcrew-demo"), linked).unwrap();
+    room.ok(&["demo"]);
+    let resumed = resumed.file_name().unwrap().to_str().unwrap().to_owned();
+    let kept = ["link", "linked", "living", "strange", "unmarked"].map(|name| format!("pitcrew-demo-{name}"));
+    let mut kept: Vec<String> = kept.into_iter().chain([resumed]).collect();
+    kept.sort();
+    assert_eq!(temporary_folders(&room), kept);
+    assert!(others.join(".pitcrew-demo").is_file(), "what a link leads to is nobody's to remove");
+}
+
+/// The mark of a demo whose process is this one.
+fn process_of_this_test() -> Vec<u8> {
+    serde_json::to_vec(&pitcrew_runtime::identity::ProcessIdentity::own()).unwrap()
+}
+
+#[test]
+fn what_the_demo_puts_into_its_root_is_for_its_user_only() {
+    let room = Room::new();
+    let mut demo = room.tool("sh", &["-c", "umask 022; exec \"$0\" demo --dir demo", env!("CARGO_BIN_EXE_pitcrew")]);
+    assert!(demo.stdin(Stdio::null()).output().unwrap().status.success());
+    let mode = |path: &str| std::fs::metadata(folder(&room).join(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("root/settings.json"), mode("root"), mode("repository/Cargo.toml")), (0o600, 0o700, 0o644));
 }
 
 #[test]

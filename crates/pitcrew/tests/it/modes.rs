@@ -1,7 +1,7 @@
 //! Modes of what stands below the root: only its user gets at what we create, whatever the umask is.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -172,4 +172,28 @@ fn what_another_client_created_keeps_its_mode() {
     assert_eq!(files.map(|path| mode(&path)), [0o644; 2]);
     assert_eq!(mode(&team.join("pitcrew")), 0o700);
     assert_eq!(room.json(&["inbox", "bob"])["total"], 1);
+}
+
+#[test]
+fn a_teams_folder_that_another_user_owns_is_named_by_doctor_and_when_a_run_starts() {
+    const OTHER: u32 = 54_321;
+    let room = Room::with_crew();
+    let (folder, tasks) = (room.root().join("teams/crew"), room.root().join("tasks/crew"));
+    if chown(&folder, Some(OTHER), None).is_err() {
+        eprintln!("SKIPPED: only root can give a folder to another user");
+        return;
+    }
+    let is_named = |text: &str, path: &Path| {
+        text.contains(&format!("{} belongs to the user {OTHER}, who can change this team's mail", path.display()))
+    };
+    let doctor = room.run(&["doctor"]);
+    assert!(is_named(&doctor.stdout, &folder) && doctor.stdout.contains("foreign owner"), "{doctor:?}");
+    assert!(!is_named(&doctor.stdout, &tasks), "{doctor:?}");
+    chown(&folder, Some(0), None).unwrap();
+    assert!(!room.run(&["doctor"]).stdout.contains("belongs to the user"));
+    chown(&tasks, Some(OTHER), None).unwrap();
+    let model = room.script("agents: {team-lead: [{text: Hello.}]}");
+    let run = room.run(&["run", "--resume", "crew", "--model", &model]);
+    assert!(is_named(&run.stderr, &tasks) && run.stderr.contains("warning: "), "{run:?}");
+    assert!(!is_named(&run.stderr, &folder), "{run:?}");
 }

@@ -10,6 +10,8 @@ use pitcrew_runtime::gate::{Call, Gate, PermissionMode, Verdict};
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
+use crate::held::Held;
+
 /// How many commands run in one folder before it is looked at.
 const BATCH: usize = 100;
 
@@ -29,7 +31,18 @@ type Tree = BTreeMap<PathBuf, Vec<u8>>;
 pub(crate) struct Stage {
     folder: tempfile::TempDir,
     gates: Vec<(&'static str, Gate)>,
+    /// The gate of an agent without ask rules, which leaves options that are not known to the kernel.
+    without_asking: Gate,
     before: Tree,
+}
+
+/// How the gate lets a command run unasked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unasked {
+    /// It is known to only read.
+    Proven,
+    /// The profile *read* keeps it from all else.
+    Held,
 }
 
 /// Something that ran unasked and did what it may not.
@@ -60,7 +73,8 @@ impl Stage {
             ("rules for files", gate(json!({"deny": deny, "ask": ask}))),
             ("rules for commands", gate(json!({"deny": deny, "ask": ask, "allow": ["Bash(echo:*)", "Bash(true *)"]}))),
         ];
-        Self { folder, gates, before }
+        let without_asking = gate(json!({ "deny": deny }));
+        Self { folder, gates, without_asking, before }
     }
 
     /// The folder that is watched.
@@ -68,15 +82,51 @@ impl Stage {
         self.folder.path().canonicalize().expect("a path").join("stage")
     }
 
-    /// Whether the gate lets a command run unasked in any way in which it may only read.
-    pub(crate) fn lets_through(&self, command: &str) -> bool {
+    /// How the gate lets a command run unasked, if it does, in any way in which it may only read.
+    pub(crate) fn lets_through(&self, command: &str) -> Option<Unasked> {
         let input = json!({ "command": command });
         let cwd = self.base().join("project");
         let call = Call { tool: "Bash", input: &input, cwd: &cwd, plan_file: None };
         let allows = |gate: &Gate, mode| matches!(gate.judge(mode, &call), Verdict::Allow { .. });
-        self.gates
-            .iter()
-            .any(|(_, gate)| [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode)))
+        let in_a_mode =
+            |gate: &Gate| [PermissionMode::Default, PermissionMode::Plan].iter().any(|mode| allows(gate, *mode));
+        // With an ask rule nothing is left to the kernel, which knows none.
+        let proven = self.gates.iter().any(|(_, gate)| in_a_mode(gate)).then_some(Unasked::Proven);
+        proven.or_else(|| in_a_mode(&self.without_asking).then_some(Unasked::Held))
+    }
+
+    /// Runs commands in *read* and tells what they did that they may not; nothing where it is not held here.
+    pub(crate) fn play_held(&self, commands: &[String]) -> Option<Vec<Found>> {
+        let base = self.base();
+        let held =
+            Held::new(&base.join("project"), &base.join("home"), self.folder.path(), self.without_asking.clone())?;
+        let mut found = Vec::new();
+        for command in commands {
+            let output = held.run(command);
+            // No ask rule speaks of what is asked for, here.
+            let kept = SECRETS.iter().filter(|(whose, _)| *whose != "asked");
+            for (whose, _) in kept.filter(|(_, marks)| shows(&output, command, marks)) {
+                found.push(Found { command: command.clone(), fault: format!("in *read*, it read the secret {whose}") });
+            }
+            found.extend(self.changed().map(|name| Found {
+                command: command.clone(),
+                fault: format!("in *read*, it changed {}", name.display()),
+            }));
+        }
+        Some(found)
+    }
+
+    /// The first file that is not as it was; it is put back.
+    fn changed(&self) -> Option<PathBuf> {
+        let after = tree(&self.base());
+        if after == self.before {
+            return None;
+        }
+        let changed = after.iter().find(|(path, bytes)| self.before.get(*path) != Some(*bytes));
+        let gone = self.before.keys().find(|path| !after.contains_key(*path));
+        let name = changed.map(|(path, _)| path).or(gone).cloned().unwrap_or_default();
+        self.restore();
+        Some(name)
     }
 
     /// Runs commands and tells what they did that they may not.
@@ -91,14 +141,13 @@ impl Stage {
             // One of them did it: each runs again, alone.
             for command in batch {
                 self.run(std::slice::from_ref(command));
-                let after = tree(&self.base());
-                if after != self.before {
-                    let changed = after.iter().find(|(path, bytes)| self.before.get(*path) != Some(*bytes));
-                    let gone = self.before.keys().find(|path| !after.contains_key(*path));
-                    let name = changed.map(|(path, _)| path).or(gone).cloned().unwrap_or_default();
-                    found.push(Found { command: command.clone(), fault: format!("it changed {}", name.display()) });
-                    self.restore();
-                }
+                let changed = self.changed();
+                found.extend(
+                    changed.map(|name| Found {
+                        command: command.clone(),
+                        fault: format!("it changed {}", name.display()),
+                    }),
+                );
             }
         }
         found
@@ -109,7 +158,7 @@ impl Stage {
         let mut found = Vec::new();
         for (command, output) in batch.iter().zip(outputs) {
             for (whose, marks) in SECRETS {
-                if marks.iter().any(|mark| output.contains(mark) && !command.contains(mark)) {
+                if shows(&output, command, marks) {
                     found.push(Found { command: command.clone(), fault: format!("it read the secret {whose}") });
                 }
             }
@@ -149,6 +198,11 @@ impl Stage {
     }
 }
 
+/// Whether a secret is in the output, and was not in the command already.
+fn shows(output: &str, command: &str, marks: &[&str]) -> bool {
+    marks.iter().any(|mark| output.contains(mark) && !command.contains(mark))
+}
+
 fn make(base: &Path) {
     let project = base.join("project");
     for name in ["project/src", "project/sub", "project/secrets", "project/asked", "outside", "home/.ssh"] {
@@ -175,7 +229,8 @@ fn make(base: &Path) {
     symlink("../outside", project.join("link")).expect("a link");
     symlink("../outside/file", project.join("alias")).expect("a link");
     let git = |args: &[&str]| run("git", args, &project);
-    git(&["init", "-q"]);
+    // One of git's sample hooks has a row of the letters that mark the home's secret.
+    git(&["init", "-q", "--template="]);
     let as_author = ["-c", "user.name=a", "-c", "user.email=a@b"];
     git(&["add", "README", "src", "secrets", "asked"]);
     git(&[&as_author[..], &["commit", "-qm", "one"]].concat());

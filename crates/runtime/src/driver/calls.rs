@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, StatusChange, TaskStatus, TeamCall};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::seat::Seat;
 use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
@@ -33,10 +33,28 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
         (None, decision) => {
             let to_judge =
                 Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) };
-            with_decision(decision, gate.judge(mode, &to_judge))
+            let judgement = with_decision(decision, gate.judge(mode, &to_judge));
+            let pointless = match &judgement {
+                Judgement::Ask(_) => pointless(&seat, &gate, &to_judge, mode).await,
+                Judgement::Allow { .. } | Judgement::Deny { .. } => None,
+            };
+            pointless.unwrap_or(judgement)
         }
     };
     Event::Judged { call: call.id, judgement, context }
+}
+
+/// Refuses a call that would fail whatever the answer, so that nobody is asked about it.
+///
+/// The reason tells something of the file. It is looked for only if the agent may read the file unasked.
+async fn pointless(seat: &Seat, gate: &Gate, call: &Call<'_>, mode: PermissionMode) -> Option<Judgement> {
+    let reading = json!({"file_path": call.input.get("file_path")?});
+    let verdict = gate.judge(mode, &Call { tool: "Read", input: &reading, ..*call });
+    if !matches!(verdict, Verdict::Allow { .. }) {
+        return None;
+    }
+    let outcome = seat.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &seat.context).await?;
+    Some(Judgement::Deny { reason: outcome.text })
 }
 
 /// Runs the hooks for an event; what went wrong with them is told to the face.

@@ -11,11 +11,13 @@ use super::guarded::{Whose, refusal};
 use super::history::Place;
 use super::judge::{Call, Gate, Verdict, denied_by, edit_suggestions, hard_limit};
 use super::mode::PermissionMode;
+use super::need::{Need, most};
 use super::paths::{CONFIG_FOLDER, Target, expand_home};
 use super::programs::{is_of_the_project, may_leave_repository};
 use super::rules::{Access, Rule, squeeze};
 use super::shell::{
-    Effect, Reach, Redirect, Scope, Script, Word, Written, effect, history, is_own_variable, is_safe_variable, written,
+    Effect, Reach, Reading, Redirect, Scope, Script, Word, Written, effect, history, is_own_variable, is_safe_variable,
+    written,
 };
 use super::steps::{Step, each, expand, look_through};
 use super::tools::ToolKind;
@@ -62,7 +64,15 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         });
     }
     let asks = |rule: &Rule| case.is_met_by(rule) || case.may_show_history_of(rule);
-    if shown.is_some() || gate.rules.ask.iter().any(asks) {
+    let is_asked = shown.is_some() || gate.rules.ask.iter().any(asks);
+    if mode == PermissionMode::Plan && case.is_unproven() {
+        // Nobody is asked, as what is answered with yes runs freely.
+        return match case.unasked(mode).filter(|_| !is_asked) {
+            Some(profile) => Verdict::Allow { profile },
+            None => Verdict::deny("in plan mode only commands that surely read are run: an option is not known"),
+        };
+    }
+    if is_asked {
         return case.ask();
     }
     let names_all = |rule: &Rule| rule.names_tool("Bash") || rule.is_exactly(&squeeze(command));
@@ -165,7 +175,7 @@ impl<'a> Case<'a> {
         each(&self.steps, &mut |step| {
             let writes =
                 step.part.redirects.iter().any(|redirect| matches!(redirect, Redirect::Write(word) if !is_sink(word)));
-            let reads = step.effects().all(|effect| matches!(effect, Effect::Reads { .. } | Effect::Enters(_)));
+            let reads = step.effects().all(|effect| matches!(effect, Effect::Reads(_) | Effect::Enters(_)));
             let known = (step.script.is_some() || reads) && self.runs_known_programs(step) && has_safe_variables(step);
             if let Some(key) = self.git_program(step) {
                 fault.get_or_insert(format!("git would run what `{key}` of the repository's configuration names"));
@@ -303,13 +313,11 @@ impl<'a> Case<'a> {
         if speaks_only {
             return false;
         }
-        let (paths, reach) = match effect(words) {
-            Effect::Reads { paths, reach } => (paths, reach),
-            Effect::Touches(_) | Effect::Copies { .. } | Effect::Enters(_) | Effect::Unknown => {
-                (Vec::new(), Reach::Named)
-            }
+        let (paths, reach, writes) = match effect(words) {
+            Effect::Reads(reading) => (reading.paths, reading.reach, reading.unproven),
+            Effect::Enters(_) => (Vec::new(), Reach::Named, false),
+            Effect::Touches(_) | Effect::Copies { .. } | Effect::Unknown => (Vec::new(), Reach::Named, true),
         };
-        let writes = !matches!(effect(words), Effect::Reads { .. } | Effect::Enters(_));
         let args = words.get(1..).unwrap_or_default();
         let is_git = words.first().is_some_and(|name| base_name(name) == "git");
         if is_git && rule.is_about(Access::Read) && args.iter().any(|word| self.place().names(rule, word)) {
@@ -356,9 +364,15 @@ impl<'a> Case<'a> {
 
     /// The profile in which it may run without anybody being asked, as far as this machine holds it.
     fn unasked(&self, mode: PermissionMode) -> Option<Profile> {
-        let needed = self.profile(mode).filter(|_| !self.leaves_sandbox())?;
+        let needed = self.need(mode).filter(|_| !self.leaves_sandbox())?;
         let is_held = |profile| self.gate.sandbox.support_in(profile, self.call.cwd).is_held();
-        match needed {
+        if needed.unproven {
+            // The kernel makes sure that it only reads, but knows no ask rules.
+            let asks = self.gate.rules.ask.iter().any(|rule| rule.is_about(Access::Read));
+            let may_run = needed.profile == Profile::Read && !asks && !self.is_left_to_work(mode);
+            return (may_run && is_held(Profile::Read)).then_some(Profile::Read);
+        }
+        match needed.profile {
             Profile::Free => Some(Profile::Free),
             Profile::Read | Profile::Work
                 if (mode == PermissionMode::AcceptEdits || self.is_left_to_work(mode)) && is_held(Profile::Work) =>
@@ -396,40 +410,50 @@ impl<'a> Case<'a> {
     }
 
     /// What the command needs, where it does nothing that somebody must be asked about.
-    fn profile(&self, mode: PermissionMode) -> Option<Profile> {
+    fn need(&self, mode: PermissionMode) -> Option<Need> {
         if !self.doubts.is_empty() {
             return None;
         }
-        most(self.steps.iter().map(|step| self.step_profile(mode, step)))
+        most(self.steps.iter().map(|step| self.step_need(mode, step)))
     }
 
-    fn step_profile(&self, mode: PermissionMode, step: &Step) -> Option<Profile> {
+    /// Whether a part of it is a reader with options that are not known.
+    fn is_unproven(&self) -> bool {
+        let mut is_unproven = false;
+        each(&self.steps, &mut |step| is_unproven |= step.is_unproven());
+        is_unproven
+    }
+
+    fn step_need(&self, mode: PermissionMode, step: &Step) -> Option<Need> {
         let redirects = most(step.part.redirects.iter().map(|redirect| match redirect {
             Redirect::Read(word) => most(self.becomes(word).iter().map(|word| self.may_read(word, Reach::Named))),
-            Redirect::Write(word) if is_sink(word) => Some(Profile::Read),
+            Redirect::Write(word) if is_sink(word) => Some(Need::READ),
             Redirect::Write(word) => self.may_write(mode, word.exact()?),
         }))
         .filter(|_| has_safe_variables(step))?;
-        let by_rule = |form: &Vec<Word>| self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
+        // In plan mode a rule allows only commands that surely read.
+        let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
+        let by_rule =
+            |form: &Vec<Word>| heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
         if step.forms.first().is_some_and(by_rule) {
-            return Some(Profile::Free);
+            return Some(Need::FREE);
         }
         if !self.runs_known_programs(step) {
             return None;
         }
         if !step.hidden && step.forms.iter().any(by_rule) {
-            return Some(Profile::Free);
+            return Some(Need::FREE);
         }
         let itself = match &step.script {
-            Some(script) => most(script.iter().map(|step| self.step_profile(mode, step))),
-            None => most(step.effects().map(|effect| self.effect_profile(mode, effect))),
+            Some(script) => most(script.iter().map(|step| self.step_need(mode, step))),
+            None => most(step.effects().map(|effect| self.effect_need(mode, effect))),
         };
-        Some(redirects.max(itself?))
+        Some(redirects.and(itself?))
     }
 
-    fn effect_profile(&self, mode: PermissionMode, effect: Effect) -> Option<Profile> {
+    fn effect_need(&self, mode: PermissionMode, effect: Effect) -> Option<Need> {
         match effect {
-            Effect::Reads { paths, reach } => self.may_read_all(&paths, reach),
+            Effect::Reads(reading) => self.may_read_all(&reading),
             Effect::Enters(folder) => self.may_read(&folder?, Reach::Named),
             Effect::Touches(paths) => most(paths.iter().map(|path| self.may_write(mode, path))),
             Effect::Copies { sources, target } => {
@@ -439,54 +463,58 @@ impl<'a> Case<'a> {
         }
     }
 
-    fn may_read_all(&self, paths: &[Word], reach: Reach) -> Option<Profile> {
+    fn may_read_all(&self, reading: &Reading) -> Option<Need> {
+        let Reading { paths, reach, mentioned, unproven } = reading;
         let here = Word::literal(".");
-        let implied = if reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
-        most(paths.iter().chain(implied).map(|word| self.may_read(word, reach)))
+        let implied = if *reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
+        let exists = |word: &&Word| {
+            let is_there = |from: &PathBuf| !word.text.is_empty() && from.join(&word.text).symlink_metadata().is_ok();
+            self.folders.iter().any(is_there)
+        };
+        let named = most(paths.iter().chain(implied).map(|word| self.may_read(word, *reach)))?;
+        let mentioned = most(mentioned.iter().filter(exists).map(|word| self.may_read(word, Reach::Named)))?;
+        Some(named.and(mentioned).and(Need { unproven: *unproven, ..Need::READ }))
     }
 
     /// What it takes to read what the word names, in whichever folder the command is by then.
-    fn may_read(&self, word: &Word, reach: Reach) -> Option<Profile> {
+    fn may_read(&self, word: &Word, reach: Reach) -> Option<Need> {
         let rules = &self.gate.rules;
         let path = word.exact()?;
         if SOURCES.contains(&path) {
-            return Some(Profile::Read);
+            return Some(Need::READ);
         }
         let cwd = self.call.cwd;
         most(self.folders.iter().map(|from| {
             let target = self.gate.target(from, path);
             let keeping = || rules.deny.iter().chain(&rules.ask);
-            let is_free = match reach {
-                Reach::Named | Reach::History => true,
-                Reach::Linked => !target.resolved.as_ref().is_some_and(|path| path.is_dir()),
-                Reach::Tree => !keeping().any(|rule| rule.may_lie_below(Access::Read, cwd, &target)),
-            };
+            let is_kept = reach == Reach::Tree && keeping().any(|rule| rule.may_lie_below(Access::Read, cwd, &target));
+            let unproven = reach == Reach::Linked && target.resolved.as_ref().is_some_and(|path| path.is_dir());
             let is_allowed = || self.allowing().any(|rule| rule.covers(Access::Read, cwd, &target));
-            let read = self.gate.is_inside(cwd, &target).then_some(Profile::Read);
-            read.or_else(|| is_allowed().then_some(Profile::Free)).filter(|_| is_free)
+            let read = self.gate.is_inside(cwd, &target).then_some(Need { unproven, ..Need::READ });
+            read.or_else(|| is_allowed().then_some(Need { unproven, ..Need::FREE })).filter(|_| !is_kept)
         }))
     }
 
-    fn may_write(&self, mode: PermissionMode, path: &str) -> Option<Profile> {
+    fn may_write(&self, mode: PermissionMode, path: &str) -> Option<Need> {
         let cwd = self.call.cwd;
         most(self.folders.iter().map(|from| {
             let target = self.gate.target(from, path);
             let free =
                 mode == PermissionMode::AcceptEdits && !target.steers_tools() && self.gate.is_inside(cwd, &target);
             let allowed = || self.allowing().any(|rule| rule.covers(Access::Write, cwd, &target));
-            free.then_some(Profile::Work).or_else(|| allowed().then_some(Profile::Free))
+            free.then_some(Need::WORK).or_else(|| allowed().then_some(Need::FREE))
         }))
     }
 
     /// What it takes to write every file that a copy makes, wherever it lands.
-    fn may_copy(&self, mode: PermissionMode, source: &str, target: &str) -> Option<Profile> {
+    fn may_copy(&self, mode: PermissionMode, source: &str, target: &str) -> Option<Need> {
         let home = self.gate.home.as_deref();
         let named = most([source, target].into_iter().map(|path| self.may_write(mode, path)));
         let landed = most(self.folders.iter().map(|from| {
             let all = landings(&from.join(expand_home(source, home)), &from.join(expand_home(target, home)))?;
             most(all.iter().map(|path| self.may_write(mode, &path.to_string_lossy())))
         }));
-        Some(named?.max(landed?))
+        Some(named?.and(landed?))
     }
 
     fn ask(&self) -> Verdict {
@@ -499,7 +527,7 @@ impl<'a> Case<'a> {
                 Effect::Copies { sources, target } => {
                     folders.extend(sources.iter().chain([&target]).filter_map(|path| parent(path)));
                 }
-                Effect::Reads { .. } | Effect::Enters(_) | Effect::Unknown => {}
+                Effect::Reads(_) | Effect::Enters(_) | Effect::Unknown => {}
             }
             for redirect in &step.part.redirects {
                 if let Redirect::Write(word) = redirect
@@ -525,11 +553,6 @@ impl<'a> Case<'a> {
             suggestions: if folders.is_empty() || self.decides { Vec::new() } else { edit_suggestions(&folders) },
         }
     }
-}
-
-/// The freest of profiles that are all needed; nothing where one cannot be had.
-fn most(mut needed: impl Iterator<Item = Option<Profile>>) -> Option<Profile> {
-    needed.try_fold(Profile::Read, |most, profile| Some(most.max(profile?)))
 }
 
 fn has_safe_variables(step: &Step) -> bool {

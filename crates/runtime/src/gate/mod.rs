@@ -16,6 +16,7 @@ mod guarded;
 mod history;
 mod judge;
 mod mode;
+mod need;
 mod paths;
 mod programs;
 mod rules;

@@ -27,6 +27,11 @@ impl Step {
     pub(super) fn effects(&self) -> impl Iterator<Item = Effect> {
         self.expanded.iter().map(|words| effect(words))
     }
+
+    /// Whether it reads by options that are not known.
+    pub(super) fn is_unproven(&self) -> bool {
+        self.effects().any(|effect| matches!(effect, Effect::Reads(reading) if reading.unproven))
+    }
 }
 
 pub(super) fn each(steps: &[Step], visit: &mut impl FnMut(&Step)) {

@@ -16,6 +16,8 @@ pub struct Machine {
     pub home: Option<PathBuf>,
     /// The folders in which programs are looked for (`PATH`).
     pub path: Vec<PathBuf>,
+    /// The folders of toolchains that variables name (`RUSTUP_HOME` and its like), which may be anywhere.
+    pub toolchains: Vec<PathBuf>,
     /// The variables that commands would inherit.
     pub variables: Vec<Variable>,
     /// Our own program and its arguments before a plan: it confines itself and runs a command.
@@ -36,6 +38,20 @@ impl Variable {
         Self { name: name.to_owned(), holds_secret: environment::holds_secret(value) }
     }
 }
+
+/// Variables that say where a toolchain is which otherwise is in the home.
+pub const TOOLCHAIN_VARIABLES: [&str; 10] = [
+    "CARGO_HOME",
+    "RUSTUP_HOME",
+    "GOROOT",
+    "JAVA_HOME",
+    "NVM_DIR",
+    "FNM_DIR",
+    "PYENV_ROOT",
+    "RBENV_ROOT",
+    "VOLTA_HOME",
+    "BUN_INSTALL",
+];
 
 impl Machine {
     /// A machine of which only the root is known, and where temporary files go.

@@ -146,8 +146,11 @@ const CREDENTIALS: &[&str] = &[
     ".psql_history",
 ];
 
-/// Files of cargo's configuration that may hold a token.
-const CARGO_CONFIGURATION: &[&str] = &[".cargo/config.toml", ".cargo/config"];
+/// Files of cargo's configuration that may hold a token, in its own folder.
+const CARGO_CONFIGURATION: &[&str] = &["config.toml", "config"];
+
+/// Credentials in a toolchain's own folder, wherever that is.
+const TOOLCHAIN_CREDENTIALS: &[&str] = &["credentials", "credentials.toml"];
 
 /// Files of the root that open something.
 const OF_THE_ROOT: &[&str] = &[".credentials.json", "pitcrew/archive"];
@@ -205,7 +208,8 @@ impl Readable {
         open.extend(SYSTEM.iter().filter_map(|path| real(Path::new(path))));
         let toolchains = home.into_iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
         let programs = machine.path.iter().flat_map(|folder| [Some(folder.clone()), with_libraries(folder)]).flatten();
-        open.extend(toolchains.chain(programs).filter_map(|path| apart_from(home, &path)));
+        let named = machine.toolchains.iter().cloned();
+        open.extend(toolchains.chain(named).chain(programs).filter_map(|path| apart_from(home, &path)));
         let working: Vec<PathBuf> = grant.folders().filter_map(real).collect();
         open.extend(git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)));
         // Who works in a folder of credentials means to.
@@ -305,7 +309,11 @@ impl Secrets {
         let of_root = OF_THE_ROOT.iter().map(|name| machine.root.join(name));
         let of_system = SYSTEM_SECRETS.iter().map(PathBuf::from);
         let mut secrets: BTreeSet<_> = of_home.chain(of_root).chain(of_system).filter_map(|path| real(&path)).collect();
-        let of_cargo = machine.home.iter().flat_map(|home| CARGO_CONFIGURATION.iter().map(|name| home.join(name)));
+        let of_toolchains =
+            machine.toolchains.iter().flat_map(|it| TOOLCHAIN_CREDENTIALS.iter().map(|name| it.join(name)));
+        secrets.extend(of_toolchains.filter_map(|path| real(&path)));
+        let cargo = machine.home.iter().map(|home| home.join(".cargo")).chain(machine.toolchains.iter().cloned());
+        let of_cargo = cargo.flat_map(|folder| CARGO_CONFIGURATION.iter().map(move |name| folder.join(name)));
         secrets.extend(of_cargo.filter(|file| mentions_token(file)).filter_map(|file| real(&file)));
         secrets.extend(closed_entries("/etc"));
         secrets.extend(closed_entries("/etc/ssh"));

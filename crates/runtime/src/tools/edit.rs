@@ -4,13 +4,13 @@
 //! that, so that the file keeps its line ends.
 
 use std::borrow::Cow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::files::{FileError, change, in_background, resolve};
+use super::files::{FileError, change, in_background, look_in_background, refusal, resolve};
 use super::input::parse;
 use super::numbered::snippet;
 use super::patch::hunks;
@@ -67,6 +67,13 @@ impl Tool for Edit {
         false
     }
 
+    async fn refusal(&self, input: &Value, context: &ToolContext) -> Option<ToolOutcome> {
+        match parse::<Input>(self, input.clone()) {
+            Ok(input) => look_in_background(context, move |context| check(&input, context)).await,
+            Err(outcome) => Some(outcome),
+        }
+    }
+
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
         match parse::<Input>(self, input) {
             Ok(input) => in_background(context, move |context| edit(&input, context)).await,
@@ -75,11 +82,23 @@ impl Tool for Edit {
     }
 }
 
-fn edit(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
+/// Says why an edit would fail as the file is now.
+fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
+    let path = named(input, context)?;
+    refusal(&path, context, |before| replace(input, before, &path, context).map(drop))
+}
+
+/// The file that is to change.
+fn named(input: &Input, context: &ToolContext) -> Result<PathBuf, ToolOutcome> {
     let path = resolve(&context.cwd, &input.file_path)?;
     if input.old_string == input.new_string {
         return Err(ToolOutcome::refused("old_string and new_string are the same: there is nothing to change"));
     }
+    Ok(path)
+}
+
+fn edit(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
+    let path = named(input, context)?;
     let mut place = None;
     let done = change(&path, context, |before| {
         let replaced = replace(input, before, &path, context)?;

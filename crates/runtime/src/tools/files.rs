@@ -10,7 +10,7 @@ use pitcrew_team::store::own_mode;
 use tokio_util::sync::CancellationToken;
 
 use super::read_log::Stamp;
-use super::{ReadLog, ToolContext, ToolOutcome};
+use super::{ToolContext, ToolOutcome};
 
 /// How many links to links are followed.
 const MOST_LINKS: usize = 40;
@@ -100,6 +100,15 @@ where
         Ok(Ok(outcome) | Err(outcome)) => outcome,
         Err(problem) => ToolOutcome::failed(format!("the tool broke down: {problem}")),
     }
+}
+
+/// The same for work that only looks for a reason to refuse: an interrupted agent has none.
+pub(super) async fn look_in_background<F>(context: &ToolContext, look: F) -> Option<ToolOutcome>
+where
+    F: FnOnce(&ToolContext) -> Result<(), ToolOutcome> + Send + 'static,
+{
+    let context = context.clone();
+    tokio::task::spawn_blocking(move || look(&context)).await.ok()?.err()
 }
 
 /// Opens a regular file of bounded size; anything else would block or never end.
@@ -192,27 +201,37 @@ pub(super) fn change(
     context: &ToolContext,
     make: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, ToolOutcome>,
 ) -> Result<Change, ToolOutcome> {
-    let reads: &ReadLog = &context.reads;
     let target = follow(path)?;
-    let _turn = reads.take_turn(&target);
-    let before = match open(&target, context) {
-        Ok(mut file) => {
-            let mut content = Vec::new();
-            file.read_to_end(&mut content).map_err(FileError::io("read", &target))?;
-            let permissions = file.metadata().map_err(FileError::io("look at", &target))?;
-            Some((content, permissions.permissions()))
-        }
-        Err(FileError::Missing { .. }) => None,
-        Err(error) => return Err(error.into()),
-    };
-    let (before, permissions) = before.unzip();
-    if let Some(content) = &before {
-        reads.check(&target, content)?;
-    }
+    let _turn = context.reads.take_turn(&target);
+    let (before, permissions) = present(&target, context)?.unzip();
     let after = make(before.as_deref())?;
     store(&target, &after, permissions, context)?;
-    reads.note(target, Stamp::of(&after));
+    context.reads.note(target, Stamp::of(&after));
     Ok(Change { before, after })
+}
+
+/// Why a change would be refused as the file is now; nothing is written.
+pub(super) fn refusal(
+    path: &Path,
+    context: &ToolContext,
+    make: impl FnOnce(Option<&[u8]>) -> Result<(), ToolOutcome>,
+) -> Result<(), ToolOutcome> {
+    let (before, _) = present(&follow(path)?, context)?.unzip();
+    make(before.as_deref())
+}
+
+/// What a file holds, and its rights, if it exists. It must be as this agent has read it.
+fn present(target: &Path, context: &ToolContext) -> Result<Option<(Vec<u8>, Permissions)>, FileError> {
+    let mut file = match open(target, context) {
+        Ok(file) => file,
+        Err(FileError::Missing { .. }) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut content = Vec::new();
+    file.read_to_end(&mut content).map_err(FileError::io("read", target))?;
+    let permissions = file.metadata().map_err(FileError::io("look at", target))?.permissions();
+    context.reads.check(target, &content)?;
+    Ok(Some((content, permissions)))
 }
 
 /// Puts content under a name in one step; without rights of an earlier file it must be a new name.

@@ -30,6 +30,11 @@ pub trait Tool: Send + Sync {
     /// Whether it changes nothing, so that several calls of one turn may run at the same time.
     fn is_read_only(&self) -> bool;
 
+    /// Why the call would fail even if it were allowed: a person is not asked about such a call. Changes nothing.
+    async fn refusal(&self, _input: &Value, _context: &ToolContext) -> Option<ToolOutcome> {
+        None
+    }
+
     /// Does the work. Ends early, saying so, when the context is cancelled.
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome;
 }

@@ -5,7 +5,7 @@ use pitcrew_protocol::counted;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::files::{change, in_background, resolve};
+use super::files::{change, in_background, look_in_background, refusal, resolve};
 use super::input::parse;
 use super::patch::hunks;
 use super::{Tool, ToolContext, ToolOutcome};
@@ -48,12 +48,24 @@ impl Tool for Write {
         false
     }
 
+    async fn refusal(&self, input: &Value, context: &ToolContext) -> Option<ToolOutcome> {
+        match parse::<Input>(self, input.clone()) {
+            Ok(input) => look_in_background(context, move |context| check(&input, context)).await,
+            Err(outcome) => Some(outcome),
+        }
+    }
+
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
         match parse::<Input>(self, input) {
             Ok(input) => in_background(context, move |context| write(input, context)).await,
             Err(outcome) => outcome,
         }
     }
+}
+
+/// Says why the file could not be written as it is now.
+fn check(input: &Input, context: &ToolContext) -> Result<(), ToolOutcome> {
+    refusal(&resolve(&context.cwd, &input.file_path)?, context, |_| Ok(()))
 }
 
 fn write(input: Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {

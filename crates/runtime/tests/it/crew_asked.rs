@@ -213,3 +213,48 @@ async fn an_answer_to_a_question_that_has_changed_is_not_taken() {
     assert_eq!(results, ["Permission denied for Write: the user said no: it is not yours"]);
     assert_eq!(std::fs::read_to_string(setting.cwd.join("it")).unwrap(), "somebody else's");
 }
+
+#[tokio::test]
+async fn nobody_is_asked_about_a_change_that_would_fail_whatever_the_answer() {
+    let setting = Setting::new();
+    std::fs::write(setting.cwd.join("a.txt"), "one\n").unwrap();
+    std::fs::write(setting.cwd.join("b.txt"), "two\n").unwrap();
+    std::fs::create_dir(setting.cwd.join("folder")).unwrap();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Edit, input: {file_path: a.txt, old_string: one, new_string: 1}}]
+    - tools: [{name: Write, input: {file_path: a.txt, content: lost}}]
+    - tools: [{name: Read, input: {file_path: a.txt}}, {name: Edit, input: {file_path: a.txt, old_string: other, new_string: 1}}]
+    - tools: [{name: Edit, input: {file_path: a.txt, old_string: one, new_string: one}}]
+    - tools: [{name: Edit, input: {file_path: missing, old_string: one, new_string: 1}}]
+    - tools: [{name: Edit, input: {file_path: folder, old_string: one, new_string: 1}}]
+    - tools: [{name: Write, input: {file_path: folder, content: "1"}}]
+    - tools: [{name: Edit, input: {file_path: ../outside, old_string: one, new_string: 1}}]
+    - tools: [{name: Read, input: {file_path: b.txt}}, {name: Edit, input: {file_path: b.txt, old_string: two, new_string: "2"}}]
+    - tools: [{name: Write, input: {file_path: new.txt, content: new}}]
+    - text: Done.
+"#;
+    let script = script.replace("new_string: 1}", "new_string: '1'}");
+    let (handle, mut asks) = asking(&setting, &script).await;
+    let answering = async {
+        let mut asked = Vec::new();
+        while let Some(ask) = asks.recv().await {
+            asked.push(format!("{} {}", ask.question.tool, ask.input["file_path"].as_str().unwrap()));
+            ask.reply(Choice::Once);
+        }
+        asked
+    };
+    let (ran, asked) = tokio::join!(finish(handle), answering);
+    ran.success();
+    let said = ran.results_of("team-lead", "Edit");
+    for (result, expected) in
+        said.iter().zip(["has not been read yet", "was not found", "are the same", "does not exist", "is a folder"])
+    {
+        assert!(result.contains(expected), "{expected}: {result}");
+    }
+    // What a file outside holds is not told before somebody allowed it.
+    assert_eq!(asked, ["Edit ../outside", "Edit b.txt", "Write new.txt"]);
+    let read = |name: &str| std::fs::read_to_string(setting.cwd.join(name)).unwrap();
+    assert_eq!((read("a.txt"), read("b.txt"), read("new.txt")), ("one\n".into(), "2\n".into(), "new".into()));
+}

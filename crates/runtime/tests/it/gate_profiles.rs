@@ -39,8 +39,32 @@ fn a_command_that_nobody_is_asked_about_is_held_to_its_mode() {
         (Default, "npm test && cat README", Some(Profile::Free)),
         (Default, "cat /etc/hosts", Some(Profile::Free)),
         (BypassPermissions, "cat README", Some(Profile::Free)),
+        (Default, "cat --unknown README", Some(Profile::Read)),
+        (Default, "cat --unknown /etc/hosts", None),
+        (Default, "npm test && cat --unknown README", None),
+        (Default, "diff -r a /etc", None),
+        (AcceptEdits, "cat --unknown README", Some(Profile::Read)),
+        (AcceptEdits, "cat --unknown README > b", None),
     ] {
         assert_eq!(profile(&gate, mode, command), expected, "{mode} {command}");
+    }
+}
+
+/// A rule that allows a command in plan mode allows it as a reader: what is not known to read stays in *read*.
+#[test]
+fn in_plan_mode_no_rule_frees_a_reader_with_options_that_are_not_known() {
+    let rules = json!({"permissions": {"allow": ["Bash(sort:*)"]}});
+    let all = json!({"permissions": {"allow": ["Bash"]}});
+    for rules in [rules, all] {
+        let settings = Settings::merge(vec![(Layer::User, rules)]).unwrap();
+        let gate = Gate::from_settings(&settings, None).unwrap();
+        assert_eq!(profile(&gate, Plan, "sort -u a"), Some(Profile::Free));
+        assert_eq!(profile(&gate, Plan, "sort --unknown=b a"), Some(Profile::Read));
+        assert_eq!(profile(&gate, Plan, "sort -o b a"), None);
+        assert_eq!(profile(&gate, Default, "sort --unknown=b a"), Some(Profile::Free));
+        let gate = gate.held_by(Sandbox::by_nothing(Machine::with_root(Path::new("/nowhere"), Path::new("/tmp"))));
+        let verdict = judge(&gate, Plan, &json!({"command": "sort --unknown=b a"}));
+        assert!(matches!(verdict, Verdict::Deny { .. }), "{verdict:?}");
     }
 }
 

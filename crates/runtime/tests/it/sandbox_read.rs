@@ -123,6 +123,8 @@ pub(crate) const READS: &[&str] = &[
     "cat $HOME_/.ssh/id_rsa",
     "cat $HOME_/notes",
     "cat $HOME_/.cargo/credentials.toml",
+    "cat $HOME_/../moved/credentials.toml",
+    "cat $HOME_/../moved/config.toml",
     "cat $HOME_/.config/gh/hosts.yml",
     "cat $HOME_/.gitconfig",
     "cat $OUT/secret",
@@ -237,6 +239,7 @@ const WORK: &[&str] = &[
     "diff <(echo a) <(echo a) && cmp kept kept && file kept; stat kept; wc -l kept; true",
     "tool | grep -q works",
     "ls $HOME_/.cargo/bin",
+    "grep -q stable $HOME_/../moved/settings.toml",
     "test ! -w kept || ! echo x 2> /dev/null >> kept",
     "a=$(python3 -c 'import socket; a, b = socket.socketpair(); a.send(b\"x\"); print(b.recv(1))') && test -n \"$a\"",
     "trap 'echo got' TERM; kill -TERM $$",
@@ -253,6 +256,10 @@ const HOME_FILES: &[(&str, &str)] = &[
     ("home/.config/gh/hosts.yml", "SECRET"),
     ("home/.gitconfig", "[user]\nname = Known\nemail = k@x\n[credential]\nhelper = SECRET\n"),
     ("outside/secret", "SECRET"),
+    // A toolchain that a variable names, as `RUSTUP_HOME` does.
+    ("moved/settings.toml", "default_toolchain = 'stable'"),
+    ("moved/credentials.toml", "SECRET"),
+    ("moved/config.toml", "[registry]\ntoken = 'SECRET'"),
 ];
 
 /// Mode, owner, times, links and content.
@@ -302,7 +309,9 @@ impl Ground {
         let mut setting = Setting::new();
         let base = setting.context.cwd.parent().unwrap().to_path_buf();
         let home = base.join("home");
-        for folder in ["home/.ssh", "home/.config/gh", "home/.cargo/bin", "home/bin", "home/.claude", "outside"] {
+        for folder in
+            ["home/.ssh", "home/.config/gh", "home/.cargo/bin", "home/bin", "home/.claude", "outside", "moved"]
+        {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
         HOME_FILES.iter().for_each(|(file, text)| fs::write(base.join(file), text).unwrap());
@@ -357,6 +366,7 @@ impl Ground {
             root: home.join(".claude"),
             temporary: tempfile::env::temp_dir(),
             path: std::env::split_paths(&path).chain([tools]).collect(),
+            toolchains: vec![base.join("moved")],
             home: Some(home),
             inner: Some(vec![inner().into_os_string()]),
             ..Machine::default()

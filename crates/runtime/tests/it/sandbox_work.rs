@@ -84,7 +84,7 @@ const WORK: &[&str] = &[
     "git add -A . && git -c user.email=a@b commit -q -m second && git log --oneline | grep -q second && git status",
     "git branch other && git checkout -q other && git checkout -q - && git branch -D other && git stash list && git gc -q",
     "chmod 755 kept && touch kept && ln kept hard && rm hard",
-    "test \"$(cat $HOME_/.cargo/bin/tool | head -1)\" = '#!/bin/sh' && tool | grep -q works",
+    "test \"$(cat $HOME_/.cargo/bin/tool | head -1)\" = '#!/bin/sh' && tool | grep -q works && test -r $HOME_/../moved/settings.toml",
     "echo x > $TMPDIR/f && echo x > /tmp/g && f=$(mktemp) && mkdir -p $HOME_/.cache/x && echo x > $HOME_/.cache/x/y",
     "python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); c = socket.create_connection(s.getsockname())'",
     "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"sock\"); s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"sock\")' && rm sock",

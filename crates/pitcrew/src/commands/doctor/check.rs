@@ -11,13 +11,14 @@ use pitcrew_protocol::TeamDir;
 use super::fault::Fault;
 use super::report::Finding;
 use super::rooms::{Rooms, TeamView};
-use super::{configs, files, mail, members, overwritten, processes, records, tasks, worktrees};
+use super::{configs, files, mail, members, overwritten, owners, processes, records, tasks, worktrees};
 use crate::failure::Failure;
 
 /// A check of one team. What runs for a member is stopped before the member goes.
 #[derive(Clone, Copy, Debug)]
 enum TeamCheck {
     Config,
+    Owners,
     Records,
     Overwritten,
     Processes,
@@ -27,13 +28,22 @@ enum TeamCheck {
 }
 
 impl TeamCheck {
-    const ALL: [Self; 7] =
-        [Self::Config, Self::Records, Self::Overwritten, Self::Processes, Self::Members, Self::Mail, Self::Tasks];
+    const ALL: [Self; 8] = [
+        Self::Config,
+        Self::Owners,
+        Self::Records,
+        Self::Overwritten,
+        Self::Processes,
+        Self::Members,
+        Self::Mail,
+        Self::Tasks,
+    ];
 
     /// What it looks at, for the finding that it could not.
     fn subject(self) -> &'static str {
         match self {
             Self::Config => "its config",
+            Self::Owners => "whose its folders are",
             Self::Records => "its records and transcripts",
             Self::Overwritten => "whether other programs undid what we wrote",
             Self::Processes => "its processes and panes",
@@ -46,6 +56,7 @@ impl TeamCheck {
     async fn look(self, rooms: &Rooms, view: &TeamView, known: &[String]) -> Result<Vec<Fault>, Failure> {
         match self {
             Self::Config => Ok(configs::look(view)),
+            Self::Owners => Ok(owners::look(&rooms.root, view)),
             Self::Records => records::look(view, known).await,
             Self::Overwritten => overwritten::look(rooms, view),
             Self::Processes => processes::look(rooms, view).await,

@@ -1,5 +1,6 @@
 //! Where the doctor looks.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_protocol::{TeamConfig, TeamDir};
@@ -16,6 +17,7 @@ use crate::failure::Failure;
 
 /// The files, teams, worktrees and panes that are looked at.
 pub(super) struct Rooms {
+    pub(super) root: PathBuf,
     pub(super) files: FileBackend,
     pub(super) teams: Teams,
     pub(super) worktrees: Worktrees,
@@ -47,7 +49,7 @@ impl Rooms {
         // Whoever looks at a team puts back what other programs undid in it, but for the doctor, who is asked to.
         let files = files.putting_back_when_asked();
         let teams = Context::teams_in(files.clone(), &settings)?;
-        Ok((Self { files, teams, worktrees, panes }, fault))
+        Ok((Self { root: context.root.clone(), files, teams, worktrees, panes }, fault))
     }
 }
 

@@ -9,13 +9,8 @@ use super::wrapper::looks_up;
 /// What one command, wrappers taken off, would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
-    /// It only reads, and only these words can be files or folders it reads.
-    Reads {
-        /// The words that name what is read.
-        paths: Vec<Word>,
-        /// Whether it reads whole trees.
-        reach: Reach,
-    },
+    /// Its purpose is to read.
+    Reads(Reading),
     /// It makes the files named, all known.
     Touches(Vec<String>),
     /// It moves or copies files, all known.
@@ -31,12 +26,25 @@ pub(crate) enum Effect {
     Unknown,
 }
 
+/// What a command reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Reading {
+    /// The words that name what is read.
+    pub(crate) paths: Vec<Word>,
+    /// Whether it reads whole trees.
+    pub(crate) reach: Reach,
+    /// Texts that are paths if a file of that name exists.
+    pub(crate) mentioned: Vec<Word>,
+    /// It has options that are not known: only the profile *read* makes sure that it only reads, and only there.
+    pub(crate) unproven: bool,
+}
+
 /// How far below a named folder a command reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
     /// The named files, or a folder's names.
     Named,
-    /// The named files; of a folder those in it, through links.
+    /// The named files; of a folder those in it, through links, which may lead anywhere.
     Linked,
     /// What is in all files below.
     Tree,
@@ -77,7 +85,7 @@ pub(crate) fn effect(words: &[Word]) -> Effect {
 
 /// What a program of the table does. None when that is not known.
 fn program_effect(program: &Program, args: &[Word]) -> Option<Effect> {
-    let Arguments { options, mut operands, mut paths, .. } = program.arguments(args)?;
+    let Arguments { options, mut operands, mut paths, mut mentioned, unproven, .. } = program.arguments(args)?;
     let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&name.as_str()));
     let is_jq = program.operands == Operands::Code(Language::Jq);
     let brings_pattern = !is_jq && has(&["-e", "--regexp", "-f", "--file", "--expression", "--files", "--type-list"]);
@@ -93,7 +101,9 @@ fn program_effect(program: &Program, args: &[Word]) -> Option<Effect> {
                 reach = Reach::Tree;
             }
             if !brings_pattern && !operands.is_empty() {
-                operands.remove(0);
+                let pattern = operands.remove(0);
+                // It may be the value of an option that is not known.
+                mentioned.extend(Some(pattern).filter(|_| unproven));
             }
         }
         Operands::Code(language) => {
@@ -114,97 +124,48 @@ fn program_effect(program: &Program, args: &[Word]) -> Option<Effect> {
     paths.extend(operands);
     // What expands while it runs may be any file.
     let is_known = |word: &Word| word.exact().is_some() || word.fate == Fate::Begins;
-    paths.iter().all(is_known).then_some(Effect::Reads { paths, reach })
+    paths.iter().all(is_known).then_some(Effect::Reads(Reading { paths, reach, mentioned, unproven }))
 }
 
 pub(super) fn reads(paths: Vec<Word>) -> Effect {
-    Effect::Reads { paths, reach: Reach::Named }
+    Effect::Reads(Reading { paths, reach: Reach::Named, mentioned: Vec::new(), unproven: false })
 }
 
-/// Tests and actions of `find` that take no value.
-const ALONE: [&str; 28] = [
-    "-H",
-    "-P",
-    "!",
-    "-not",
-    "-o",
-    "-or",
-    "-a",
-    "-and",
-    "(",
-    ")",
-    ",",
-    "-print",
-    "-print0",
-    "-ls",
-    "-prune",
-    "-empty",
-    "-readable",
-    "-writable",
-    "-executable",
-    "-xdev",
-    "-mount",
-    "-depth",
-    "-daystart",
-    "-quit",
-    "-true",
-    "-false",
-    "-nouser",
-    "-noleaf",
-];
+/// Tests and actions of `find` that are known to change nothing, and to read nothing but names.
+const FIND_KNOWN: &str = "-H -P -not -o -or -a -and -print -print0 -ls -prune -empty -readable -writable -executable -xdev \
+    -mount -depth -daystart -quit -true -false -nouser -noleaf -name -iname -path -ipath -wholename -type -maxdepth -mindepth -size \
+    -mtime -mmin -atime -amin -ctime -cmin -regex -iregex -regextype -user -group -perm -printf -links -newer -anewer -cnewer \
+    -samefile";
 
-/// Tests and actions of `find` that take a value.
-const VALUED: [&str; 23] = [
-    "-name",
-    "-iname",
-    "-path",
-    "-ipath",
-    "-wholename",
-    "-type",
-    "-maxdepth",
-    "-mindepth",
-    "-size",
-    "-mtime",
-    "-mmin",
-    "-atime",
-    "-amin",
-    "-ctime",
-    "-cmin",
-    "-regex",
-    "-iregex",
-    "-regextype",
-    "-user",
-    "-group",
-    "-perm",
-    "-printf",
-    "-links",
-];
+/// Actions of `find` that write or run something, by their beginnings, and the option that reads names from a file.
+const FIND_ASKED: [&str; 6] = ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"];
 
-/// `find` with tests and actions that are known to only print.
+/// `find` with actions that only print.
 fn found(args: &[Word]) -> Effect {
-    let mut paths = Vec::new();
-    let mut rest = args.iter();
+    let mut reading = Reading { paths: Vec::new(), reach: Reach::Named, mentioned: Vec::new(), unproven: false };
     let mut is_expression = false;
-    while let Some(word) = rest.next() {
+    for word in args {
         let Some(text) = word.exact() else {
-            return Effect::Unknown;
-        };
-        is_expression |= text.starts_with(['-', '(', '!', ',']) && !matches!(text, "-H" | "-P" | "-" | "--");
-        if !is_expression {
-            paths.extend((!text.starts_with('-')).then(|| word.clone()));
-        } else if ["-newer", "-anewer", "-cnewer", "-samefile"].contains(&text) {
-            paths.extend(rest.next().cloned());
-        } else if VALUED.contains(&text) {
-            // One word at most: another could be an action.
-            match rest.next() {
-                Some(value) if value.fate != Fate::Anything => {}
-                _ => return Effect::Unknown,
+            // One unknown word is mostly a value; it could be an action, which *read* refuses.
+            if word.fate == Fate::Anything || !is_expression {
+                return Effect::Unknown;
             }
-        } else if !ALONE.contains(&text) {
+            reading.unproven = true;
+            continue;
+        };
+        if FIND_ASKED.iter().any(|asked| text.starts_with(asked)) {
             return Effect::Unknown;
         }
+        let is_option = text.starts_with('-') && text.len() > 1;
+        reading.unproven |= is_option && !FIND_KNOWN.split_whitespace().any(|known| known == text);
+        is_expression |= text.starts_with(['-', '(', '!', ',']) && !matches!(text, "-H" | "-L" | "-P" | "-" | "--");
+        match (is_option, is_expression) {
+            (true, _) => {}
+            (false, true) => reading.mentioned.push(word.clone()),
+            (false, false) => reading.paths.push(word.clone()),
+        }
     }
-    reads(paths)
+    Effect::Reads(reading)
 }
 
 fn is_reading_date(args: &[Word]) -> bool {
@@ -311,7 +272,7 @@ mod tests {
             "command -v cargo",
         ] {
             let expected = command != "git -P";
-            assert_eq!(matches!(check(command), Effect::Reads { .. }), expected, "{command}");
+            assert_eq!(matches!(check(command), Effect::Reads(Reading { unproven: false, .. })), expected, "{command}");
         }
     }
 
@@ -349,14 +310,14 @@ mod tests {
             "./ls",
             "$x",
         ] {
-            assert!(!matches!(check(command), Effect::Reads { .. }), "{command}");
+            assert!(!matches!(check(command), Effect::Reads(_)), "{command}");
         }
     }
 
     #[test]
     fn the_words_that_name_files_are_told() {
         let paths = |command: &str| match check(command) {
-            Effect::Reads { mut paths, .. } => {
+            Effect::Reads(Reading { mut paths, .. }) => {
                 paths.sort_by_key(|word| command.find(&word.raw));
                 paths.into_iter().map(|word| word.raw).collect::<Vec<_>>()
             }

@@ -1,41 +1,8 @@
-//! The git commands that only read, each with the options it may be given, and how much of the files they show.
+//! The git commands that only read, and how much of the files they show.
 
-use super::effect::{Effect, Reach, reads};
+use super::effect::{Effect, Reach, Reading, reads};
 use super::options::{Arguments, Program};
 use super::word::{Fate, Word};
-
-/// Options of everything that compares.
-macro_rules! diff_short {
-    ($more:expr) => {
-        concat!("#puszabwWRqU:M?C?B?l:G:S:", $more)
-    };
-}
-macro_rules! diff_long {
-    ($more:expr) => {
-        concat!(
-            "patch no-patch unified= raw stat? numstat shortstat dirstat? summary name-only name-status patch-with-stat \
-             patch-with-raw color? no-color color-moved? word-diff? word-diff-regex= color-words? minimal patience histogram \
-             diff-algorithm= anchored= find-renames? find-copies? find-copies-harder no-renames diff-filter= pickaxe-all \
-             pickaxe-regex ignore-space-change ignore-all-space ignore-blank-lines ignore-space-at-eol ignore-cr-at-eol \
-             ignore-submodules? function-context exit-code quiet no-ext-diff no-textconv full-index binary abbrev? no-abbrev \
-             relative? no-relative submodule? src-prefix= dst-prefix= no-prefix text inter-hunk-context= compact-summary check ",
-            $more
-        )
-    };
-}
-macro_rules! log_long {
-    ($more:expr) => {
-        diff_long!(concat!(
-            "oneline graph all decorate? no-decorate format= pretty? abbrev-commit no-abbrev-commit date= since= after= until= before= \
-             author= committer= grep= all-match invert-grep regexp-ignore-case extended-regexp fixed-strings perl-regexp no-merges \
-             merges first-parent reverse max-count= skip= follow branches? tags? remotes? glob= exclude= topo-order \
-             date-order author-date-order left-right cherry-pick cherry-mark cherry parents children boundary simplify-merges full-history \
-             ancestry-path diff-merges= cc combined-all-paths no-notes no-mailmap mailmap use-mailmap encoding= \
-             expand-tabs? left-only right-only merge ",
-            $more
-        ))
-    };
-}
 
 /// What the operands and options of a command let see of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,97 +20,21 @@ enum Shows {
 }
 
 const COMMANDS: [(Program, Shows); 15] = [
-    (
-        Program::of_git(
-            "status",
-            "sbzu?v",
-            "short branch show-stash porcelain? long verbose untracked-files? ignored? ignore-submodules? \
-        column? no-column ahead-behind no-ahead-behind renames no-renames find-renames?",
-        ),
-        Shows::Names,
-    ),
-    (Program::of_git("log", diff_short!("icmn:FEPgtrL:"), log_long!("source walk-reflogs")), Shows::ContentsIfAsked),
-    (
-        Program::of_git("diff", diff_short!(""), diff_long!("cached staged merge-base cc base ours theirs")),
-        Shows::ContentsUnlessNames,
-    ),
-    (Program::of_git("show", diff_short!("cmn:tr"), log_long!("")), Shows::Contents),
-    (
-        Program::of_git(
-            "rev-parse",
-            "q",
-            "show-toplevel git-dir git-common-dir is-inside-work-tree is-inside-git-dir is-bare-repository \
-        show-prefix show-cdup abbrev-ref? short? verify quiet symbolic symbolic-full-name absolute-git-dir path-format= all branches? \
-        tags? remotes? show-superproject-working-tree end-of-options show-object-format?",
-        ),
-        Shows::Names,
-    ),
-    (
-        Program::of_git(
-            "ls-files",
-            "zcdmoisukvtf",
-            "cached deleted modified others ignored stage directory no-empty-directory unmerged \
-        killed exclude-standard error-unmatch full-name recurse-submodules abbrev? deduplicate eol",
-        ),
-        Shows::Names,
-    ),
-    (
-        Program::of_git(
-            "ls-tree",
-            "dtrlz",
-            "long name-only name-status object-only full-name full-tree abbrev? format=",
-        ),
-        Shows::Names,
-    ),
-    (
-        Program::of_git(
-            "blame",
-            "#bltfnsewpcM?C?L:",
-            "root show-stats reverse porcelain line-porcelain incremental encoding= date= \
-        show-name show-number show-email abbrev= score-debug",
-        ),
-        Shows::Contents,
-    ),
-    (
-        Program::of_git(
-            "describe",
-            "",
-            "dirty? broken? all tags contains abbrev= candidates= exact-match long match= exclude= always first-parent",
-        ),
-        Shows::Names,
-    ),
-    (
-        Program::of_git(
-            "shortlog",
-            "nsecw?",
-            "numbered summary email format= group= committer no-merges since= until= author= all",
-        ),
-        Shows::Names,
-    ),
-    (Program::of_git("merge-base", "a", "all octopus is-ancestor independent fork-point"), Shows::Names),
-    (
-        Program::of_git(
-            "grep",
-            "#aiIwvhHFEPGnlLzcopWqe:A:B:C:m:",
-            "cached untracked text ignore-case invert-match full-name extended-regexp basic-regexp \
-        perl-regexp fixed-strings line-number column files-with-matches name-only files-without-match null only-matching count color? no-color \
-        break heading show-function context= after-context= before-context= function-context max-count= max-depth= threads= and or not all-match \
-        quiet recursive no-recursive word-regexp no-textconv",
-        ),
-        Shows::Matches,
-    ),
-    (
-        Program::of_git(
-            "rev-list",
-            "#n:",
-            "count all max-count= skip= since= after= until= before= author= grep= no-merges merges first-parent \
-        reverse oneline pretty? format= abbrev-commit left-right parents children timestamp topo-order date-order branches? tags? remotes? \
-        no-walk? boundary ancestry-path left-only right-only cherry-pick",
-        ),
-        Shows::Names,
-    ),
-    (Program::of_git("cat-file", "tsepz", ""), Shows::Contents),
-    (Program::of_git("name-rev", "", "tags all name-only always refs="), Shows::Names),
+    (Program::of_git("status", "sbzu?v"), Shows::Names),
+    (Program::of_git("log", "#puszabwWRqU:M?C?B?l:G:S:icmn:FEPgtrL:"), Shows::ContentsIfAsked),
+    (Program::of_git("diff", "#puszabwWRqU:M?C?B?l:G:S:"), Shows::ContentsUnlessNames),
+    (Program::of_git("show", "#puszabwWRqU:M?C?B?l:G:S:cmn:tr"), Shows::Contents),
+    (Program::of_git("rev-parse", "q"), Shows::Names),
+    (Program::of_git("ls-files", "zcdmoisukvtf"), Shows::Names),
+    (Program::of_git("ls-tree", "dtrlz"), Shows::Names),
+    (Program::of_git("blame", "#bltfnsewpcM?C?L:"), Shows::Contents),
+    (Program::of_git("describe", ""), Shows::Names),
+    (Program::of_git("shortlog", "nsecw?"), Shows::Names),
+    (Program::of_git("merge-base", "a"), Shows::Names),
+    (Program::of_git("grep", "#aiIwvhHFEPGnlLzcopWqe:A:B:C:m:"), Shows::Matches),
+    (Program::of_git("rev-list", "#n:"), Shows::Names),
+    (Program::of_git("cat-file", "tsepz"), Shows::Contents),
+    (Program::of_git("name-rev", ""), Shows::Names),
 ];
 
 /// Tells what `git ARGS` does.
@@ -216,18 +107,22 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
     let has = |names: &[&str]| names.iter().any(|name| arguments.has(name));
     let asks =
         has(&PATCHES) || ["--word-diff", "--color-words", "--word-diff-regex"].iter().any(|it| arguments.has(it));
-    let contents = match shows {
-        Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
-        Shows::ContentsIfAsked => asks,
-        Shows::ContentsUnlessNames => asks || !has(&NAMES),
-        // Names alone tell what is in them, too.
-        Shows::Matches | Shows::Contents => true,
-    };
+    // An option that is not known may ask for contents.
+    let contents = arguments.unproven && shows != Shows::Names
+        || match shows {
+            Shows::Names => arguments.has("-v") || arguments.has("--verbose"),
+            Shows::ContentsIfAsked => asks,
+            Shows::ContentsUnlessNames => asks || !has(&NAMES),
+            // Names alone tell what is in them, too.
+            Shows::Matches | Shows::Contents => true,
+        };
     // `-S` and `-G` tell of contents by what they find, `-L` shows them.
     let searches = ["-S", "-G", "-L"].iter().any(|it| arguments.has(it));
     let ranges: Vec<Word> = arguments.values("-L").cloned().collect();
     let has_pattern = shows == Shows::Matches && !arguments.has("-e");
     let operands = arguments.operands.iter().skip(usize::from(has_pattern));
+    // What is skipped may be the value of an option that is not known.
+    let skipped = arguments.operands.first().filter(|_| has_pattern && arguments.unproven).cloned();
     let mut paths: Vec<Word> = arguments.paths.clone();
     paths.extend(operands.chain(&ranges).cloned());
     if !paths.iter().all(|word| word.exact().is_some() || word.fate == Fate::Begins) {
@@ -236,7 +131,9 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
     let named =
         |word: &Word| named(&word.text).into_iter().next().map_or_else(|| word.clone(), |text| renamed(word, text));
     let paths = paths.iter().map(named).collect();
-    Effect::Reads { paths, reach: if contents || searches { Reach::History } else { Reach::Named } }
+    let reach = if contents || searches { Reach::History } else { Reach::Named };
+    let mentioned = arguments.mentioned.into_iter().chain(skipped).collect();
+    Effect::Reads(Reading { paths, reach, mentioned, unproven: arguments.unproven })
 }
 
 fn renamed(word: &Word, text: &str) -> Word {
@@ -286,12 +183,12 @@ pub(crate) fn history(args: &[Word]) -> Option<History> {
             History { operands: Vec::new(), limits: after_dashes(args), copies }
         });
     };
-    let Some(arguments) = program.arguments(args) else {
+    let Some(arguments) = program.arguments(args).filter(|arguments| !arguments.unproven) else {
         // With an option that is not known nothing limits what is shown.
         return (*shows != Shows::Names).then(History::default);
     };
     match shown(*shows, arguments.clone()) {
-        Effect::Reads { reach: Reach::History, .. } => {}
+        Effect::Reads(Reading { reach: Reach::History, .. }) => {}
         Effect::Unknown => return Some(History::default()),
         _ => return None,
     }

@@ -1,10 +1,10 @@
-//! The programs that only read, each with the options it may be given: one table.
+//! The programs that read, one row each: which options are known, and which write a file or run a program.
 //!
-//! An option that is not in the table may take a path, write a file or run something: then nothing is known of the command.
-//! Short options are listed as for `getopt`: `n` stands alone, `n:` takes a value, `n@` a path, `n?` a value only if it is
-//! joined, and `#` is any digit. Long ones end in `=`, `@` or `?` for the same. Left out are those that write
-//! (`sort -o`), that run programs (`rg --pre`), that name files in which further names are (`wc --files0-from`), and
-//! that follow links out of a tree (`grep -R`).
+//! An option in neither list is unknown: the command is then *unproven*, and runs unasked in the profile *read* alone, where
+//! the kernel refuses whatever the option does. Options that write (`sort -o`), that run programs (`rg --pre`) or that name
+//! files with further names in them (`wc --files0-from`) are asked about, because they would fail in *read*.
+//! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` a path, `n?` only a joined value, and `#`
+//! is any digit. Long ones end in `=`, `@` or `?` for the same.
 
 use super::word::{Fate, Word};
 
@@ -12,9 +12,13 @@ use super::word::{Fate, Word};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Program {
     pub(super) name: &'static str,
-    short: &'static str,
-    long: &'static str,
     pub(super) operands: Operands,
+    /// Short options that only change what is printed.
+    short: &'static str,
+    /// Long options of that kind.
+    long: &'static str,
+    /// Options that are asked about: letters, and names of more than one letter.
+    asked: &'static str,
 }
 
 /// What the words are that are no options.
@@ -24,7 +28,7 @@ pub(super) enum Operands {
     Files,
     /// One file to read; a second would be written.
     OneFile,
-    /// Files to read, and of a folder the files in it, links and all.
+    /// Files to read, and of a folder the files in it, through links.
     FilesOrFolders,
     /// A pattern, and then files to read.
     PatternAndFiles,
@@ -45,13 +49,17 @@ pub(super) enum Language {
 /// The arguments of a program, taken apart.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arguments {
-    /// The options with what they were given.
+    /// The known options with their values.
     pub(super) options: Vec<(String, Option<Word>)>,
     pub(super) operands: Vec<Word>,
     /// How many operands are before `--`, if that is there.
     pub(super) before_dashes: Option<usize>,
     /// Values of options that name files.
     pub(super) paths: Vec<Word>,
+    /// What is joined to unknown options: a path, where a file of that name exists.
+    pub(super) mentioned: Vec<Word>,
+    /// There is an unknown option.
+    pub(super) unproven: bool,
 }
 
 impl Arguments {
@@ -64,176 +72,107 @@ impl Arguments {
     }
 }
 
-const fn program(name: &'static str, short: &'static str, long: &'static str, operands: Operands) -> Program {
-    Program { name, short, long, operands }
+const fn program(name: &'static str, operands: Operands, short: &'static str, asked: &'static str) -> Program {
+    Program { name, operands, short, long: LONG, asked }
 }
 
 use Operands::{Code, Files, FilesOrFolders, OneFile, PatternAndFiles, PatternAndTrees};
 
-const GREP_SHORT: &str = "EFGPivwxcloLqsbHhnTzUZyrIa#e:A:B:C:m:d:D:f@";
-const GREP_LONG: &str = "extended-regexp fixed-strings basic-regexp perl-regexp ignore-case no-ignore-case invert-match \
-    word-regexp line-regexp count color? colour? files-with-matches files-without-match only-matching quiet silent \
-    no-messages byte-offset with-filename no-filename line-number initial-tab null null-data text recursive regexp= \
-    after-context= before-context= context= max-count= include= exclude= exclude-dir= label= binary-files= directories= \
-    line-buffered version help file@";
-const DIGEST: &str = "binary text tag zero";
+/// Long options that mean nothing but another way to print, whichever program has them. A value counts as one only when it
+/// is joined: a program may have a flag of that name, and then the next word is a file.
+const LONG: &str = "all almost-all block-size? bytes? canonical chars classify? color? colour? column compact-output complement \
+    count? count-matches delimiter? directory exclude? exclude-dir? exit-status extended-regexp fields? files files-with-matches \
+    files-without-match fixed-strings format? full-time glob? group-directories-first heading help hidden human-readable iglob? \
+    ignore-all-space ignore-case ignore-space-change include? invert-match key? line-number line-regexp lines? max-columns? \
+    max-count? max-depth? mime mime-type multiline no-filename no-heading no-ignore no-ignore-vcs no-line-number no-messages \
+    null null-input number numeric-sort numeric-uid-gid only-matching perl-regexp printf? quiet raw-output recursive regexp? \
+    regexp-extended replace? reverse show-all si silent slurp smart-case sort? sort-keys squeeze-blank stats summarize tab table \
+    time-style? trim type? type-list type-not? unified? unique version version-sort width? with-filename word-regexp words \
+    after-context? before-context? context? zero zero-terminated";
+
+const GREP: &str = "EFGPivwxcloLqsbHhnTzUZyrIa#e:A:B:C:m:d:D:f@";
+const GREP_ASKED: &str = "exclude-from file";
+const DIGEST: &str = "btz";
+const CHECK: &str = "c check";
 
 /// Sorted by what they are for.
 const PROGRAMS: &[Program] = &[
-    program(
-        "cat",
-        "AbeEnstTuv",
-        "show-all number-nonblank show-ends number squeeze-blank show-tabs show-nonprinting",
-        Files,
-    ),
-    program("head", "#qvzn:c:", "lines= bytes= quiet silent verbose zero-terminated", Files),
-    program(
-        "tail",
-        "#qvzfFrn:c:s:",
-        "lines= bytes= quiet silent verbose zero-terminated follow? pid= retry sleep-interval=",
-        Files,
-    ),
-    program("tac", "brs:", "before regex separator=", Files),
-    program(
-        "nl",
-        "pb:d:f:h:i:l:n:s:v:w:",
-        "body-numbering= number-format= number-width= number-separator= line-increment= starting-line-number=",
-        Files,
-    ),
-    program("rev", "", "", Files),
-    program("wc", "clmwL", "bytes chars lines words max-line-length total=", Files),
-    program(
-        "cut",
-        "szb:c:d:f:n",
-        "bytes= characters= delimiter= fields= complement only-delimited output-delimiter= zero-terminated",
-        Files,
-    ),
-    program("paste", "szd:", "serial delimiters= zero-terminated", Files),
-    program("comm", "#iz", "check-order nocheck-order output-delimiter= total zero-terminated", Files),
-    program("join", "izea:e:j:o:t:v:1:2:", "ignore-case header check-order nocheck-order", Files),
-    program("fold", "bsw:", "bytes spaces width=", Files),
-    program("expand", "it:", "initial tabs=", Files),
-    program("unexpand", "at:", "all first-only tabs=", Files),
-    program(
-        "column",
-        "txneJs:o:c:N:R:H:W:O:",
-        "table separator= output-separator= output-width= table-columns= table-right= table-hide= json",
-        Files,
-    ),
-    program(
-        "od",
-        "abcdfiloxvA:j:N:t:w?S:",
-        "address-radix= skip-bytes= read-bytes= format= output-duplicates width?",
-        Files,
-    ),
-    program("hexdump", "bcCdovxn:s:e:", "canonical length= skip= no-squeezing", Files),
-    program("base64", "diw:", "decode ignore-garbage wrap=", Files),
-    program("cmp", "bblsi:n:", "print-bytes verbose quiet silent bytes= ignore-initial=", Files),
-    program("md5sum", "btz", DIGEST, Files),
-    program("sha1sum", "btz", DIGEST, Files),
-    program("sha256sum", "btz", DIGEST, Files),
-    program("sha512sum", "btz", DIGEST, Files),
-    program("cksum", "", "", Files),
-    program(
-        "ls",
-        "aAbBcCdfFgGhHiklmnNopqQrRsStuUvxXZ#1I:w:T:",
-        "all almost-all author escape block-size= ignore-backups color? colour? directory \
-        classify? file-type format= full-time group-directories-first no-group human-readable si hide= hyperlink? \
-        indicator-style= inode ignore= kibibytes numeric-uid-gid literal quote-name quoting-style= reverse recursive size sort= time= \
-        time-style= tabsize= width= context zero version help",
-        Files,
-    ),
-    program("stat", "Lftc:", "dereference file-system format= printf= terse cached=", Files),
-    program(
-        "du",
-        "aAbchklmPsSxd:B:t:",
-        "all apparent-size block-size= bytes total human-readable si max-depth= summarize separate-dirs \
-        one-file-system threshold= time? time-style= exclude= count-links",
-        Files,
-    ),
-    program(
-        "df",
-        "ahHiklPTB:t:x:",
-        "all block-size= human-readable inodes local portability print-type total type= exclude-type= output? si",
-        Files,
-    ),
-    program(
-        "realpath",
-        "eEmLPqsz",
-        "canonicalize-existing canonicalize-missing logical physical quiet strip no-symlinks relative-to@ relative-base@ zero",
-        Files,
-    ),
-    program(
-        "readlink",
-        "femnqsvz",
-        "canonicalize canonicalize-existing canonicalize-missing no-newline quiet silent verbose zero",
-        Files,
-    ),
-    program(
-        "file",
-        "bEhiLklnNprsSv0",
-        "brief mime mime-type mime-encoding extension dereference no-dereference keep-going no-pad print0 raw",
-        Files,
-    ),
-    program(
-        "tree",
-        "adfipsugDhCnAJXSqNQFrtvULcI:P:L:",
-        "dirsfirst noreport prune du si gitignore charset= filelimit= sort? inodes matchdirs ignore-case help version",
-        Files,
-    ),
+    program("cat", Files, "AbeEnstTuv", ""),
+    program("head", Files, "#qvzn:c:", ""),
+    program("tail", Files, "#qvzfFrn:c:s:", ""),
+    program("tac", Files, "brs:", ""),
+    program("nl", Files, "pb:d:f:h:i:l:n:s:v:w:", ""),
+    program("rev", Files, "", ""),
+    program("wc", Files, "clmwL", "files0-from"),
+    program("cut", Files, "szb:c:d:f:n", ""),
+    program("paste", Files, "szd:", ""),
+    program("comm", Files, "#iz", ""),
+    program("join", Files, "izea:e:j:o:t:v:1:2:", ""),
+    program("fold", Files, "bsw:", ""),
+    program("expand", Files, "it:", ""),
+    program("unexpand", Files, "at:", ""),
+    program("column", Files, "txneJs:o:c:N:R:H:W:O:", ""),
+    program("od", Files, "abcdfiloxvA:j:N:t:w?S:", ""),
+    program("hexdump", Files, "bcCdovxn:s:e:", "f"),
+    program("base64", Files, "diw:", "o output"),
+    program("cmp", Files, "bblsi:n:", ""),
+    program("md5sum", Files, DIGEST, CHECK),
+    program("sha1sum", Files, DIGEST, CHECK),
+    program("sha256sum", Files, DIGEST, CHECK),
+    program("sha512sum", Files, DIGEST, CHECK),
+    program("cksum", Files, "", CHECK),
+    program("ls", Files, "aAbBcCdfFgGhHiklmnNopqQrRsStuUvxXZ#1I:w:T:", ""),
+    program("stat", Files, "Lftc:", ""),
+    program("du", Files, "aAbchklmPsSxd:B:t:", "files0-from X exclude-from"),
+    program("df", Files, "ahHiklPTB:t:x:", ""),
+    program("realpath", Files, "eEmLPqsz", ""),
+    program("readlink", Files, "femnqsvz", ""),
+    program("file", Files, "bEhiLklnNprsSv0", "f m C z Z files-from magic-file compile uncompress uncompress-noreport"),
+    program("tree", Files, "adfipsugDhCnAJXSqNQFrtvULcI:P:L:", "o R output fromfile fromtabfile infofile"),
     program(
         "sort",
-        "bcCdfghiMmnRrsuVzk:t:S:",
-        "ignore-leading-blanks dictionary-order ignore-case general-numeric-sort human-numeric-sort \
-        ignore-nonprinting month-sort numeric-sort random-sort reverse sort= version-sort check? key= merge stable buffer-size= \
-        field-separator= parallel= unique zero-terminated debug",
         Files,
+        "bcCdfghiMmnRrsuVzk:t:S:",
+        "o T output temporary-directory compress-program files0-from random-source",
     ),
-    program(
-        "uniq",
-        "#cdDiuzf:s:w:",
-        "count repeated all-repeated? skip-fields= group? ignore-case skip-chars= unique zero-terminated check-chars=",
-        OneFile,
-    ),
-    program(
-        "diff",
-        "#abBcdeEiNpqstTuwyU:C:W:I:",
-        "brief unified? context? side-by-side report-identical-files ignore-case ignore-all-space \
-        ignore-space-change ignore-blank-lines ignore-tab-expansion ignore-trailing-space ignore-matching-lines= color? label= text \
-        new-file minimal normal expand-tabs initial-tab suppress-common-lines width= strip-trailing-cr show-c-function \
-        show-function-line= left-column tabsize= speed-large-files",
-        FilesOrFolders,
-    ),
-    program("grep", GREP_SHORT, GREP_LONG, PatternAndFiles),
-    program("egrep", GREP_SHORT, GREP_LONG, PatternAndFiles),
-    program("fgrep", GREP_SHORT, GREP_LONG, PatternAndFiles),
+    program("uniq", OneFile, "#cdDiuzf:s:w:", ""),
+    program("diff", FilesOrFolders, "#abBcdeEiNpqstTuwyU:C:W:I:", "X exclude-from from-file to-file l paginate"),
+    program("grep", PatternAndFiles, GREP, GREP_ASKED),
+    program("egrep", PatternAndFiles, GREP, GREP_ASKED),
+    program("fgrep", PatternAndFiles, GREP, GREP_ASKED),
     program(
         "rg",
-        "#vwxclLioqsSFHhInNpPUuaE:0e:f@g:t:T:A:B:C:m:M:d:r:j:",
-        "files-with-matches files-without-match count count-matches color= colors= \
-        column no-column line-number no-line-number heading no-heading with-filename no-filename ignore-case smart-case \
-        case-sensitive fixed-strings word-regexp line-regexp invert-match only-matching multiline multiline-dotall pcre2 \
-        glob= iglob= type= type-not= type-list hidden no-hidden no-ignore no-ignore-vcs no-ignore-parent text files max-count= \
-        max-depth= max-columns= max-filesize= after-context= before-context= context= context-separator= regexp= replace= sort= \
-        sortr= stats trim vimgrep json null quiet passthru no-messages no-config encoding= threads= pretty unrestricted \
-        binary one-file-system file@ version help no-follow crlf",
         PatternAndTrees,
+        "#vwxclLioqsSFHhInNpPUuaE:0e:f@g:t:T:A:B:C:m:M:d:r:j:",
+        "pre hostname-bin file ignore-file z search-zip",
     ),
+    program("jq", Code(Language::Jq), "ncCMrjasSeRh", "f L from-file library-path slurpfile rawfile argfile run-tests"),
+    program("sed", Code(Language::Sed), "nErsuze:", "i I in-place f file expression"),
     program(
-        "jq",
-        "ncCMrjasSeRh",
-        "null-input compact-output color-output monochrome-output raw-output raw-output0 join-output ascii-output \
-        slurp sort-keys exit-status raw-input tab indent= seq stream unbuffered",
-        Code(Language::Jq),
+        "awk",
+        Code(Language::Awk),
+        "F:v:",
+        "f i l E o d p D file include load exec pretty-print dump-variables profile debug",
     ),
-    program(
-        "sed",
-        "nErsuze:",
-        "quiet silent regexp-extended separate unbuffered null-data expression= posix sandbox debug",
-        Code(Language::Sed),
-    ),
-    program("awk", "F:v:", "field-separator= assign= posix sandbox csv", Code(Language::Awk)),
 ];
+
+/// Common long options of git that change what is printed; `git` tells which of them make it print contents. With any other
+/// option it may print everything.
+const GIT_LONG: &str = "\
+    abbrev? abbrev-commit abbrev-ref? after= after-context= all all-match always and author= before= before-context= \
+    boundary branch branches? cached cc cherry color? color-moved? color-words? column? committer= compact-summary \
+    contains context= count date= decorate? deleted diff-filter= directory dirty? exclude= exclude-standard exit-code \
+    extended-regexp files-with-matches files-without-match find-copies? find-renames? first-parent fixed-strings follow \
+    format= full-name function-context git-dir glob= graph grep= heading ignore-all-space ignore-case ignore-space-change \
+    ignored? invert-grep invert-match is-ancestor is-inside-work-tree left-right line-number long match= max-count= \
+    max-depth= merge-base merges name-only name-status no-abbrev-commit no-color no-decorate no-ext-diff no-merges \
+    no-patch no-prefix no-renames not numbered numstat oneline only-matching or others patch patch-with-raw \
+    patch-with-stat perl-regexp pickaxe-all porcelain? pretty? quiet raw recursive regexp-ignore-case relative? remotes? \
+    reverse short? shortstat show-toplevel since= skip= stage staged stat? summary tags? text topo-order unified= until= \
+    untracked untracked-files? verbose verify word-diff? word-diff-regex= word-regexp";
+
+/// Options of git that write a file, or run a program.
+const GIT_ASKED: &str = "O output ext-diff open-files-in-pager textconv filters";
 
 /// The program of this name, if it is in the table.
 pub(super) fn known(name: &str) -> Option<&'static Program> {
@@ -241,12 +180,12 @@ pub(super) fn known(name: &str) -> Option<&'static Program> {
 }
 
 impl Program {
-    /// A git command, by its options.
-    pub(super) const fn of_git(name: &'static str, short: &'static str, long: &'static str) -> Self {
-        Self { name, short, long, operands: Files }
+    /// A git command, by its short options.
+    pub(super) const fn of_git(name: &'static str, short: &'static str) -> Self {
+        Self { name, operands: Files, short, long: GIT_LONG, asked: GIT_ASKED }
     }
 
-    /// Takes the arguments apart. None when there is an option that is not in the table, or may be.
+    /// Takes the arguments apart. None when there is an option that is asked about, or a word that may be one.
     pub(super) fn arguments(&self, args: &[Word]) -> Option<Arguments> {
         let mut found = Arguments::default();
         let mut rest = args.iter();
@@ -275,12 +214,23 @@ impl Program {
         found: &mut Arguments,
     ) -> Option<()> {
         let (name, joined) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        let kind = self.long.split_whitespace().find_map(|option| {
-            let bare = option.trim_end_matches(['=', '@', '?']);
-            (name.strip_prefix("--") == Some(bare)).then(|| option.chars().last().unwrap_or_default())
-        })?;
-        let joined = joined.map(Word::literal);
-        found.take(name.to_owned(), kind, joined, rest)
+        let bare = name.trim_start_matches('-');
+        let is_asked = |exact: bool| {
+            let mut asked = self.asked.split_whitespace().filter(|it| it.len() > 1);
+            // Programs take the beginning of a long option for the option.
+            asked.any(|it| if exact { it == bare } else { it.starts_with(bare) })
+        };
+        let known = self.long.split_whitespace().find(|option| option.trim_end_matches(['=', '@', '?']) == bare);
+        match known {
+            _ if is_asked(true) => None,
+            Some(option) => found.take(name, option.chars().last().unwrap_or_default(), joined, rest),
+            None if is_asked(false) => None,
+            None => {
+                found.unproven = true;
+                found.mentioned.extend(joined.map(Word::literal));
+                Some(())
+            }
+        }
     }
 
     fn short_options<'a>(
@@ -289,17 +239,27 @@ impl Program {
         rest: &mut impl Iterator<Item = &'a Word>,
         found: &mut Arguments,
     ) -> Option<()> {
+        let is_asked = |letter: char| self.asked.split_whitespace().any(|it| it.chars().eq([letter]));
         let mut letters = text.trim_start_matches('-').chars();
         while let Some(letter) = letters.next() {
+            let joined = letters.as_str();
             let listed = if letter.is_ascii_digit() && !self.short.contains(letter) { '#' } else { letter };
-            let at = self.short.find(listed).filter(|_| !matches!(letter, ':' | '@' | '?' | '#'))?;
+            let at = self.short.find(listed).filter(|_| !matches!(letter, ':' | '@' | '?' | '#'));
+            let Some(at) = at else {
+                if is_asked(letter) || joined.chars().any(is_asked) {
+                    return None;
+                }
+                found.unproven = true;
+                // Where its value begins is not known.
+                let tails = joined.char_indices().filter_map(|(at, _)| joined.get(at..));
+                found.mentioned.extend(tails.map(Word::literal));
+                return Some(());
+            };
             let kind =
                 self.short.get(at + listed.len_utf8()..).and_then(|after| after.chars().next()).unwrap_or_default();
             let kind = if matches!(kind, ':' | '@' | '?') { kind } else { '-' };
-            let joined = letters.as_str();
             let takes = kind != '-';
-            let joined = (takes && !joined.is_empty()).then(|| Word::literal(joined));
-            found.take(format!("-{letter}"), kind, joined, rest)?;
+            found.take(&format!("-{letter}"), kind, Some(joined).filter(|it| takes && !it.is_empty()), rest)?;
             if takes {
                 return Some(());
             }
@@ -312,11 +272,12 @@ impl Arguments {
     /// Notes an option with its value, which is joined to it or the next word.
     fn take<'a>(
         &mut self,
-        name: String,
+        name: &str,
         kind: char,
-        joined: Option<Word>,
+        joined: Option<&str>,
         rest: &mut impl Iterator<Item = &'a Word>,
     ) -> Option<()> {
+        let joined = joined.map(Word::literal);
         let value = match kind {
             ':' | '=' | '@' if joined.is_none() => {
                 let next = rest.next()?.clone();
@@ -330,13 +291,17 @@ impl Arguments {
                 Some(next)
             }
             ':' | '=' | '@' | '?' => joined,
-            _ if joined.is_some() => return None,
-            _ => None,
+            _ => {
+                // A flag takes no value: this is another program than the table knows.
+                self.unproven |= joined.is_some();
+                self.mentioned.extend(joined);
+                None
+            }
         };
         if kind == '@' {
             self.paths.extend(value.clone());
         }
-        self.options.push((name, value));
+        self.options.push((name.to_owned(), value));
         Some(())
     }
 }
@@ -350,10 +315,11 @@ mod tests {
         let script = Script::parse(command);
         let (name, args) = script.parts.last().unwrap().words.split_first().unwrap();
         let Some(found) = known(&name.text).unwrap().arguments(args) else {
-            return "unknown".to_owned();
+            return "asked".to_owned();
         };
         let list = |words: &[Word]| words.iter().map(|word| word.raw.clone()).collect::<Vec<_>>().join(" ");
-        format!("{} | {}", list(&found.operands), list(&found.paths))
+        let unproven = if found.unproven { format!(" | unproven: {}", list(&found.mentioned)) } else { String::new() };
+        format!("{} | {}{unproven}", list(&found.operands), list(&found.paths))
     }
 
     #[test]
@@ -364,38 +330,49 @@ mod tests {
             ("head -20 a", "a | "),
             ("head a -n 5", "a | 5"),
             ("head --lines=5 a", "a | "),
-            ("head --lines 5 a", "a | "),
-            ("head --lin=5 a", "unknown"),
-            ("head -n", "unknown"),
-            ("head -x a", "unknown"),
+            ("head --lines 5 a", "5 a | "),
+            ("head --lin=5 a", "a |  | unproven: 5"),
+            ("head -n", "asked"),
+            ("head -x a", "a |  | unproven: "),
+            ("head -qx/o a", "a |  | unproven: /o o"),
+            ("head --x=/o a", "a |  | unproven: /o"),
             ("head -- -x a", "-x a | "),
             ("cat -", "- | "),
-            ("cat --number=3 a", "unknown"),
+            ("cat --number=3 a", "a |  | unproven: 3"),
             ("grep -rnf words src", "src | words"),
             ("grep -fwords src", "src | words"),
-            ("grep --file=words src", "src | words"),
+            ("grep --file=words src", "asked"),
             ("grep -rn foo src", "foo src | "),
-            ("sort -o x y", "unknown"),
-            ("ls $x", "unknown"),
-            ("ls a$x", "unknown"),
+            ("sort -o x y", "asked"),
+            ("sort -uoout y", "asked"),
+            ("sort -?o y", "asked"),
+            ("sort --outp=x y", "asked"),
+            ("sort -to y", "y | "),
+            ("ls $x", "asked"),
+            ("ls a$x", "asked"),
             ("ls \"a$x\"", "\"a$x\" | "),
             ("cut -d: -f1 a", "a | "),
-            ("cut -: a", "unknown"),
+            ("cut -: a", "a |  | unproven: "),
         ] {
             assert_eq!(taken(command), expected, "{command}");
         }
     }
 
     #[test]
-    fn every_option_is_listed_once() {
-        for program in PROGRAMS {
-            let mut long: Vec<_> = program.long.split_whitespace().collect();
+    fn every_option_is_listed_once_and_none_is_both_harmless_and_asked() {
+        for list in [LONG, GIT_LONG] {
+            let bare = list.split_whitespace().map(|option| option.trim_end_matches(['=', '@', '?']));
+            let mut long: Vec<_> = bare.collect();
             let count = long.len();
             long.sort_unstable();
             long.dedup();
-            assert_eq!(long.len(), count, "{}", program.name);
+            assert_eq!(long.len(), count);
+            assert!(!long.contains(&"output"));
+        }
+        for program in PROGRAMS {
             assert_eq!(PROGRAMS.iter().filter(|other| other.name == program.name).count(), 1, "{}", program.name);
-            assert!(!long.contains(&"output="), "{}", program.name);
+            let is_short = |option: &str| option.len() == 1 && program.short.contains(option);
+            assert!(!program.asked.split_whitespace().any(is_short), "{}", program.name);
         }
     }
 }

@@ -1,0 +1,15 @@
+//! The check of whose a team's folders are. Only a person knows whether that user is meant to have them.
+
+use std::path::Path;
+
+use super::fault::Fault;
+use super::report::Finding;
+use super::rooms::TeamView;
+use crate::owners::Foreign;
+
+pub(super) fn look(root: &Path, view: &TeamView) -> Vec<Fault> {
+    let foreign = Foreign::of_team(root, view.team.dir());
+    let found =
+        foreign.iter().map(|it| Finding::new("foreign_owner", it.in_words()).in_team(view.team.dir()).at(&it.path));
+    found.map(Fault::left_to_a_person).collect()
+}

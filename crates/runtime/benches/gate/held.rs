@@ -1,0 +1,61 @@
+//! Runs commands in the profile *read*, as agents run those that only the kernel keeps from changing something.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use pitcrew_runtime::gate::Gate;
+use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, Support};
+use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// How long one command may take: some read from standard input, or follow a file.
+const TIMEOUT_MS: u64 = 2_000;
+
+/// The Bash tool of an agent whose commands are held to *read*.
+#[derive(Debug)]
+pub(crate) struct Held {
+    context: ToolContext,
+    runtime: Runtime,
+}
+
+impl Held {
+    /// The tool in a folder; nothing where this machine does not hold *read*.
+    pub(crate) fn new(cwd: &Path, home: &Path, work: &Path, gate: Gate) -> Option<Self> {
+        let path = "/usr/local/bin:/usr/bin:/bin";
+        let machine = Machine {
+            root: work.join("root"),
+            temporary: std::env::temp_dir(),
+            path: std::env::split_paths(path).collect(),
+            home: Some(home.to_path_buf()),
+            ..Machine::default()
+        };
+        let sandbox = Sandbox::new(machine);
+        if let Support::Missing { reason } = sandbox.support(Profile::Read) {
+            println!("commands that only *read* holds are not run here: {reason}");
+            return None;
+        }
+        let env = [("HOME", home.to_string_lossy().into_owned()), ("PATH", path.to_owned())];
+        let context = ToolContext {
+            cwd: cwd.to_path_buf(),
+            env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            call: "fuzz".to_owned(),
+            cancel: CancellationToken::new(),
+            gate: Arc::new(gate),
+            sandbox,
+            profile: Profile::Read,
+            may_unconfine: false,
+            reads: ReadLog::new(PathLocks::new()),
+            shells: Shells::new(work.join("shells")),
+            limits: ToolLimits::default(),
+        };
+        Some(Self { context, runtime: Runtime::new().expect("a runtime") })
+    }
+
+    /// Runs one command and returns what it printed.
+    pub(crate) fn run(&self, command: &str) -> String {
+        let input = json!({ "command": command, "timeout": TIMEOUT_MS });
+        self.runtime.block_on(Bash.call(input, &self.context)).text
+    }
+}
