@@ -57,7 +57,8 @@ fn next(heard: &Heard, name: &str, world: World<'_>) -> Result<(), Say> {
     }
     // Whoever rests is woken by mail only, and the run ends when all rest.
     for nth in (0..PAUSES_MOST).take_while(|_| world.plan.stale.is_some() && !world.may_end) {
-        let pause = json!({"command": "sleep 0.3", "description": "Wait a moment"});
+        // Each another command: who makes the same call again and again is stopped.
+        let pause = json!({"command": format!("sleep 0.3 # {nth}"), "description": "Wait a moment"});
         all(heard, [Wanted::new(format!("w-{nth}"), "Bash", pause)])?;
     }
     // The notes of before the end count too, so that the report is the last of them.
