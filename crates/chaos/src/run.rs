@@ -256,6 +256,8 @@ impl Driver<'_> {
         let is_archived = self.stage.archived().is_some();
         if !is_there && is_archived {
             self.note("the team was deleted before the crash".to_owned());
+            // The end of an earlier process says nothing of what this one did.
+            self.end = None;
             return Ok(false);
         }
         self.begins = match self.begins {
