@@ -3,6 +3,7 @@
 //!
 //! Source of the reference client's call: wire format, "Pane spawn".
 
+use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -64,6 +65,18 @@ pub(crate) enum TeammateMode {
     Program(Vec<String>),
 }
 
+impl fmt::Display for TeammateMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::InProcess => f.write_str(BACKEND_IN_PROCESS),
+            Self::Tmux => f.write_str("tmux"),
+            Self::ITerm2 => f.write_str("iterm2"),
+            Self::Program(argv) => write!(f, "pane:{}", argv.join(" ")),
+        }
+    }
+}
+
 impl FromStr for TeammateMode {
     type Err = String;
 
@@ -91,6 +104,13 @@ pub(crate) enum TeammateProgram {
     Pitcrew,
     /// The reference client
     Claude,
+}
+
+impl TeammateProgram {
+    /// Its name on the command line.
+    pub(crate) fn as_str(self) -> &'static str {
+        Program::from(self).as_str()
+    }
 }
 
 impl From<TeammateProgram> for Program {

@@ -233,7 +233,18 @@ pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Opt
                 None => failure,
             });
         }
-        RunEnd::LimitReached { reason, .. } => Failure::new(FailureKind::LimitReached, reason.clone()),
+        RunEnd::LimitReached { limit, reason, .. } => {
+            let failure = Failure::new(FailureKind::LimitReached, reason.clone());
+            let flag = match limit {
+                Limit::Turns => "--max-turns",
+                Limit::Cost => "--max-cost-usd",
+            };
+            return Err(match resume {
+                // The next run keeps to the limits of this one.
+                Some(resume) => failure.hint(format!("{resume} goes on, with a higher {flag}")),
+                None => failure,
+            });
+        }
         RunEnd::Interrupted => Failure::new(by_signal, "the run was stopped"),
         RunEnd::ShutDown => Failure::new(by_signal, "the user ended the team"),
     };

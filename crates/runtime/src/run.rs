@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage};
 use pitcrew_protocol::{AgentName, ApiError, Member};
-use pitcrew_team::{SpawnRecord, Teams};
+use pitcrew_team::{RunBounds, SpawnRecord, Teams};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -85,6 +85,8 @@ pub struct RunOptions {
     pub teammate_model: Option<String>,
     /// Where teammates live, and what runs them.
     pub hosting: Hosting,
+    /// The bounds that the command line set, which are kept for the team's next run. They are applied already.
+    pub bounds: RunBounds,
 }
 
 impl fmt::Debug for Furnishings {

@@ -5,6 +5,7 @@
 mod agent;
 mod attacks;
 mod bad_input;
+mod bounds;
 mod crashes;
 mod damage;
 mod demo;

@@ -154,6 +154,8 @@ async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
     let seal = LeadSeal::make(team.teams())?;
     let lease = lease_of(&team, seal.verify_key()).await?;
     let team = team.take_lead(seal).await?;
+    // Before any agent acts: a run that is killed at once leaves its bounds to the next.
+    team.keep_bounds(options.bounds.clone()).await?;
     if let Some(panes) = &options.hosting.panes {
         team.note_pane_host(panes.host()).await?;
     }
