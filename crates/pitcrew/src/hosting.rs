@@ -135,6 +135,7 @@ pub(crate) fn hosting(
     layer: Map<String, Value>,
 ) -> Result<Hosting, Failure> {
     let programs = named_programs(context);
+    let former = left.clone();
     let (asked, socket) = match (&args.teammate_mode, left) {
         (Some(mode), left) => (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket)),
         (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
@@ -145,7 +146,8 @@ pub(crate) fn hosting(
         mode @ (TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 | TeammateMode::Program(_)) => mode,
     };
     let socket = socket.or_else(|| tmux_socket(context));
-    let panes = panes(context, &mode, socket.clone())?;
+    let former_panes = former.filter(|left| left.mode != mode).and_then(|left| former_panes(context, left, &programs));
+    let panes = panes(context, &mode, socket)?;
     if args.teammate_program == Some(TeammateProgram::Claude) && panes.is_none() {
         return Err(Failure::usage("claude runs in panes only, and this run has none")
             .hint("give it panes: --teammate-mode tmux, or start the run inside tmux"));
@@ -165,10 +167,20 @@ pub(crate) fn hosting(
         pane_programs: programs.into_iter().chain(own).collect(),
         default: if panes.is_some() { TeammatePlace::Pane } else { TeammatePlace::InProcess },
         panes,
+        former_panes,
         launch: launcher(context, settings),
         program,
         settings: layer,
         prompt_deadline: deadline_of(settings)?,
+    })
+}
+
+/// The panes of an earlier run, for whoever lives in them. What the user named for this run may do without them.
+fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Option<Arc<dyn Panes>> {
+    let panes = must_be_named(left.mode, programs).and_then(|mode| panes(context, &mode, left.socket));
+    panes.unwrap_or_else(|error| {
+        output::remark(&format!("warning: the panes of the run before cannot be reached: {}", error.chain()));
+        None
     })
 }
 

@@ -33,6 +33,7 @@ mod modes;
 mod moved;
 mod not_started;
 mod odd_places;
+mod other_mode;
 mod overwritten;
 mod own_files;
 mod panes;

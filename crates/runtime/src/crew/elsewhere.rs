@@ -41,7 +41,7 @@ pub(super) struct Berth {
 }
 
 /// Why another client is no teammate of a run under `--sandbox`.
-const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
+pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
                                 allows that with sandbox.allowOtherClients";
 
 impl TeamLoop {
@@ -86,17 +86,18 @@ impl TeamLoop {
     }
 
     /// Whether teammates may run in the program: another client's commands are bounded by no sandbox of ours.
-    fn may_run(&self, program: Program) -> bool {
+    pub(super) fn may_run(&self, program: Program) -> bool {
         match program {
             Program::Pitcrew => true,
             Program::Claude => self.quarters.allows_clients,
         }
     }
 
-    /// The panes that a member is recorded to live in, when this run has them.
+    /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
     pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
         let backend = member.backend_type.as_deref();
-        self.hosting.panes.clone().filter(|panes| Some(panes.backend_type()) == backend)
+        let known = [&self.hosting.panes, &self.hosting.former_panes];
+        known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
     }
 
     /// Starts a member's process in a pane, or minds the one it has. Whether it comes up is reported by its minder.
@@ -197,38 +198,6 @@ impl TeamLoop {
                 self.warn(format!("teammates in panes do not go by the command line's settings: {said}")).await;
             }
         }
-    }
-
-    /// Lets a member go on that lives elsewhere: its process when that is alive, a new one otherwise.
-    pub(super) async fn resume_elsewhere(&mut self, member: &Member) -> Vec<News> {
-        let Some(panes) = self.panes_of(member) else {
-            let backend = member.backend_type.as_deref().unwrap_or_default();
-            let text = format!(
-                "{} lives in {backend} and is left alone; resume with --teammate-mode {backend} to go on with it",
-                member.name
-            );
-            self.warn(text).await;
-            self.void_questions_of_dead(member).await;
-            return Vec::new();
-        };
-        let Some(record) = SpawnRecord::of(member) else {
-            self.warn(format!("{} was started by another client and is left alone", member.name)).await;
-            return Vec::new();
-        };
-        if !self.may_run(record.program) {
-            self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
-            self.void_questions_of_dead(member).await;
-            return Vec::new();
-        }
-        let left = self.left_of(member, panes.as_ref()).await;
-        let launching = Launching { summary: None, left: Some(left), call: None };
-        let mut news = self.start_elsewhere(member, panes, launching).await;
-        if let Some(status) =
-            self.last_states.get(&member.name).map(|(status, _)| status).filter(|status| !status.is_over())
-        {
-            news.push(News::Announced(member.name.clone(), *status));
-        }
-        news
     }
 
     /// Passes over what the journal says until now; keeps the last state of everybody, the model calls of who lives, and what

@@ -19,6 +19,7 @@ use super::body::Body;
 use super::course::{Course, News, Why};
 use super::departed::Unremoved;
 use super::ends::Answers;
+use super::goes_on::GoesOn;
 use super::hire::Hire;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
@@ -442,9 +443,18 @@ impl TeamLoop {
                 Err(error) => return Err(format!("its worktree cannot be used: {}", chain(&error))),
             }
         }
-        if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
-            return Ok(self.resume_elsewhere(member).await);
-        }
+        let moved;
+        let member = if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
+            match self.resume_elsewhere(member).await? {
+                GoesOn::There(news) => return Ok(news),
+                GoesOn::Here(member) => {
+                    moved = member;
+                    &*moved
+                }
+            }
+        } else {
+            member
+        };
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
             color: None,
