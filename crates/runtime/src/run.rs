@@ -298,6 +298,7 @@ impl RunHandle {
             agents: Vec::new(),
             totals: Totals::default(),
             tasks: Vec::new(),
+            open: OpenWork::default(),
             kept: Vec::new(),
             team_deleted: false,
         })
@@ -324,6 +325,8 @@ pub struct RunOutcome {
     pub totals: Totals,
     /// The tasks of the team as the run left them; of a team that its lead deleted as they were then.
     pub tasks: Vec<TaskSummary>,
+    /// What is open, however the run ended.
+    pub open: OpenWork,
     /// Worktrees that were kept because they hold something.
     pub kept: Vec<KeptWorktree>,
     /// Whether the team is gone from disk, by its lead or by something else; otherwise it can be resumed.

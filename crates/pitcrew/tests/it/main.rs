@@ -24,6 +24,7 @@ mod lead;
 mod limits;
 mod linked_folders;
 mod lock_oracle;
+mod lost_tasks;
 mod members;
 mod messages;
 mod model_fault_table;

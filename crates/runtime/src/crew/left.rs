@@ -119,7 +119,8 @@ impl TeamLoop {
             }
         }
         for panes in [self.hosting.panes.clone(), self.hosting.former_panes.clone()].into_iter().flatten() {
-            let is_left = |tag: &PaneTag| tag.agent.as_ref().is_none_or(|agent| config.member(agent.as_str()).is_none());
+            let is_left =
+                |tag: &PaneTag| tag.agent.as_ref().is_none_or(|agent| config.member(agent.as_str()).is_none());
             self.close_panes(panes, &self.pane_tag(None), is_left).await;
         }
     }

@@ -33,7 +33,7 @@ use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::identity::ProcessIdentity;
-use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Shortfall, Stopper};
+use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper};
 use crate::supervision::{LeftRunning, RecordedPanes, escaped, forget_ended, sweep};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
@@ -96,6 +96,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         lead_text: None,
         lead_is_broken: false,
         deleted_tasks: None,
+        deleted_lost: Vec::new(),
         began: (Instant::now(), Duration::ZERO),
         retry_after: None,
         farewells: BTreeMap::new(),
@@ -494,32 +495,13 @@ impl TeamLoop {
         }
         // An agent may have ended before anybody could see that the files are gone.
         let is_gone = self.adopted != Adopted::Deleted && is_gone(&self.quarters.team).await;
-        let text = self.lead_text.clone();
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
-        let left_open = OpenWork::of_tasks(&tasks);
-        let end = match self.course.why() {
-            _ if self.wakers.was_killed => RunEnd::Interrupted,
-            None | Some(Why::Finished | Why::Unfinished(..) | Why::LeadFailed(_)) if is_gone => {
-                RunEnd::Failed { reason: Why::Gone.in_words() }
-            }
-            None | Some(Why::Finished) if !left_open.is_empty() => {
-                // Somebody outside made a task while the run was ending.
-                RunEnd::Unfinished { shortfall: Shortfall::Stalled, open: left_open, text }
-            }
-            None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
-            Some(Why::Unfinished(shortfall, open)) => {
-                let text = text.filter(|_| *shortfall != Shortfall::Empty);
-                RunEnd::Unfinished { shortfall: *shortfall, open: open.clone(), text }
-            }
-            Some(Why::Interrupted) => RunEnd::Interrupted,
-            Some(Why::ShutDown) => RunEnd::ShutDown,
-            Some(Why::Limit(limit, reason)) => RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text },
-            Some(Why::ModelUnavailable(reason)) => {
-                RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
-            }
-            Some(Why::LeadFailed(reason)) if self.lead_is_broken => RunEnd::Broken { reason: reason.clone() },
-            Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
-            Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
+        let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
+        let end = self.run_end(is_gone, &left_open);
+        let open = match &end {
+            RunEnd::Unfinished { open, .. } => open.clone(),
+            RunEnd::Success { .. } => OpenWork::default(),
+            _ => left_open,
         };
         let is_untouched = !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.ledger.is_untouched();
         let is_gone = is_gone || (is_untouched && discard(&self.quarters.team).await);
@@ -535,6 +517,7 @@ impl TeamLoop {
             agents,
             totals,
             tasks,
+            open,
             kept: self.kept,
             team_deleted: is_gone || self.adopted == Adopted::Deleted,
         }
