@@ -112,3 +112,28 @@ fn what_is_open_is_said_however_a_run_ends() {
         assert_eq!(ended["open"], json!(["1 task is open: #1 Do it (pending, no owner)"]), "{end}: {ended:#}");
     }
 }
+
+#[test]
+fn an_inbox_that_is_torn_under_a_run_ends_it_with_the_command_that_mends_it() {
+    let room = Room::new();
+    let script = "
+agents:
+  team-lead:
+    - tools: [{name: TaskCreate, input: {subject: Do it, description: All of it}}]
+    - tools: [{name: Task, input: {name: bob, description: Wait, prompt: Wait for the word.}}]
+    - wait_for: {contains: my part is done, from: message}
+      text: All is done.
+  bob:
+    - tools: [{name: Bash, input: {command: 'touch waiting; until test -e word; do sleep 0.05; done'}}]
+    - tools: [{name: SendMessage, input: {type: message, recipient: team-lead, content: my part is done, summary: done}}]
+";
+    let model = room.script(script);
+    let run = Running::start(&room, &["run", "do it", "-t", "work", "--model", &model, "--yes"]);
+    let waits = || room.work().join("waiting").exists().then_some(());
+    crate::patience::until("bob waits", waits, String::new);
+    fs::write(room.root().join("teams/work/inboxes/team-lead.json"), "").unwrap();
+    fs::write(room.work().join("word"), "").unwrap();
+    let (code, log) = run.ended();
+    assert_eq!(code, Some(70), "{log}");
+    assert!(log.contains("`pitcrew doctor --repair` mends it"), "{log}");
+}

@@ -73,3 +73,29 @@ fn a_lead_that_is_killed_while_its_teammates_leave_comes_back_in_another_mode_an
         terminal.check_nobody_is_left();
     }
 }
+
+/// A teammate at one long command, and a lead that hears who stopped it.
+const STOPPED_THERE: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: Wait, prompt: Wait for the word.}}]
+    - wait_for: {contains: The user stopped bob at its pane}
+    - text: Then I stop too.
+  bob:
+    - tools: [{name: Bash, input: {command: "touch waiting; sleep 4243"}}]
+"#;
+
+#[test]
+fn a_teammate_that_is_stopped_at_its_pane_has_not_failed_and_stays_for_the_next_run() {
+    let Some(terminal) = Terminal::new() else { return };
+    let run = terminal.start(STOPPED_THERE, &[]);
+    waits(&terminal);
+    let of_bob = |pane: &String| *pane != terminal.theirs && pane.contains("bob");
+    let pane = terminal.until("bob's pane", || terminal.panes().into_iter().find(of_bob));
+    terminal.tmux(&["send-keys", "-t", pane.split(' ').next().unwrap(), "C-c"]);
+    let ran = ended(run);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "Then I stop too."), "{ran:?}");
+    assert!(terminal.was("bob", "killed") && !terminal.was("bob", "failed"), "{:?}", terminal.journal());
+    assert!(ran.stderr.contains("the user stopped it at its pane"), "{ran:?}");
+    assert_eq!(terminal.config().unwrap()["members"].as_array().unwrap().len(), 2, "{ran:?}");
+}

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput};
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, neutralised};
 use pitcrew_team::store::{Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn};
 use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
 use tokio::sync::oneshot;
@@ -39,6 +39,9 @@ pub(super) struct Berth {
     pub(super) backend: Option<String>,
     pub(super) program: Program,
 }
+
+/// What our own process in a pane ends with when a person there stops it with Ctrl-C.
+const INTERRUPTED_EXIT: i32 = 130;
 
 /// Why another client is no teammate of a run under `--sandbox`.
 pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
@@ -363,6 +366,10 @@ impl TeamLoop {
         }
         let (status, reason) = match self.last_words.remove(agent) {
             Some(last_word) => last_word,
+            None if exit == Some(INTERRUPTED_EXIT) && self.is_elsewhere(agent) => {
+                news.extend(self.stopped_at_its_pane(agent).await);
+                return news;
+            }
             None => {
                 let (status, reason) = self.fate(agent, exit, screen).await;
                 let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail: reason.clone() };
@@ -392,6 +399,28 @@ impl TeamLoop {
             self.void_questions_of(agent).await;
         }
         self.dropped(agent).await
+    }
+
+    /// Takes note that a person stopped a teammate of ours at its pane. It stays in the team, with its tasks, for the next run.
+    async fn stopped_at_its_pane(&mut self, agent: &AgentName) -> Vec<News> {
+        let reason = "the user stopped it at its pane; it can be resumed".to_owned();
+        let account = self.ledger.of(agent);
+        (account.state, account.reason) = (Status::Killed, Some(reason.clone()));
+        let changed =
+            RunEvent::AgentChanged { agent: agent.clone(), status: Status::Killed, detail: Some(reason.clone()) };
+        self.quarters.sink.tell(changed).await;
+        self.quarters.note_state(agent, Status::Killed, Some(reason)).await;
+        self.crew.remove(agent);
+        if self.course.why().is_some() {
+            return vec![News::Left(agent.clone())];
+        }
+        let text = format!(
+            "The user stopped {agent} at its pane. It stays in the team with its tasks, takes no mail, and goes on with the \
+             team's next run."
+        );
+        let text = format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text));
+        self.tell_lead(Event::Told { text });
+        vec![News::LeadTold, News::Left(agent.clone())]
     }
 
     async fn fate(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> (Status, Option<String>) {

@@ -181,3 +181,27 @@ fn usage_of(spent: &Spent) -> Usage {
         cache_creation_input_tokens: spent.cache_creation_tokens,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_teammate_that_worked_in_an_earlier_run_has_started_and_its_failure_is_told() {
+        let (bob, ann) = (AgentName::new("bob").unwrap(), AgentName::new("ann").unwrap());
+        let spent = Spent { turns: 2, ..Spent::default() };
+        let before = MemberSummary { spent: [("m".to_owned(), spent)].into(), ..MemberSummary::default() };
+        let mut ledger = Ledger::default();
+        ledger.carry_over(&bob, &before, None);
+        for name in [&bob, &ann] {
+            ledger.open(name, None, "m");
+            let account = ledger.of(name);
+            (account.state, account.reason) = (Status::Failed, Some("the disk is full".to_owned()));
+        }
+        assert_eq!(ledger.not_started(), (Vec::new(), vec![ann.clone()]));
+        let failed = [bob.clone(), ann.clone()].map(|name| (name, "the disk is full".to_owned()));
+        assert_eq!(ledger.failures(), failed);
+        ledger.did_not_start(&bob);
+        assert_eq!(ledger.not_started(), (vec![bob], vec![ann]));
+    }
+}

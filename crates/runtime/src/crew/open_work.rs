@@ -62,6 +62,15 @@ impl TeamLoop {
         }
     }
 
+    /// Which record or inbox of the team cannot be read, in words.
+    pub(super) async fn torn_record(&mut self) -> Option<String> {
+        if self.adopted == Adopted::Deleted {
+            return None;
+        }
+        let error = self.quarters.team.check_records().await.err()?;
+        Some(format!("{}; `pitcrew doctor --repair` mends it", chain(&error)))
+    }
+
     /// How the run ended, by why the team was shut down and what is open.
     pub(super) fn run_end(&self, is_gone: bool, left_open: &OpenWork) -> RunEnd {
         let text = self.lead_text.clone();

@@ -497,7 +497,14 @@ impl TeamLoop {
         let is_gone = self.adopted != Adopted::Deleted && is_gone(&self.quarters.team).await;
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
         let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
-        let end = self.run_end(is_gone, &left_open);
+        let end = match self.run_end(is_gone, &left_open) {
+            // Nobody can work on what is open before that is mended.
+            RunEnd::Unfinished { open, shortfall, text } => match self.torn_record().await {
+                Some(reason) => RunEnd::Broken { reason },
+                None => RunEnd::Unfinished { open, shortfall, text },
+            },
+            end => end,
+        };
         let open = match &end {
             RunEnd::Unfinished { open, .. } => open.clone(),
             RunEnd::Success { .. } => OpenWork::default(),
