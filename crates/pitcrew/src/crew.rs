@@ -14,7 +14,7 @@ use pitcrew_runtime::run::{
     Asks, Begin, Entry, Furnishings, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime, SoloOptions,
 };
 use pitcrew_runtime::settings::Settings;
-use pitcrew_team::{LeadKeys, Team, Teams};
+use pitcrew_team::{LeadKeys, RunBounds, Team, Teams};
 use serde_json::{Map, Value};
 
 use crate::context::{Context, Loaded};
@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     pub(crate) append_system_prompt: Option<String>,
     /// Where teammates live.
     pub(crate) hosting: HostingArgs,
+    /// The bounds that the command line set, for the team's next run.
+    pub(crate) bounds: RunBounds,
 }
 
 /// A member alone as a command wants it; what is absent comes from the config, the settings and the environment.
@@ -172,6 +174,7 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         model,
         teammate_model: plan.teammate_model,
         hosting,
+        bounds: plan.bounds,
     };
     Runtime::start(options).await.map_err(not_started)
 }

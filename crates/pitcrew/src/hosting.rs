@@ -3,6 +3,7 @@
 //!
 //! Source of the reference client's call: wire format, "Pane spawn".
 
+use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -64,6 +65,18 @@ pub(crate) enum TeammateMode {
     Program(Vec<String>),
 }
 
+impl fmt::Display for TeammateMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::InProcess => f.write_str(BACKEND_IN_PROCESS),
+            Self::Tmux => f.write_str("tmux"),
+            Self::ITerm2 => f.write_str("iterm2"),
+            Self::Program(argv) => write!(f, "pane:{}", argv.join(" ")),
+        }
+    }
+}
+
 impl FromStr for TeammateMode {
     type Err = String;
 
@@ -93,6 +106,13 @@ pub(crate) enum TeammateProgram {
     Claude,
 }
 
+impl TeammateProgram {
+    /// Its name on the command line.
+    pub(crate) fn as_str(self) -> &'static str {
+        Program::from(self).as_str()
+    }
+}
+
 impl From<TeammateProgram> for Program {
     fn from(program: TeammateProgram) -> Self {
         match program {
@@ -115,6 +135,7 @@ pub(crate) fn hosting(
     layer: Map<String, Value>,
 ) -> Result<Hosting, Failure> {
     let programs = named_programs(context);
+    let former = left.clone();
     let (asked, socket) = match (&args.teammate_mode, left) {
         (Some(mode), left) => (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket)),
         (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
@@ -125,7 +146,8 @@ pub(crate) fn hosting(
         mode @ (TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 | TeammateMode::Program(_)) => mode,
     };
     let socket = socket.or_else(|| tmux_socket(context));
-    let panes = panes(context, &mode, socket.clone())?;
+    let former_panes = former.filter(|left| left.mode != mode).and_then(|left| former_panes(context, left, &programs));
+    let panes = panes(context, &mode, socket)?;
     if args.teammate_program == Some(TeammateProgram::Claude) && panes.is_none() {
         return Err(Failure::usage("claude runs in panes only, and this run has none")
             .hint("give it panes: --teammate-mode tmux, or start the run inside tmux"));
@@ -145,10 +167,20 @@ pub(crate) fn hosting(
         pane_programs: programs.into_iter().chain(own).collect(),
         default: if panes.is_some() { TeammatePlace::Pane } else { TeammatePlace::InProcess },
         panes,
+        former_panes,
         launch: launcher(context, settings),
         program,
         settings: layer,
         prompt_deadline: deadline_of(settings)?,
+    })
+}
+
+/// The panes of an earlier run, for whoever lives in them. What the user named for this run may do without them.
+fn former_panes(context: &Context, left: Left, programs: &[Vec<String>]) -> Option<Arc<dyn Panes>> {
+    let panes = must_be_named(left.mode, programs).and_then(|mode| panes(context, &mode, left.socket));
+    panes.unwrap_or_else(|error| {
+        output::remark(&format!("warning: the panes of the run before cannot be reached: {}", error.chain()));
+        None
     })
 }
 

@@ -4,6 +4,7 @@
 //! they answered ([`output`], [`failure`]). It decides nothing about teams; that is `team`'s and `runtime`'s.
 
 mod archive;
+mod bounds;
 mod cli;
 mod commands;
 mod completing;

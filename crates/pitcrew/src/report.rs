@@ -108,16 +108,6 @@ pub(crate) fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String
     let (subagents, members): (Vec<_>, Vec<_>) = outcome.agents.iter().partition(|agent| agent.role == Role::Subagent);
     let all = |agents: Vec<&AgentSummary>| agents.into_iter().map(agent).collect::<Value>();
     let kept = |kept: &KeptWorktree| json!({"member": kept.agent, "path": kept.path, "branch": kept.branch, "reason": kept.reason});
-    let open = match &outcome.end {
-        RunEnd::Unfinished { open, .. } => open.in_words(),
-        RunEnd::Success { .. }
-        | RunEnd::Failed { .. }
-        | RunEnd::Broken { .. }
-        | RunEnd::Parked { .. }
-        | RunEnd::Interrupted
-        | RunEnd::ShutDown
-        | RunEnd::LimitReached { .. } => Vec::new(),
-    };
     let fields = [
         ("success", matches!(outcome.end, RunEnd::Success { .. }).into()),
         ("end", end_name(&outcome.end).into()),
@@ -128,7 +118,7 @@ pub(crate) fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String
         ("members", all(members)),
         ("subagents", all(subagents)),
         ("tasks", outcome.tasks.iter().map(task).collect()),
-        ("open", open.into()),
+        ("open", outcome.open.in_words().into()),
         ("unpriced_models", outcome.totals.unpriced().collect()),
         ("kept_worktrees", outcome.kept.iter().map(kept).collect()),
     ];
@@ -214,7 +204,8 @@ pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Opt
         // Also when a signal came too late to stop anything.
         RunEnd::Success { .. } => return Ok(()),
         RunEnd::Unfinished { shortfall, open, .. } => {
-            let all: Vec<String> = std::iter::once(shortfall.in_words().to_owned()).chain(open.in_words()).collect();
+            let said = std::iter::once(shortfall.in_words().to_owned());
+            let all: Vec<String> = said.chain(open.in_words()).chain(open.causes()).collect();
             let said = format!("the run ended, and its work is not whole ({}): {}", shortfall.as_str(), all.join("; "));
             Failure::new(FailureKind::Unfinished, said)
         }
@@ -233,7 +224,18 @@ pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Opt
                 None => failure,
             });
         }
-        RunEnd::LimitReached { reason, .. } => Failure::new(FailureKind::LimitReached, reason.clone()),
+        RunEnd::LimitReached { limit, reason, .. } => {
+            let failure = Failure::new(FailureKind::LimitReached, reason.clone());
+            let flag = match limit {
+                Limit::Turns => "--max-turns",
+                Limit::Cost => "--max-cost-usd",
+            };
+            return Err(match resume {
+                // The next run keeps to the limits of this one.
+                Some(resume) => failure.hint(format!("{resume} goes on, with a higher {flag}")),
+                None => failure,
+            });
+        }
         RunEnd::Interrupted => Failure::new(by_signal, "the run was stopped"),
         RunEnd::ShutDown => Failure::new(by_signal, "the user ended the team"),
     };
@@ -272,6 +274,7 @@ mod tests {
             agents: vec![agent],
             totals: Totals::default(),
             tasks: Vec::new(),
+            open: OpenWork::default(),
             kept: Vec::new(),
             team_deleted: true,
         }

@@ -43,6 +43,9 @@ pub struct Hosting {
     pub default: TeammatePlace,
     /// The panes there are.
     pub panes: Option<Arc<dyn Panes>>,
+    /// The panes of an earlier run of the team, where those are of another kind: whoever lives in one goes on there, and what
+    /// is left of them is closed. Nobody new is put there.
+    pub former_panes: Option<Arc<dyn Panes>>,
     /// The pane programs that the user named, each with its arguments; no other one that a record names is run.
     pub pane_programs: Vec<Vec<String>>,
     /// How the processes in panes are called.
@@ -62,6 +65,7 @@ impl Hosting {
         Self {
             default: TeammatePlace::InProcess,
             panes: None,
+            former_panes: None,
             pane_programs: Vec::new(),
             launch: Arc::new(|_| Launch::default()),
             program: Program::Pitcrew,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use pitcrew_model::{Model, ModelError, ModelSpec, PriceTable, Usage};
 use pitcrew_protocol::{AgentName, ApiError, Member};
-use pitcrew_team::{SpawnRecord, Teams};
+use pitcrew_team::{RunBounds, SpawnRecord, Teams};
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -85,6 +85,8 @@ pub struct RunOptions {
     pub teammate_model: Option<String>,
     /// Where teammates live, and what runs them.
     pub hosting: Hosting,
+    /// The bounds that the command line set, which are kept for the team's next run. They are applied already.
+    pub bounds: RunBounds,
 }
 
 impl fmt::Debug for Furnishings {
@@ -296,6 +298,7 @@ impl RunHandle {
             agents: Vec::new(),
             totals: Totals::default(),
             tasks: Vec::new(),
+            open: OpenWork::default(),
             kept: Vec::new(),
             team_deleted: false,
         })
@@ -322,6 +325,8 @@ pub struct RunOutcome {
     pub totals: Totals,
     /// The tasks of the team as the run left them; of a team that its lead deleted as they were then.
     pub tasks: Vec<TaskSummary>,
+    /// What is open, however the run ended.
+    pub open: OpenWork,
     /// Worktrees that were kept because they hold something.
     pub kept: Vec<KeptWorktree>,
     /// Whether the team is gone from disk, by its lead or by something else; otherwise it can be resumed.

@@ -31,6 +31,9 @@ pub struct JournalSummary {
     pub members: BTreeMap<AgentName, MemberSummary>,
     /// The messages that told members of their tasks.
     pub assignments: BTreeSet<MessageId>,
+    /// The tasks that were made and neither completed nor deleted, as far as processes of ours did that.
+    #[serde(default)]
+    pub open_tasks: BTreeSet<TaskId>,
     /// How long the runs of the team took that are over.
     #[serde(default)]
     ran_ms: u64,
@@ -115,6 +118,11 @@ impl Spent {
 
 const NANO_PER_USD: f64 = 1e9;
 
+/// Changes of a task, as in [`Event::TaskChanged`].
+const COMPLETED: &str = "completed";
+const DELETED: &str = "deleted";
+const UPDATED: &str = "updated";
+
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast of a float keeps to the bounds")]
 fn nano_usd(cost_usd: f64) -> u64 {
     (cost_usd * NANO_PER_USD).round() as u64
@@ -184,6 +192,12 @@ impl JournalSummary {
             Event::MessagePersisted { id, frame: Some(frame), .. } if frame == TaskAssignment::TYPE => {
                 self.assignments.insert(id);
             }
+            Event::TaskChanged { task, change, fields, .. } => match change.as_str() {
+                COMPLETED | DELETED => _ = self.open_tasks.remove(&task),
+                // A change of its texts says nothing of where it stands.
+                UPDATED if fields.iter().all(|field| field != "status") => {}
+                _ => _ = self.open_tasks.insert(task),
+            },
             Event::TeamCreated { .. }
             | Event::TeamDeleted { .. }
             | Event::TeamArchived { .. }
@@ -192,7 +206,6 @@ impl JournalSummary {
             | Event::MessageAcknowledged { .. }
             | Event::MessageDead { .. }
             | Event::FrameRefused { .. }
-            | Event::TaskChanged { .. }
             | Event::Overwritten(_)
             | Event::Started { .. }
             | Event::Stopped { .. }
@@ -223,6 +236,7 @@ impl JournalSummary {
             of_event("run_started"),
             of_event("run_ended"),
             of_event("allowed_always"),
+            of_event("task_changed"),
             assignment,
         ])
     }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::bounds::RunBounds;
 use crate::ended::Ended;
 use crate::escaped::EscapedProcesses;
 use crate::lead::Keys;
@@ -130,6 +131,7 @@ impl Team {
             (StartedMembers::NAME, self.unread_of::<StartedMembers>().await),
             (Ledger::NAME, self.unread_of::<Ledger>().await),
             (PaneHosts::NAME, self.unread_of::<PaneHosts>().await),
+            (RunBounds::NAME, self.unread_of::<RunBounds>().await),
             (Ended::NAME, self.unread_of::<Ended>().await),
             (Keys::NAME, self.unread_of::<Keys>().await),
             (EscapedProcesses::NAME, self.unread_of::<EscapedProcesses>().await),
@@ -163,6 +165,7 @@ impl Team {
         self.drop_unread_of::<StartedMembers>(document).await?;
         self.drop_unread_of::<Ledger>(document).await?;
         self.drop_unread_of::<PaneHosts>(document).await?;
+        self.drop_unread_of::<RunBounds>(document).await?;
         self.drop_unread_of::<Ended>(document).await?;
         self.drop_unread_of::<Keys>(document).await?;
         self.drop_unread_of::<EscapedProcesses>(document).await

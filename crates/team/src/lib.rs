@@ -14,6 +14,7 @@
 
 mod actor;
 mod archive;
+mod bounds;
 mod claimed;
 mod clock;
 mod command;
@@ -52,6 +53,7 @@ pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
 pub use archive::ArchiveEntry;
+pub use bounds::RunBounds;
 pub use claimed::lead_reads_inbox;
 pub use clock::{Clock, SystemClock};
 pub use command::RefusedFrame;

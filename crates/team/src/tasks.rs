@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pitcrew_protocol::{
-    AgentName, ApiError, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId, TaskStatus,
-    TaskUpdateInput, TaskUpdated, TeamConfig,
+    AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId,
+    TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
 };
 use pitcrew_store::{Event, RateScope, TaskTable};
 
@@ -85,7 +85,14 @@ impl Team {
         };
         let stamp = Stamp { by: speaker, at_ms: self.now_ms() };
         let (inner, id) = (stamp.clone(), input.task_id);
-        let changed = self.edit_tasks(move |table| task_rules::update(table, &inner, &id, &change)).await?;
+        let gives_up = change.status == Some(StatusChange::Deleted);
+        let named = id.clone();
+        let changed = match self.edit_tasks(move |table| task_rules::update(table, &inner, &id, &change)).await {
+            Err(error) if gives_up && error.code == ErrorCode::TaskNotFound => {
+                return self.give_up_lost_task(&stamp, &named, error).await;
+            }
+            changed => changed?,
+        };
         self.tell(&stamp, &changed).await?;
         Ok(TaskUpdated {
             success: true,
@@ -93,6 +100,27 @@ impl Team {
             updated_fields: changed.fields.into_iter().map(str::to_owned).collect(),
             status_change: changed.status,
         })
+    }
+
+    /// The tasks that were open by the journal and of which no file can be read: they were taken away or torn, and not by
+    /// anybody who deleted them.
+    ///
+    /// # Errors
+    /// `team_not_found`, or `internal_error` when the store fails.
+    pub async fn lost_tasks(&self) -> Result<Vec<TaskId>, ApiError> {
+        let there = self.tasks().await?;
+        let (summary, _) = self.ask(self.backend().journal_summary(self.dir())).await?;
+        let is_lost = |id: &TaskId| there.iter().all(|task| task.id != *id);
+        Ok(summary.open_tasks.into_iter().filter(is_lost).collect())
+    }
+
+    /// Notes that a task is deleted of which nothing can be read any more.
+    async fn give_up_lost_task(&self, stamp: &Stamp, id: &str, missing: ApiError) -> Result<TaskUpdated, ApiError> {
+        let Some(task_id) = self.lost_tasks().await?.into_iter().find(|lost| lost.as_str() == id) else {
+            return Err(missing);
+        };
+        self.note([changed(&task_id, &stamp.by.name, "deleted", &["deleted"])]).await;
+        Ok(TaskUpdated { success: true, task_id, updated_fields: vec!["deleted".to_owned()], status_change: None })
     }
 
     /// Takes a task, the lowest that is ready when `id` is absent, and starts it. Of several callers one wins.

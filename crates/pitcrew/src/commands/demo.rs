@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::TeamDir;
 use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunEnd, RunLimits};
+use pitcrew_team::RunBounds;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -244,6 +245,7 @@ fn plan(
         limits: RunLimits::default(),
         append_system_prompt: None,
         hosting,
+        bounds: RunBounds::default(),
     }
 }
 

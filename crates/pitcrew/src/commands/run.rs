@@ -7,11 +7,13 @@ use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamDir;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits};
+use pitcrew_team::RunBounds;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use super::send::content;
 use crate::archive;
+use crate::bounds::{self, Bounded};
 use crate::completing;
 use crate::context::Context;
 use crate::crew::{self, Plan};
@@ -59,7 +61,7 @@ pub(crate) struct Run {
 }
 
 /// How a team is run, whether it is new or goes on.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// How to answer on stdout [default: text; json with --json]
     #[arg(long, value_name = "FORMAT")]
@@ -84,7 +86,7 @@ pub(crate) struct RunArgs {
 }
 
 /// Which models the agents run on.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Models")]
 pub(crate) struct Models {
     /// The lead's: anthropic/NAME, openai/NAME, ollama/NAME, script:FILE, or opus, sonnet, haiku
@@ -93,16 +95,16 @@ pub(crate) struct Models {
     model: Option<String>,
     /// The teammates', when they name none [default: the lead's]
     #[arg(long, value_name = "MODEL", add = ArgValueCompleter::new(completing::models))]
-    teammate_model: Option<String>,
+    pub(crate) teammate_model: Option<String>,
 }
 
 /// What the agents may do.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Permissions")]
 pub(crate) struct PermissionArgs {
     /// default, acceptEdits, plan, delegate, dontAsk or bypassPermissions
     #[arg(long, value_name = "MODE", add = ArgValueCompleter::new(completing::modes))]
-    permission_mode: Option<String>,
+    pub(crate) permission_mode: Option<String>,
     /// Allow calls by a rule such as 'Bash(cargo test:*)'; may be given several times
     #[arg(long, alias = "allowedTools", value_name = "RULE")]
     allow: Vec<String>,
@@ -111,7 +113,7 @@ pub(crate) struct PermissionArgs {
     deny: Vec<String>,
     /// Answer what would be asked with yes, instead of asking you or, without a terminal, refusing
     #[arg(long, short)]
-    yes: bool,
+    pub(crate) yes: bool,
     /// Run commands unasked in a sandbox: they can write below the working folder only, and have no network but their own. What
     /// needs more fails, or asks
     #[arg(long)]
@@ -122,18 +124,18 @@ pub(crate) struct PermissionArgs {
 }
 
 /// Where the run stops by itself; its teammates stay in the team.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub(crate) struct LimitArgs {
     /// Model calls of any one agent
     #[arg(long, value_name = "N")]
-    max_turns: Option<u32>,
+    pub(crate) max_turns: Option<u32>,
     /// Cost of the whole team; refused where nobody knows what a model costs, unless the turns are limited too
     #[arg(long, value_name = "USD", value_parser = dollars)]
-    max_cost_usd: Option<f64>,
+    pub(crate) max_cost_usd: Option<f64>,
     /// Teammates at one time; the lead is told when it wants more
     #[arg(long, value_name = "N")]
-    max_teammates: Option<u32>,
+    pub(crate) max_teammates: Option<u32>,
 }
 
 /// How a run answers on stdout.
@@ -184,27 +186,50 @@ impl RunArgs {
         let format = OutputFormat::chosen(self.output_format, context);
         let folder = context.briefly(crew::run_folder(context, &begin, context.cwd.clone()))?;
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
-        self.permissions.settle_trust(context, &folder, format, &mut layer)?;
+        let (how, bounds) = self.bounded(context, &begin, &folder, &mut layer)?;
+        how.permissions.settle_trust(context, &folder, format, &mut layer)?;
         context.with_agents(|team| {
-            let ended = self.run_agents(context, format, begin, layer, team);
+            let plan = |asks| how.plan(context, begin, layer, bounds, asks);
+            let ended = how.run_agents(context, format, plan, team);
             team.get().into_iter().for_each(|team| _ = started.set(team.clone()));
             ended
         })
+    }
+
+    /// The same with what the run before leaves of its bounds, and the bounds that hold then.
+    fn bounded(
+        &self,
+        context: &Context,
+        begin: &Begin,
+        folder: &Path,
+        layer: &mut Map<String, Value>,
+    ) -> Result<(Self, RunBounds), Failure> {
+        let settings = context.settings_with(folder, Some(Value::Object(layer.clone())))?;
+        let default_mode = settings.permissions().default_mode.unwrap_or_default();
+        let mut how = self.clone();
+        let now = Bounded {
+            models: &mut how.models,
+            hosting: &mut how.hosting,
+            permissions: &mut how.permissions,
+            limits: &mut how.limits,
+            layer,
+        };
+        let bounds = context.briefly(bounds::taken_over(context, begin, default_mode, now))?;
+        Ok((how, bounds))
     }
 
     fn run_agents(
         &self,
         context: &Context,
         format: OutputFormat,
-        begin: Begin,
-        layer: Map<String, Value>,
+        plan: impl FnOnce(Asks) -> Plan,
         team: &OnceCell<String>,
     ) -> Result<(), Failure> {
         context.at_length(async {
             let signals = Signals::listen()?;
             let (asks, questions) = self.permissions.asks(context, format, Questions::open);
             let face = face(context, format, self.include_team_events);
-            let handle = crew::start(context, self.plan(context, begin, layer, asks)).await?;
+            let handle = crew::start(context, plan(asks)).await?;
             team.get_or_init(|| handle.team.clone());
             let of_run = context.teams()?.at(&TeamDir::of(&handle.team))?;
             let watched = watch(handle, of_run, face, signals, questions).await?;
@@ -215,7 +240,14 @@ impl RunArgs {
         })
     }
 
-    fn plan(&self, context: &Context, begin: Begin, settings: Map<String, Value>, asks: Asks) -> Plan {
+    fn plan(
+        &self,
+        context: &Context,
+        begin: Begin,
+        settings: Map<String, Value>,
+        bounds: RunBounds,
+        asks: Asks,
+    ) -> Plan {
         let limits = RunLimits {
             max_turns: self.limits.max_turns,
             max_cost_usd: self.limits.max_cost_usd,
@@ -232,6 +264,7 @@ impl RunArgs {
             limits,
             append_system_prompt: self.append_system_prompt.clone(),
             hosting: self.hosting.clone(),
+            bounds,
         }
     }
 }

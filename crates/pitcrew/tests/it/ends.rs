@@ -268,7 +268,7 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
     assert_eq!(by_model["inputTokens"], again["usage"]["input_tokens"]);
     // One turn more than there were.
     let most = (cost / 4.0 * 6.5).to_string();
-    let limited = run(&["run", "--resume", "work", "--max-cost-usd", &most, "--json"]);
+    let limited = run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);
     assert_eq!((&limited["end"], &limited["num_turns"]), (&json!("max_cost"), &json!(7)), "{limited:#}");
     let requests = service.seen().len();
     let spent = run(&["run", "--resume", "work", "--max-cost-usd", &most, "--json"]);

@@ -294,9 +294,12 @@ fn running() -> (Room, Running, String) {
 fn stopped(is_alone: bool) -> Room {
     let room = empty();
     if is_alone {
-        use_script(&room, "agents: {team-lead: [{repeat: {at_most: 9, turns: [{tools: [{name: TaskList}]}]}}]}");
-        let ran = room.run(&["run", "work", "--team", "backend", "--max-turns", "1"]);
-        assert_eq!(ran.code, 7, "{ran:?}");
+        let turns = "[{delay_ms: 20, tools: [{name: TaskList}]}]";
+        use_script(&room, &format!("agents: {{team-lead: [{{repeat: {{at_most: 99999, turns: {turns}}}}}]}}"));
+        let mut run = Running::start(&room, &["run", "work", "--team", "backend"]);
+        run.until("team-lead TaskList");
+        run.signal(Signal::INT);
+        assert_eq!(run.ended().0, Some(130));
     } else {
         use_script(&room, &working());
         let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);

@@ -14,7 +14,7 @@ use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended, kill};
 
 /// A lead and so many teammates, each of which makes a file and says so.
-fn crowd(count: usize) -> String {
+pub(crate) fn crowd(count: usize) -> String {
     let names: Vec<String> = (1..=count).map(|n| format!("mate{n}")).collect();
     let each = |line: &dyn Fn(&String) -> String| names.iter().map(line).collect::<String>();
     let spawns = each(&|name| {

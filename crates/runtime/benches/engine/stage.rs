@@ -13,7 +13,7 @@ use pitcrew_runtime::run::{Asks, Begin, Furnishings, OpenModel, RunLimits, RunOp
 use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions};
-use pitcrew_team::{SystemClock, Teams};
+use pitcrew_team::{RunBounds, SystemClock, Teams};
 use tempfile::TempDir;
 
 /// A folder, a root in it, and the teams of that root.
@@ -47,6 +47,7 @@ impl Stage {
             model: "script:bench.yaml".to_owned(),
             teammate_model: None,
             hosting: Hosting::in_process(),
+            bounds: RunBounds::default(),
             furnishings: Furnishings {
                 cwd: self.path("."),
                 root: self.path("root"),

@@ -80,7 +80,7 @@ impl Agent {
             }
             tool => {
                 let text = format!(
-                    "{INTERRUPTED} A crash interrupted {tool}. It may have run in part: look before you run it again."
+                    "{INTERRUPTED} The run ended while {tool} was at work. It may have run in part: look before you run it again."
                 );
                 self.refuse(&call.id, text, fx);
             }
@@ -96,7 +96,10 @@ impl Agent {
             }
             Inspection::Undone => self.run(call, sandbox::Profile::Free, fx),
             Inspection::Unknown => {
-                let text = format!("{INTERRUPTED} A crash interrupted {}. Read the file before you go on.", call.tool);
+                let text = format!(
+                    "{INTERRUPTED} The run ended while {} was at work. Read the file before you go on.",
+                    call.tool
+                );
                 self.refuse(id, text, fx);
             }
         }

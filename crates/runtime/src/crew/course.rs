@@ -313,7 +313,8 @@ impl Course {
         }
         if self.reminds_of(open) {
             // Who never started was told to the lead when that was seen.
-            reminder.open = OpenWork { never_started: Vec::new(), ..open.clone() };
+            reminder.open =
+                OpenWork { never_started: Vec::new(), left_behind: Vec::new(), failures: Vec::new(), ..open.clone() };
         }
         let is_mended = |fault: &AnswerFault| matches!(fault, AnswerFault::Truncated | AnswerFault::Empty);
         if let Some(fault) = self.fault.filter(is_mended)
@@ -326,7 +327,7 @@ impl Course {
 
     /// Whether the lead is to be reminded of open tasks and plans now, which happens once.
     pub(super) fn reminds_of(&mut self, open: &OpenWork) -> bool {
-        let is_open = !open.tasks.is_empty() || !open.plans.is_empty();
+        let is_open = !open.has_no_tasks() || !open.plans.is_empty();
         is_open && !std::mem::replace(&mut self.reminded.of_work, true)
     }
 
@@ -337,14 +338,15 @@ impl Course {
             AnswerFault::Truncated => Shortfall::Truncated,
             AnswerFault::Empty => Shortfall::Empty,
         });
-        let of_work = if !open.never_started.is_empty() {
+        let of_work = if !open.has_all_teammates() {
             Some(Shortfall::FailedToStart)
         } else if open.is_empty() {
             None
         } else {
             Some(Shortfall::Stalled)
         };
-        of_answer.or(of_work)
+        // A lead that waits in silence says nothing; what it waits for says more.
+        of_answer.into_iter().chain(of_work).min()
     }
 
     fn names(&self) -> Vec<AgentName> {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput};
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, neutralised};
 use pitcrew_team::store::{Event as Noted, JournalEntry, JournalSummary, MemberState, StoreError, Turn};
 use pitcrew_team::{KnownMode, Request, RequestKind, SpawnRecord, Team};
 use tokio::sync::oneshot;
@@ -40,8 +40,11 @@ pub(super) struct Berth {
     pub(super) program: Program,
 }
 
+/// What our own process in a pane ends with when a person there stops it with Ctrl-C.
+const INTERRUPTED_EXIT: i32 = 130;
+
 /// Why another client is no teammate of a run under `--sandbox`.
-const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
+pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
                                 allows that with sandbox.allowOtherClients";
 
 impl TeamLoop {
@@ -86,17 +89,18 @@ impl TeamLoop {
     }
 
     /// Whether teammates may run in the program: another client's commands are bounded by no sandbox of ours.
-    fn may_run(&self, program: Program) -> bool {
+    pub(super) fn may_run(&self, program: Program) -> bool {
         match program {
             Program::Pitcrew => true,
             Program::Claude => self.quarters.allows_clients,
         }
     }
 
-    /// The panes that a member is recorded to live in, when this run has them.
+    /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
     pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
         let backend = member.backend_type.as_deref();
-        self.hosting.panes.clone().filter(|panes| Some(panes.backend_type()) == backend)
+        let known = [&self.hosting.panes, &self.hosting.former_panes];
+        known.into_iter().flatten().find(|panes| Some(panes.backend_type()) == backend).cloned()
     }
 
     /// Starts a member's process in a pane, or minds the one it has. Whether it comes up is reported by its minder.
@@ -197,38 +201,6 @@ impl TeamLoop {
                 self.warn(format!("teammates in panes do not go by the command line's settings: {said}")).await;
             }
         }
-    }
-
-    /// Lets a member go on that lives elsewhere: its process when that is alive, a new one otherwise.
-    pub(super) async fn resume_elsewhere(&mut self, member: &Member) -> Vec<News> {
-        let Some(panes) = self.panes_of(member) else {
-            let backend = member.backend_type.as_deref().unwrap_or_default();
-            let text = format!(
-                "{} lives in {backend} and is left alone; resume with --teammate-mode {backend} to go on with it",
-                member.name
-            );
-            self.warn(text).await;
-            self.void_questions_of_dead(member).await;
-            return Vec::new();
-        };
-        let Some(record) = SpawnRecord::of(member) else {
-            self.warn(format!("{} was started by another client and is left alone", member.name)).await;
-            return Vec::new();
-        };
-        if !self.may_run(record.program) {
-            self.warn(format!("{} is left alone: {UNBOUNDED_CLIENT}", member.name)).await;
-            self.void_questions_of_dead(member).await;
-            return Vec::new();
-        }
-        let left = self.left_of(member, panes.as_ref()).await;
-        let launching = Launching { summary: None, left: Some(left), call: None };
-        let mut news = self.start_elsewhere(member, panes, launching).await;
-        if let Some(status) =
-            self.last_states.get(&member.name).map(|(status, _)| status).filter(|status| !status.is_over())
-        {
-            news.push(News::Announced(member.name.clone(), *status));
-        }
-        news
     }
 
     /// Passes over what the journal says until now; keeps the last state of everybody, the model calls of who lives, and what
@@ -394,6 +366,10 @@ impl TeamLoop {
         }
         let (status, reason) = match self.last_words.remove(agent) {
             Some(last_word) => last_word,
+            None if exit == Some(INTERRUPTED_EXIT) && self.is_elsewhere(agent) => {
+                news.extend(self.stopped_at_its_pane(agent).await);
+                return news;
+            }
             None => {
                 let (status, reason) = self.fate(agent, exit, screen).await;
                 let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail: reason.clone() };
@@ -423,6 +399,28 @@ impl TeamLoop {
             self.void_questions_of(agent).await;
         }
         self.dropped(agent).await
+    }
+
+    /// Takes note that a person stopped a teammate of ours at its pane. It stays in the team, with its tasks, for the next run.
+    async fn stopped_at_its_pane(&mut self, agent: &AgentName) -> Vec<News> {
+        let reason = "the user stopped it at its pane; it can be resumed".to_owned();
+        let account = self.ledger.of(agent);
+        (account.state, account.reason) = (Status::Killed, Some(reason.clone()));
+        let changed =
+            RunEvent::AgentChanged { agent: agent.clone(), status: Status::Killed, detail: Some(reason.clone()) };
+        self.quarters.sink.tell(changed).await;
+        self.quarters.note_state(agent, Status::Killed, Some(reason)).await;
+        self.crew.remove(agent);
+        if self.course.why().is_some() {
+            return vec![News::Left(agent.clone())];
+        }
+        let text = format!(
+            "The user stopped {agent} at its pane. It stays in the team with its tasks, takes no mail, and goes on with the \
+             team's next run."
+        );
+        let text = format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text));
+        self.tell_lead(Event::Told { text });
+        vec![News::LeadTold, News::Left(agent.clone())]
     }
 
     async fn fate(&mut self, agent: &AgentName, exit: Option<i32>, screen: Option<String>) -> (Status, Option<String>) {

@@ -25,6 +25,8 @@ pub(crate) struct Ledger {
     model_time: Duration,
     /// The teammates that were started in this run and were not seen at work yet.
     unseen: BTreeSet<AgentName>,
+    /// The agents that were started in this run, or were to be.
+    of_this_run: BTreeSet<AgentName>,
 }
 
 impl Ledger {
@@ -34,9 +36,12 @@ impl Ledger {
         account.agent_type = agent_type;
         model.clone_into(&mut account.model);
         (account.state, account.reason) = (Status::Pending, None);
-        if account.role == Role::Teammate {
+        // One that worked in an earlier run has started, whatever comes of it in this one.
+        let is_unseen = account.role == Role::Teammate && account.turns == 0;
+        if is_unseen {
             self.unseen.insert(name.clone());
         }
+        self.of_this_run.insert(name.clone());
     }
 
     /// The account of an agent.
@@ -115,13 +120,24 @@ impl Ledger {
     /// Takes note that a teammate could not be started in this run.
     pub(crate) fn did_not_start(&mut self, name: &AgentName) {
         self.unseen.insert(name.clone());
+        self.of_this_run.insert(name.clone());
     }
 
-    /// The teammates of this run that failed, or were left, before they were seen at work.
-    pub(crate) fn never_started(&self) -> Vec<AgentName> {
+    /// The teammates of this run that failed, or were left, before they were seen at work: first those that had worked in an
+    /// earlier run, then those that never did.
+    pub(crate) fn not_started(&self) -> (Vec<AgentName>, Vec<AgentName>) {
         let is_left = |agent: &&AgentSummary| matches!(agent.state, Status::Failed | Status::Pending);
-        let left = self.agents.iter().filter(is_left).map(|agent| &agent.name);
-        left.filter(|name| self.unseen.contains(*name)).cloned().collect()
+        let left = self.agents.iter().filter(is_left).filter(|agent| self.unseen.contains(&agent.name));
+        let (before, never): (Vec<_>, Vec<_>) = left.partition(|agent| agent.turns > 0);
+        let names = |agents: Vec<&AgentSummary>| agents.into_iter().map(|agent| agent.name.clone()).collect();
+        (names(before), names(never))
+    }
+
+    /// Why teammates failed in this run.
+    pub(crate) fn failures(&self) -> Vec<(AgentName, String)> {
+        let is_failed = |agent: &&AgentSummary| agent.role == Role::Teammate && agent.state == Status::Failed;
+        let failed = self.agents.iter().filter(is_failed).filter(|agent| self.of_this_run.contains(&agent.name));
+        failed.filter_map(|agent| Some((agent.name.clone(), agent.reason.clone()?))).collect()
     }
 
     /// Corrects the accounts of a run whose team is gone.
@@ -163,5 +179,29 @@ fn usage_of(spent: &Spent) -> Usage {
         output_tokens: spent.output_tokens,
         cache_read_input_tokens: spent.cache_read_tokens,
         cache_creation_input_tokens: spent.cache_creation_tokens,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_teammate_that_worked_in_an_earlier_run_has_started_and_its_failure_is_told() {
+        let (bob, ann) = (AgentName::new("bob").unwrap(), AgentName::new("ann").unwrap());
+        let spent = Spent { turns: 2, ..Spent::default() };
+        let before = MemberSummary { spent: [("m".to_owned(), spent)].into(), ..MemberSummary::default() };
+        let mut ledger = Ledger::default();
+        ledger.carry_over(&bob, &before, None);
+        for name in [&bob, &ann] {
+            ledger.open(name, None, "m");
+            let account = ledger.of(name);
+            (account.state, account.reason) = (Status::Failed, Some("the disk is full".to_owned()));
+        }
+        assert_eq!(ledger.not_started(), (Vec::new(), vec![ann.clone()]));
+        let failed = [bob.clone(), ann.clone()].map(|name| (name, "the disk is full".to_owned()));
+        assert_eq!(ledger.failures(), failed);
+        ledger.did_not_start(&bob);
+        assert_eq!(ledger.not_started(), (vec![bob], vec![ann]));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, TeamConfig};
 use pitcrew_team::store::LeaseName;
@@ -35,11 +36,8 @@ impl Left {
     /// Looks for it, without touching it.
     pub(super) async fn of(team: &Team, member: &AgentName, panes: &dyn Panes, tag: &PaneTag) -> Self {
         let recorded = team.started().await.unwrap_or_default().remove(member);
-        let recorded_pane = recorded.as_ref().and_then(|started| started.pane.clone());
-        let lease = LeaseName::of_member(member);
-        let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
-        let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
-        let known = BTreeSet::from_iter(leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted));
+        let recorded_pane = recorded.and_then(|started| started.pane);
+        let known = known_processes(team, member).await;
         // A record can name any process; ours carries the member's tag.
         let process = known.iter().copied().find(|process| runs_member(*process, tag));
         let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
@@ -58,6 +56,20 @@ impl Left {
     pub(super) fn is_whole(&self) -> bool {
         self.pane.is_some() && self.process.is_some()
     }
+}
+
+/// Every process that is recorded to run the member, or to have run it last.
+async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIdentity> {
+    let recorded = team.started().await.unwrap_or_default().remove(member);
+    let lease = LeaseName::of_member(member);
+    let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
+    let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
+    leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted).collect()
+}
+
+/// Whether a process of ours runs the member.
+pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bool {
+    known_processes(team, member).await.into_iter().any(|process| runs_member(process, tag))
 }
 
 impl TeamLoop {
@@ -106,16 +118,28 @@ impl TeamLoop {
                 self.stop_started(started).await;
             }
         }
-        let Some(panes) = self.hosting.panes.clone() else { return };
-        let found = match panes.tagged(&self.pane_tag(None)).await {
+        for panes in [self.hosting.panes.clone(), self.hosting.former_panes.clone()].into_iter().flatten() {
+            let is_left =
+                |tag: &PaneTag| tag.agent.as_ref().is_none_or(|agent| config.member(agent.as_str()).is_none());
+            self.close_panes(panes, &self.pane_tag(None), is_left).await;
+        }
+    }
+
+    /// Closes the panes of an earlier run that carry the tag, and of whose own tag `is_left` says so.
+    pub(super) async fn close_panes(
+        &mut self,
+        panes: Arc<dyn Panes>,
+        tag: &PaneTag,
+        is_left: impl Fn(&PaneTag) -> bool + Send,
+    ) {
+        let found = match panes.tagged(tag).await {
             Ok(found) => found,
             Err(error) => {
                 return self.warn(format!("panes of an earlier run cannot be looked for: {}", chain(&error))).await;
             }
         };
-        for (pane, tag) in found {
-            let is_member = tag.agent.as_ref().is_some_and(|agent| config.member(agent.as_str()).is_some());
-            if !is_member && let Err(error) = panes.stop(&pane, &tag).await {
+        for (pane, tag) in found.into_iter().filter(|(_, tag)| is_left(tag)) {
+            if let Err(error) = panes.stop(&pane, &tag).await {
                 self.warn(format!("the pane {pane} of an earlier run cannot be closed: {}", chain(&error))).await;
             }
         }
@@ -133,7 +157,7 @@ impl TeamLoop {
     }
 
     /// Stops what an earlier run started, and closes its pane. What cannot be stopped stays recorded.
-    async fn stop_started(&mut self, started: (AgentName, Started)) {
+    pub(super) async fn stop_started(&mut self, started: (AgentName, Started)) {
         let name = started.0.clone();
         if let Some(panes) = self.hosting.panes.clone()
             && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
@@ -144,7 +168,7 @@ impl TeamLoop {
             if let Some(process) = started.1.process.map(ProcessIdentity::from)
                 && stop_member_process(process, program, &tag, STOP_GRACE).await == Stopped::StillRunning
             {
-                return self.warn(format!("{process} of {name}, which has left the team, still runs")).await;
+                return self.warn(format!("{process} of {name} of an earlier run still runs")).await;
             }
             if let Err(error) = panes.stop(&pane, &tag).await {
                 return self.warn(format!("the pane {pane} of {name} cannot be closed: {}", chain(&error))).await;
@@ -160,7 +184,7 @@ impl TeamLoop {
             Ok(stopped) if stopped.is_gone() => {}
             Ok(stopped) => {
                 let why = stopped.pane_left.map_or_else(String::new, |reason| format!(": {reason}"));
-                self.warn(format!("something of {name}, which has left the team, still runs{why}")).await;
+                self.warn(format!("something of {name} of an earlier run still runs{why}")).await;
             }
             Err(error) => {
                 self.warn(format!("what is left of {name} cannot be stopped: {}", chain(&error))).await;

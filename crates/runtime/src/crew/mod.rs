@@ -13,6 +13,7 @@ mod departed;
 mod desk;
 mod elsewhere;
 mod ends;
+mod goes_on;
 mod hire;
 mod in_process;
 mod ledger;

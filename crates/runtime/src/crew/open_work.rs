@@ -1,14 +1,15 @@
 //! What is open when nobody works any more: it is read from the team's files, and the lead is reminded of it.
 
-use pitcrew_protocol::{AgentName, TeamDeleted, neutralised};
+use pitcrew_protocol::{AgentName, Member, TaskId, TeamDeleted, neutralised};
+use pitcrew_team::{Program, SpawnRecord};
 
-use super::course::Reminder;
+use super::course::{Reminder, Why};
 use super::start::Adopted;
 use super::team_loop::TeamLoop;
 use crate::agent::Event;
 use crate::driver::chain;
 use crate::prompts::Prompt;
-use crate::run::{OpenWork, TaskSummary};
+use crate::run::{OpenWork, RunEnd, Shortfall, TaskSummary};
 use crate::team_tools::answer;
 use crate::tools::ToolOutcome;
 use crate::transcript::AnswerFault;
@@ -18,7 +19,33 @@ impl TeamLoop {
     pub(super) async fn open_work(&mut self) -> OpenWork {
         self.remove_unremoved().await;
         let tasks = self.tasks_now().await;
-        OpenWork { never_started: self.ledger.never_started(), ..OpenWork::of_tasks(&tasks) }
+        self.open_among(&tasks).await
+    }
+
+    /// What is open, of a team with these tasks.
+    pub(super) async fn open_among(&mut self, tasks: &[TaskSummary]) -> OpenWork {
+        let (left_behind, never_started) = self.ledger.not_started();
+        OpenWork {
+            lost: self.lost_tasks().await,
+            never_started,
+            left_behind,
+            failures: self.ledger.failures(),
+            ..OpenWork::of_tasks(tasks)
+        }
+    }
+
+    /// The tasks that were open and cannot be read any more. What another client deletes is in no journal of ours.
+    async fn lost_tasks(&mut self) -> Vec<TaskId> {
+        if self.adopted == Adopted::Deleted {
+            return self.deleted_lost.clone();
+        }
+        let config = self.quarters.team.config().await;
+        let is_ours =
+            |member: &Member| SpawnRecord::of(member).is_some_and(|record| record.program == Program::Pitcrew);
+        if config.is_ok_and(|config| !config.teammates().all(is_ours)) {
+            return Vec::new();
+        }
+        self.quarters.team.lost_tasks().await.unwrap_or_default()
     }
 
     /// The tasks of the team; of one that its lead has deleted as they were then.
@@ -35,11 +62,50 @@ impl TeamLoop {
         }
     }
 
+    /// Which record or inbox of the team cannot be read, in words.
+    pub(super) async fn torn_record(&mut self) -> Option<String> {
+        if self.adopted == Adopted::Deleted {
+            return None;
+        }
+        let error = self.quarters.team.check_records().await.err()?;
+        Some(format!("{}; `pitcrew doctor --repair` mends it", chain(&error)))
+    }
+
+    /// How the run ended, by why the team was shut down and what is open.
+    pub(super) fn run_end(&self, is_gone: bool, left_open: &OpenWork) -> RunEnd {
+        let text = self.lead_text.clone();
+        match self.course.why() {
+            _ if self.wakers.was_killed => RunEnd::Interrupted,
+            None | Some(Why::Finished | Why::Unfinished(..) | Why::LeadFailed(_)) if is_gone => {
+                RunEnd::Failed { reason: Why::Gone.in_words() }
+            }
+            None | Some(Why::Finished) if !left_open.has_no_tasks() => {
+                // Somebody outside made a task while the run was ending.
+                RunEnd::Unfinished { shortfall: Shortfall::Stalled, open: left_open.clone(), text }
+            }
+            None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
+            Some(Why::Unfinished(shortfall, open)) => {
+                let text = text.filter(|_| *shortfall != Shortfall::Empty);
+                RunEnd::Unfinished { shortfall: *shortfall, open: open.clone(), text }
+            }
+            Some(Why::Interrupted) => RunEnd::Interrupted,
+            Some(Why::ShutDown) => RunEnd::ShutDown,
+            Some(Why::Limit(limit, reason)) => RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text },
+            Some(Why::ModelUnavailable(reason)) => {
+                RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
+            }
+            Some(Why::LeadFailed(reason)) if self.lead_is_broken => RunEnd::Broken { reason: reason.clone() },
+            Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
+            Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
+        }
+    }
+
     /// Tells a lead that is about to delete its team of the tasks in it that are open, once.
     pub(super) async fn reminded_at_deletion(&mut self) -> Option<ToolOutcome> {
         let tasks = self.tasks_now().await;
-        let open = OpenWork::of_tasks(&tasks);
-        self.deleted_tasks = Some(tasks);
+        let lost = self.lost_tasks().await;
+        let open = OpenWork { lost: lost.clone(), ..OpenWork::of_tasks(&tasks) };
+        (self.deleted_tasks, self.deleted_lost) = (Some(tasks), lost);
         let team = self.quarters.team.name().as_str();
         let refused = || TeamDeleted::refused_for_open_work(team, &open.in_words().join("; "));
         self.course.reminds_of(&open).then(|| answer(&refused().into()))

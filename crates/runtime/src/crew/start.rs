@@ -19,6 +19,7 @@ use super::body::Body;
 use super::course::{Course, News, Why};
 use super::departed::Unremoved;
 use super::ends::Answers;
+use super::goes_on::GoesOn;
 use super::hire::Hire;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
@@ -32,7 +33,7 @@ use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
 use crate::identity::ProcessIdentity;
-use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Shortfall, Stopper};
+use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper};
 use crate::supervision::{LeftRunning, RecordedPanes, escaped, forget_ended, sweep};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
@@ -95,6 +96,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         lead_text: None,
         lead_is_broken: false,
         deleted_tasks: None,
+        deleted_lost: Vec::new(),
         began: (Instant::now(), Duration::ZERO),
         retry_after: None,
         farewells: BTreeMap::new(),
@@ -154,6 +156,8 @@ async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
     let seal = LeadSeal::make(team.teams())?;
     let lease = lease_of(&team, seal.verify_key()).await?;
     let team = team.take_lead(seal).await?;
+    // Before any agent acts: a run that is killed at once leaves its bounds to the next.
+    team.keep_bounds(options.bounds.clone()).await?;
     if let Some(panes) = &options.hosting.panes {
         team.note_pane_host(panes.host()).await?;
     }
@@ -440,9 +444,18 @@ impl TeamLoop {
                 Err(error) => return Err(format!("its worktree cannot be used: {}", chain(&error))),
             }
         }
-        if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
-            return Ok(self.resume_elsewhere(member).await);
-        }
+        let moved;
+        let member = if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
+            match self.resume_elsewhere(member).await? {
+                GoesOn::There(news) => return Ok(news),
+                GoesOn::Here(member) => {
+                    moved = member;
+                    &*moved
+                }
+            }
+        } else {
+            member
+        };
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
             color: None,
@@ -482,32 +495,20 @@ impl TeamLoop {
         }
         // An agent may have ended before anybody could see that the files are gone.
         let is_gone = self.adopted != Adopted::Deleted && is_gone(&self.quarters.team).await;
-        let text = self.lead_text.clone();
         let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
-        let left_open = OpenWork::of_tasks(&tasks);
-        let end = match self.course.why() {
-            _ if self.wakers.was_killed => RunEnd::Interrupted,
-            None | Some(Why::Finished | Why::Unfinished(..) | Why::LeadFailed(_)) if is_gone => {
-                RunEnd::Failed { reason: Why::Gone.in_words() }
-            }
-            None | Some(Why::Finished) if !left_open.is_empty() => {
-                // Somebody outside made a task while the run was ending.
-                RunEnd::Unfinished { shortfall: Shortfall::Stalled, open: left_open, text }
-            }
-            None | Some(Why::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
-            Some(Why::Unfinished(shortfall, open)) => {
-                let text = text.filter(|_| *shortfall != Shortfall::Empty);
-                RunEnd::Unfinished { shortfall: *shortfall, open: open.clone(), text }
-            }
-            Some(Why::Interrupted) => RunEnd::Interrupted,
-            Some(Why::ShutDown) => RunEnd::ShutDown,
-            Some(Why::Limit(limit, reason)) => RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text },
-            Some(Why::ModelUnavailable(reason)) => {
-                RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
-            }
-            Some(Why::LeadFailed(reason)) if self.lead_is_broken => RunEnd::Broken { reason: reason.clone() },
-            Some(Why::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
-            Some(why @ Why::Gone) => RunEnd::Failed { reason: why.in_words() },
+        let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
+        let end = match self.run_end(is_gone, &left_open) {
+            // Nobody can work on what is open before that is mended.
+            RunEnd::Unfinished { open, shortfall, text } => match self.torn_record().await {
+                Some(reason) => RunEnd::Broken { reason },
+                None => RunEnd::Unfinished { open, shortfall, text },
+            },
+            end => end,
+        };
+        let open = match &end {
+            RunEnd::Unfinished { open, .. } => open.clone(),
+            RunEnd::Success { .. } => OpenWork::default(),
+            _ => left_open,
         };
         let is_untouched = !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.ledger.is_untouched();
         let is_gone = is_gone || (is_untouched && discard(&self.quarters.team).await);
@@ -523,6 +524,7 @@ impl TeamLoop {
             agents,
             totals,
             tasks,
+            open,
             kept: self.kept,
             team_deleted: is_gone || self.adopted == Adopted::Deleted,
         }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
-use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, counted};
+use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, TaskId, counted};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode};
 use tokio::sync::{mpsc, oneshot};
@@ -50,6 +50,8 @@ pub(super) struct TeamLoop {
     pub(super) lead_is_broken: bool,
     /// The tasks of a team that its lead has deleted, as they were then.
     pub(super) deleted_tasks: Option<Vec<TaskSummary>>,
+    /// Those of them that were open and could not be read.
+    pub(super) deleted_lost: Vec<TaskId>,
     /// When this run began, and how long those before it took.
     pub(super) began: (Instant, Duration),
     /// How long the vendor of the lead's model asks to wait, once the lead is parked.

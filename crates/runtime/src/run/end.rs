@@ -72,14 +72,14 @@ pub enum Shortfall {
     Refused,
     /// The lead's last answer was cut off at its greatest length.
     Truncated,
-    /// The lead's last answer has no text.
-    Empty,
     /// An agent made the same call with the same result again and again.
     Looping,
     /// A teammate never started to work.
     FailedToStart,
     /// Tasks are open, or a plan waits for its answer, and nobody works on it.
     Stalled,
+    /// The lead's last answer has no text, and nothing else is open.
+    Empty,
 }
 
 impl Shortfall {
@@ -146,8 +146,14 @@ pub struct OpenWork {
     pub tasks: Vec<TaskSummary>,
     /// The teammates whose plans wait for an answer of the lead.
     pub plans: Vec<AgentName>,
+    /// The tasks that were open, and of which no file can be read: it was taken away, or is torn.
+    pub lost: Vec<TaskId>,
     /// The teammates that could not be started, or failed before their model answered.
     pub never_started: Vec<AgentName>,
+    /// The teammates that worked in an earlier run, and could not go on in this one.
+    pub left_behind: Vec<AgentName>,
+    /// Why teammates failed in this run. It is no open work by itself.
+    pub failures: Vec<(AgentName, String)>,
 }
 
 impl OpenWork {
@@ -161,7 +167,25 @@ impl OpenWork {
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.plans.is_empty() && self.never_started.is_empty()
+        self.has_no_tasks() && self.plans.is_empty() && self.has_all_teammates()
+    }
+
+    /// Whether no task is open, and none is lost.
+    #[must_use]
+    pub fn has_no_tasks(&self) -> bool {
+        self.tasks.is_empty() && self.lost.is_empty()
+    }
+
+    /// Whether every teammate could work.
+    #[must_use]
+    pub fn has_all_teammates(&self) -> bool {
+        self.never_started.is_empty() && self.left_behind.is_empty()
+    }
+
+    /// Why teammates failed in this run, one line each.
+    #[must_use]
+    pub fn causes(&self) -> Vec<String> {
+        self.failures.iter().map(|(name, reason)| format!("{name} failed: {reason}")).collect()
     }
 
     /// What is open, one line each.
@@ -172,8 +196,15 @@ impl OpenWork {
             let tasks: Vec<String> = self.tasks.iter().map(TaskSummary::in_words).collect();
             lines.push(format!("{} open: {}", counted_is(self.tasks.len() as u64, "task"), tasks.join("; ")));
         }
+        lines.extend(self.lost.iter().map(|id| {
+            format!(
+                "task #{id} was open, and its file is gone or cannot be read: `pitcrew doctor` tells more, and \
+                 `pitcrew task update {id} --status deleted` gives it up"
+            )
+        }));
         lines.extend(self.plans.iter().map(|name| format!("the plan of {name} waits for an answer")));
         lines.extend(self.never_started.iter().map(|name| format!("{name} never started to work")));
+        lines.extend(self.left_behind.iter().map(|name| format!("{name} could not go on")));
         lines
     }
 }

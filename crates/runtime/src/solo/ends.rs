@@ -9,7 +9,7 @@ use super::options::Entry;
 use super::solo_loop::SoloLoop;
 use crate::agent::Status;
 use crate::driver::chain;
-use crate::run::{Limit, RunEnd, RunOutcome, TaskSummary};
+use crate::run::{Limit, OpenWork, RunEnd, RunOutcome, TaskSummary};
 
 /// How long a lead has to take a member out of its team that has shut down; the reference client takes a second.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -101,13 +101,19 @@ impl SoloLoop {
             }
         }
         let tasks = self.quarters.team.tasks().await.unwrap_or_default();
+        let tasks: Vec<TaskSummary> = tasks.iter().map(TaskSummary::from).collect();
+        let open = match &end {
+            RunEnd::Success { .. } => OpenWork::default(),
+            _ => OpenWork::of_tasks(&tasks),
+        };
         let (agents, totals) = self.ledger.close(self.began.elapsed());
         RunOutcome {
             team: self.quarters.team.name().to_string(),
             end,
             agents,
             totals,
-            tasks: tasks.iter().map(TaskSummary::from).collect(),
+            tasks,
+            open,
             kept: Vec::new(),
             team_deleted: is_gone,
         }

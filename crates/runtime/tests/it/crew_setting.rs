@@ -17,7 +17,7 @@ use pitcrew_runtime::run::{
 use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions, MemoryBackend};
-use pitcrew_team::{SystemClock, Team, Teams};
+use pitcrew_team::{RunBounds, SystemClock, Team, Teams};
 use tempfile::TempDir;
 
 use crate::patience::PATIENCE;
@@ -137,6 +137,7 @@ impl Setting {
             begin: Begin::New { team: "probe".to_owned(), goal: "Do it.".to_owned() },
             model: "script:test.yaml".to_owned(),
             hosting: Hosting::in_process(),
+            bounds: RunBounds::default(),
             teammate_model: None,
             furnishings: Furnishings {
                 cwd: self.cwd.clone(),

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::checkpoint::{CHECKPOINT, Checkpoint};
-use super::disk::{Disk, FileOptions, Stamp};
+use super::disk::{Disk, FileOptions, Stamp, is_absent};
 use super::folders::Folders;
 use super::group::{Queues, Waiting};
 use super::lease::HeldLeases;
@@ -115,7 +115,10 @@ impl FileBackend {
         operation: impl FnOnce(&Arc<Files>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let files = Arc::clone(&self.files);
-        let checked = move || files.must_have_folders(team.as_ref()).and_then(|()| operation(&files));
+        let checked = move || {
+            let done = files.must_have_folders(team.as_ref()).and_then(|()| operation(&files));
+            done.map_err(|error| files.as_gone(team.as_ref(), error))
+        };
         match spawn_blocking(checked).await {
             Ok(done) => done,
             Err(ended) => match ended.try_into_panic() {
@@ -132,6 +135,17 @@ impl FileBackend {
 }
 
 impl Files {
+    /// The error of an operation on a team: a file that is missing is no fault of the disk when the team itself went away
+    /// meanwhile, to the archive for one, which its lead's `TeamDelete` may do at any moment.
+    fn as_gone(&self, team: Option<&TeamDir>, error: StoreError) -> StoreError {
+        match (team, error) {
+            (Some(team), StoreError::Io { source, .. }) if is_absent(&source) && !self.paths.team(team).exists() => {
+                StoreError::NoTeam { team: team.clone() }
+            }
+            (_, error) => error,
+        }
+    }
+
     /// Lets go of what is remembered of a team that is gone.
     pub(crate) fn forget(&self, team: &TeamDir) {
         self.tables.forget(team);
@@ -237,8 +251,9 @@ impl Backend for FileBackend {
             // Joined through `told`: it is answered before the job ends, and dropped should the job panic.
             spawn_blocking(move || {
                 files.queues.lead(&path, |messages| {
-                    files.must_have_folders(Some(&team))?;
-                    files.append(&team, &inbox, messages)
+                    let done = files.must_have_folders(Some(&team));
+                    let done = done.and_then(|()| files.append(&team, &inbox, messages));
+                    done.map_err(|error| files.as_gone(Some(&team), error))
                 });
             });
         }

@@ -1,6 +1,8 @@
 //! The store as others use it: the suite of every backend, and what only files must stand.
 
 #[cfg(test)]
+mod archived;
+#[cfg(test)]
 mod crashes;
 #[cfg(test)]
 mod faults;

@@ -168,6 +168,21 @@ fn a_lead_is_asked_once_more_for_an_answer_that_was_cut_off_or_empty_but_not_for
 }
 
 #[test]
+fn a_lead_that_says_nothing_while_tasks_are_open_or_lost_is_stalled_and_not_empty() {
+    let lost = OpenWork { lost: vec![TaskId::from_number(1)], ..OpenWork::default() };
+    for open in [open_task(), lost] {
+        let mut play = Play::new(&[]);
+        let again = Reminder { fault: Some(AnswerFault::Empty), ..of_work(&open) };
+        play.then(News::LeadAnswered(Some(AnswerFault::Empty)), &[])
+            .all_rest()
+            .then(News::Stock(open.clone()), &[Order::Remind(again)])
+            .answers(Some(AnswerFault::Empty))
+            .then(News::Stock(open.clone()), &[Order::EndLead(Shortfall::Stalled.in_words().to_owned())]);
+        assert_eq!(play.0.why(), Some(&Why::Unfinished(Shortfall::Stalled, open)));
+    }
+}
+
+#[test]
 fn a_run_whose_teammate_never_started_is_not_completed_and_the_gravest_reason_is_named() {
     let without_bob = || OpenWork { never_started: vec![name("bob")], ..OpenWork::default() };
     let mut play = Play::new(&[]);

@@ -1,0 +1,207 @@
+//! What bounded the run before bounds the run that goes on: which of its rules, mode, limits and places are taken over, and
+//! what is said of the others.
+
+use clap::ValueEnum as _;
+use pitcrew_protocol::BACKEND_IN_PROCESS;
+use pitcrew_runtime::gate::{PermissionMode, allow_flag};
+use pitcrew_runtime::run::Begin;
+use pitcrew_team::RunBounds;
+use serde_json::{Map, Value, json};
+
+use crate::commands::run::{LimitArgs, Models, PermissionArgs};
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::hosting::{HostingArgs, TeammateMode, TeammateProgram};
+use crate::output::{self, shell_word};
+
+/// The parts of a command line that bound a run, or free it.
+#[derive(Debug)]
+pub(crate) struct Bounded<'a> {
+    pub(crate) models: &'a mut Models,
+    pub(crate) hosting: &'a mut HostingArgs,
+    pub(crate) permissions: &'a mut PermissionArgs,
+    pub(crate) limits: &'a mut LimitArgs,
+    /// The command line's own layer of settings.
+    pub(crate) layer: &'a mut Map<String, Value>,
+}
+
+/// What is said of the bounds of the run before, as flags.
+#[derive(Debug, Default)]
+struct Said {
+    held: Vec<String>,
+    replaced: Vec<String>,
+}
+
+impl Said {
+    /// Takes a bound over unless the command line names its own; says which of both holds.
+    fn take<T: Clone + PartialEq>(&mut self, own: &mut Option<T>, before: Option<T>, flag: impl Fn(&T) -> String) {
+        match (own.as_ref(), before) {
+            (None, Some(before)) => {
+                self.held.push(flag(&before));
+                *own = Some(before);
+            }
+            (Some(own), Some(before)) if *own != before => self.replaced.push(flag(&before)),
+            (Some(_) | None, _) => {}
+        }
+    }
+}
+
+/// Takes the bounds of the run before over into the command line of a run that goes on, where that names none of their kind,
+/// and says so. `default_mode` is the mode that the settings have. Answers with the bounds that hold now, for the next run.
+///
+/// # Errors
+/// When the team or the record of its bounds cannot be read.
+pub(crate) async fn taken_over(
+    context: &Context,
+    begin: &Begin,
+    default_mode: PermissionMode,
+    mut now: Bounded<'_>,
+) -> Result<RunBounds, Failure> {
+    let freed_by = now.freed_by();
+    match begin {
+        Begin::New { .. } => {}
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
+            let before = context.teams()?.open(team).await?.kept_bounds().await?;
+            let mut said = now.heed(&before, default_mode);
+            let gone: Vec<&str> =
+                before.freed_by.iter().filter(|flag| !freed_by.contains(*flag)).map(String::as_str).collect();
+            if !said.held.is_empty() {
+                output::remark(&format!("from the run before: {}", said.held.join(" ")));
+            }
+            said.replaced.retain(|flag| !gone.contains(&flag.as_str()));
+            if !said.replaced.is_empty() {
+                let (flags, verb) = (said.replaced.join(" "), "this command line says otherwise, which holds now");
+                output::remark(&format!("the run before had {flags}; {verb}"));
+            }
+            if !gone.is_empty() {
+                let flags = gone.join(" ");
+                output::remark(&format!("of the run before, {flags} does not hold any more; it can be given again"));
+            }
+        }
+    }
+    Ok(now.bounds(freed_by))
+}
+
+impl Bounded<'_> {
+    /// Takes over what narrows the run.
+    fn heed(&mut self, before: &RunBounds, default_mode: PermissionMode) -> Said {
+        let mut said = Said::default();
+        for (list, rules) in [("deny", &before.deny), ("ask", &before.ask)] {
+            self.heed_rules(list, rules, &mut said);
+        }
+        if before.sandbox && !self.is_sandboxed() {
+            said.held.push("--sandbox".to_owned());
+            if let Some(sandbox) = self.layer.entry("sandbox").or_insert_with(|| json!({})).as_object_mut() {
+                sandbox.insert("autoAllow".to_owned(), json!(true));
+            }
+        }
+        self.heed_mode(before, default_mode, &mut said);
+        said.take(&mut self.limits.max_turns, before.max_turns, |turns| format!("--max-turns {turns}"));
+        said.take(&mut self.limits.max_cost_usd, before.max_cost_usd, |cost| format!("--max-cost-usd {cost}"));
+        said.take(&mut self.limits.max_teammates, before.max_teammates, |most| format!("--max-teammates {most}"));
+        let model = before.teammate_model.clone();
+        said.take(&mut self.models.teammate_model, model, |model| format!("--teammate-model {}", shell_word(model)));
+        // Where panes are to be is in the record of the panes; a place that the command line names goes with a program of its own.
+        if self.hosting.teammate_mode.is_none() {
+            let program =
+                before.teammate_program.as_deref().and_then(|name| TeammateProgram::from_str(name, false).ok());
+            said.take(&mut self.hosting.teammate_program, program, |it| format!("--teammate-program {}", it.as_str()));
+            let in_process = before.teammate_mode.as_deref() == Some(BACKEND_IN_PROCESS);
+            let mode = in_process.then_some(TeammateMode::InProcess);
+            said.take(&mut self.hosting.teammate_mode, mode, |_| format!("--teammate-mode {BACKEND_IN_PROCESS}"));
+        }
+        said
+    }
+
+    fn heed_rules(&mut self, list: &str, before: &[String], said: &mut Said) {
+        let flag = |rule: &String| match list {
+            "deny" => allow_flag(rule).replacen("--allow", "--deny", 1),
+            _ => format!("permissions.{list} {}", shell_word(rule)),
+        };
+        let own = self.rules(list);
+        if !own.is_empty() {
+            said.replaced.extend(before.iter().filter(|rule| !own.contains(rule)).map(flag));
+            return;
+        }
+        said.held.extend(before.iter().map(flag));
+        let permissions = self.layer.entry("permissions").or_insert_with(|| json!({}));
+        if let Some(permissions) = permissions.as_object_mut().filter(|_| !before.is_empty()) {
+            permissions.insert(list.to_owned(), json!(before));
+        }
+    }
+
+    /// A mode of the run before counts where it is more bound than that which the run would have else.
+    fn heed_mode(&mut self, before: &RunBounds, default_mode: PermissionMode, said: &mut Said) {
+        let named = before.mode.as_deref();
+        let Some(mode) = named.and_then(|name| serde_json::from_value::<PermissionMode>(json!(name)).ok()) else {
+            return;
+        };
+        match self.mode() {
+            Some(own) if own != mode.as_str() => said.replaced.push(mode_flag(mode.as_str())),
+            Some(_) => {}
+            None if boundness(mode) > boundness(default_mode) => {
+                said.held.push(mode_flag(mode.as_str()));
+                self.permissions.permission_mode = Some(mode.as_str().to_owned());
+            }
+            None => {}
+        }
+    }
+
+    /// The bounds as they are now.
+    fn bounds(&self, freed_by: Vec<String>) -> RunBounds {
+        RunBounds {
+            deny: self.rules("deny"),
+            ask: self.rules("ask"),
+            mode: self.mode(),
+            sandbox: self.is_sandboxed(),
+            max_turns: self.limits.max_turns,
+            max_cost_usd: self.limits.max_cost_usd,
+            max_teammates: self.limits.max_teammates,
+            teammate_mode: self.hosting.teammate_mode.as_ref().map(ToString::to_string),
+            teammate_program: self.hosting.teammate_program.map(|program| program.as_str().to_owned()),
+            teammate_model: self.models.teammate_model.clone(),
+            freed_by,
+        }
+    }
+
+    /// What of the command line lets the run do more, as flags.
+    fn freed_by(&self) -> Vec<String> {
+        let allowed = self.rules("allow").iter().map(|rule| allow_flag(rule)).collect::<Vec<_>>();
+        let mode = self.mode().filter(|mode| matches!(mode.as_str(), "acceptEdits" | "bypassPermissions"));
+        let yes = self.permissions.yes.then(|| "--yes".to_owned());
+        let trust = self.permissions.trust.then(|| "--trust".to_owned());
+        let mode = mode.map(|mode| mode_flag(&mode));
+        allowed.into_iter().chain(mode).chain(yes).chain(trust).collect()
+    }
+
+    fn mode(&self) -> Option<String> {
+        let of_file = || self.layer.get("permissions")?.get("defaultMode")?.as_str().map(str::to_owned);
+        self.permissions.permission_mode.clone().or_else(of_file)
+    }
+
+    fn is_sandboxed(&self) -> bool {
+        self.layer.get("sandbox").and_then(|sandbox| sandbox.get("autoAllow")) == Some(&json!(true))
+    }
+
+    fn rules(&self, list: &str) -> Vec<String> {
+        let rules =
+            self.layer.get("permissions").and_then(|permissions| permissions.get(list)).and_then(Value::as_array);
+        rules.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+}
+
+fn mode_flag(mode: &str) -> String {
+    format!("--permission-mode {}", shell_word(mode))
+}
+
+/// How little an agent may do unasked in the mode: a higher number is less.
+fn boundness(mode: PermissionMode) -> u8 {
+    match mode {
+        PermissionMode::BypassPermissions => 0,
+        PermissionMode::AcceptEdits => 1,
+        PermissionMode::Default => 2,
+        PermissionMode::DontAsk => 3,
+        PermissionMode::Delegate => 4,
+        PermissionMode::Plan => 5,
+    }
+}

@@ -1,0 +1,164 @@
+//! A run that goes on keeps to what bounded the run before: rules, mode, limits, sandbox, and where teammates live.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::room::{Ran, Room};
+
+/// A lead that stops with a task open, and in its next run makes a file before it completes the task.
+const LATER: &str = "
+agents:
+  team-lead:
+    - tools: [{name: TaskCreate, input: {subject: Do it, description: All of it}}]
+    - text: It is done.
+    - text: It is done, as I said.
+    - wait_for: {contains: Really}
+    - tools: [{name: Bash, input: {command: touch made}}]
+    - tools: [{name: TaskUpdate, input: {taskId: '1', status: completed}}]
+    - text: Now it is.
+";
+
+/// A room in which the first run of the team `work` has ended, with its task open. The user's settings allow every command.
+fn stopped(flags: &[&str]) -> Room {
+    let room = Room::new();
+    fs::write(room.root().join("settings.json"), r#"{"permissions": {"allow": ["Bash"]}}"#).unwrap();
+    let model = room.script(LATER);
+    let mut args = vec!["run", "do it", "--team", "work", "--model", &model];
+    args.extend(flags);
+    let ran = room.run(&args);
+    assert_eq!(ran.code, 8, "{flags:?}: {ran:?}");
+    room
+}
+
+fn resumed(room: &Room, flags: &[&str]) -> Ran {
+    let mut args = vec!["run", "--resume", "work", "Really?"];
+    args.extend(flags);
+    room.run(&args)
+}
+
+fn made(room: &Room) -> bool {
+    room.work().join("made").exists()
+}
+
+#[test]
+fn what_forbade_a_command_forbids_it_after_a_resume_too_and_the_first_lines_say_so() {
+    let settings = r#"{"permissions": {"deny": ["Bash(touch:*)"]}}"#;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), settings).unwrap();
+    for (flags, said) in [
+        (&["--deny", "Bash(touch:*)"][..], "--deny 'Bash(touch:*)'"),
+        (&["--permission-mode", "plan"], "--permission-mode plan"),
+        (&["--permission-mode", "delegate"], "--permission-mode delegate"),
+        (&["--settings", file.path().to_str().unwrap()], "--deny 'Bash(touch:*)'"),
+    ] {
+        let room = stopped(flags);
+        let ran = resumed(&room, &[]);
+        assert!(!made(&room), "{flags:?}: {ran:?}");
+        let first = ran.stderr.lines().find(|line| line.starts_with("from the run before: ")).unwrap_or_default();
+        assert!(first.contains(said), "{flags:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_third_run_keeps_to_the_bounds_of_the_first() {
+    let room = stopped(&["--deny", "Bash(touch:*)"]);
+    room.run(&["run", "--resume", "work", "Not yet."]);
+    let ran = resumed(&room, &[]);
+    assert!(!made(&room) && ran.stderr.contains("--deny 'Bash(touch:*)'"), "{ran:?}");
+}
+
+#[test]
+fn a_new_bound_replaces_the_earlier_one_of_its_kind() {
+    let room = stopped(&["--deny", "Bash(touch:*)", "--permission-mode", "plan"]);
+    let ran = resumed(&room, &["--deny", "Bash(rm:*)", "--permission-mode", "default"]);
+    assert!(made(&room), "{ran:?}");
+    assert!(!ran.stderr.contains("from the run before: "), "{ran:?}");
+    assert!(ran.stderr.contains("the run before had --deny 'Bash(touch:*)'"), "{ran:?}");
+}
+
+#[test]
+fn what_freed_a_run_has_to_be_given_again() {
+    for flags in [
+        &["--permission-mode", "bypassPermissions"][..],
+        &["--permission-mode", "acceptEdits"],
+        &["--allow", "Bash(touch:*)"],
+        &["--yes"],
+    ] {
+        let room = stopped(flags);
+        fs::write(room.root().join("settings.json"), "{}").unwrap();
+        let ran = resumed(&room, &[]);
+        assert!(!made(&room), "{flags:?}: {ran:?}");
+        assert!(ran.stderr.contains("does not hold any more"), "{flags:?}: {ran:?}");
+        assert!(ran.stderr.contains(flags[0]), "{flags:?}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_freer_mode_of_the_settings_gives_way_to_that_of_the_run_before() {
+    let room = stopped(&["--permission-mode", "default"]);
+    fs::write(room.root().join("settings.json"), r#"{"permissions": {"defaultMode": "bypassPermissions"}}"#).unwrap();
+    let ran = resumed(&room, &[]);
+    assert!(!made(&room) && ran.stderr.contains("--permission-mode default"), "{ran:?}");
+}
+
+#[test]
+fn a_limit_that_is_used_up_ends_a_resume_and_names_the_flag_that_raises_it() {
+    let room = stopped(&["--max-turns", "3"]);
+    let ran = resumed(&room, &[]);
+    assert_eq!(ran.code, 7, "{ran:?}");
+    assert!(!made(&room) && ran.stderr.contains("--max-turns"), "{ran:?}");
+    let raised = resumed(&room, &["--max-turns", "20"]);
+    assert!(raised.code == 0 && made(&room), "{raised:?}");
+}
+
+#[test]
+fn teammates_stay_where_the_run_before_put_them_and_on_its_model() {
+    let other = tempfile::Builder::new().suffix(".yaml").tempfile().unwrap();
+    fs::write(other.path(), LATER).unwrap();
+    let model = format!("script:{}", other.path().display());
+    let room = stopped(&["--teammate-model", &model, "--teammate-mode", "in-process"]);
+    let ran = resumed(&room, &[]);
+    let said = format!("from the run before: --teammate-model {model} --teammate-mode in-process\n");
+    assert!(ran.code == 0 && ran.stderr.contains(&said), "{ran:?}");
+}
+
+#[test]
+fn a_sandbox_stays_around_the_commands_of_a_run_that_goes_on() {
+    let room = Room::new();
+    let model = room.script(LATER);
+    let ran = room.run(&["run", "do it", "--team", "work", "--model", &model, "--sandbox"]);
+    if ran.stderr.contains("cannot be held to a sandbox here") {
+        eprintln!("skipped: {}", ran.stderr);
+        return;
+    }
+    assert_eq!(ran.code, 8, "{ran:?}");
+    let ran = resumed(&room, &[]);
+    assert!(ran.stderr.contains("from the run before: --sandbox\n"), "{ran:?}");
+    assert!(made(&room), "the command runs unasked inside of it: {ran:?}");
+}
+
+#[test]
+fn a_record_of_bounds_can_free_nothing() {
+    let room = stopped(&["--permission-mode", "default"]);
+    fs::write(room.root().join("settings.json"), "{}").unwrap();
+    let forged = json!({
+        "version": 1, "mode": "bypassPermissions", "allow": ["Bash"], "permissions": {"allow": ["Bash"]},
+        "deny": ["Bash(rm:*)"], "maxTurns": 99,
+    });
+    fs::write(room.root().join("teams/work/pitcrew/bounds.json"), forged.to_string()).unwrap();
+    let ran = resumed(&room, &[]);
+    assert!(!made(&room), "{ran:?}");
+    assert!(ran.stderr.contains("--deny 'Bash(rm:*)'"), "{ran:?}");
+}
+
+#[test]
+fn a_record_of_bounds_that_cannot_be_read_keeps_the_team_from_running_unbounded() {
+    let room = stopped(&["--deny", "Bash(touch:*)"]);
+    let record = room.root().join("teams/work/pitcrew/bounds.json");
+    assert!(record.exists());
+    fs::write(&record, "{\"version\": 1, \"deny\": [\"Bas").unwrap();
+    let ran = resumed(&room, &[]);
+    assert_eq!(ran.code, 70, "{ran:?}");
+    assert!(!made(&room), "{ran:?}");
+}
