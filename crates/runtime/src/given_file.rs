@@ -6,22 +6,14 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read as _};
-use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode};
+
+use crate::handle::{Folder, READ, Unopened};
 
 /// The folder of git, whose configuration may hold passwords of remotes. No file of a project leads into it.
 const GIT_FOLDER: &str = ".git";
-
-/// How folders on the way to a file are opened. `PATH` needs no right to list them.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-#[cfg(not(any(target_os = "linux", target_os = "android")))]
-const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
-
-/// How a file is opened: a FIFO, a device or a terminal does not make us wait or become ours.
-const PLAIN: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Says why a file is not read.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +44,15 @@ pub enum Refused {
     /// The system said no.
     #[error("{0}")]
     Io(#[source] io::Error),
+}
+
+impl From<Unopened> for Refused {
+    fn from(unopened: Unopened) -> Self {
+        match unopened {
+            Unopened::NotPlain(kind) => Self::not_plain(kind),
+            Unopened::Io(error) => Self::Io(error),
+        }
+    }
 }
 
 impl Refused {
@@ -111,8 +112,8 @@ impl Given<'_> {
             Err(refused) => return Err(refused),
         };
         let mut files = Vec::new();
-        for entry in fs::read_dir(real).map_err(Refused::Io)? {
-            let name = entry.map_err(Refused::Io)?.file_name();
+        let names = Folder::open(&real).and_then(|folder| folder.list()).map_err(Refused::Io)?;
+        for (name, _kind) in names {
             if Path::new(&name).extension().is_some_and(|extension| extension == ending) {
                 files.push(folder.join(name));
             }
@@ -127,14 +128,9 @@ impl Given<'_> {
         let file = match self {
             Self::ByUser => {
                 refuse_special(&rustix::fs::stat(path).map_err(system)?)?;
-                File::from(rustix::fs::open(path, PLAIN, Mode::empty()).map_err(system)?)
+                File::from(rustix::fs::open(path, READ, Mode::empty()).map_err(system)?)
             }
-            Self::Below(folders) => {
-                let real = self.real(path)?;
-                let base =
-                    folders.iter().find(|folder| real.starts_with(folder)).ok_or_else(|| leads_out(&real, folders))?;
-                open_below(base, &real)?
-            }
+            Self::Below(_) => open_real(&self.real(path)?)?,
         };
         refuse_special(&rustix::fs::fstat(&file).map_err(system)?)?;
         Ok(file)
@@ -173,22 +169,13 @@ pub(crate) fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
     if u64::try_from(stat.st_size).is_ok_and(|size| size <= limit) { Ok(()) } else { Err(Refused::TooLong { limit }) }
 }
 
-/// Opens a path without links below a folder, and notices a link that was put on the way in the meantime.
-fn open_below(base: &Path, real: &Path) -> Result<File, Refused> {
-    let below = real.strip_prefix(base).map_err(|_| leads_out(real, &[base.to_path_buf()]))?;
-    let mut folder: OwnedFd = rustix::fs::open(base, FOLDER, Mode::empty()).map_err(system)?;
-    let mut names = below.components().map(Component::as_os_str).peekable();
-    while let Some(name) = names.next() {
-        if names.peek().is_some() {
-            folder = rustix::fs::openat(&folder, name, FOLDER, Mode::empty()).map_err(system)?;
-            continue;
-        }
-        // Looked at before it is opened: opening a device may do something.
-        refuse_special(&rustix::fs::statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW).map_err(system)?)?;
-        let file = rustix::fs::openat(&folder, name, PLAIN | OFlags::NOFOLLOW, Mode::empty()).map_err(system)?;
-        return Ok(File::from(file));
-    }
-    Err(Refused::not_plain(FileType::Directory))
+/// Opens a plain file by its real path: a link that was put on the way in the meantime is noticed.
+pub(crate) fn open_real(real: &Path) -> Result<File, Refused> {
+    let (Some(folder), Some(name)) = (real.parent(), real.file_name()) else {
+        return Err(Refused::not_plain(FileType::Directory));
+    };
+    let (file, _stat) = Folder::open(folder).map_err(Refused::Io)?.file(name)?;
+    Ok(file)
 }
 
 fn refuse_special(stat: &rustix::fs::Stat) -> Result<(), Refused> {
@@ -198,7 +185,24 @@ fn refuse_special(stat: &rustix::fs::Stat) -> Result<(), Refused> {
     }
 }
 
-fn contents(file: File, limit: u64) -> Result<Vec<u8>, Refused> {
+/// Reads a file of our own: a plain one of at most `limit` bytes that is UTF-8 text. Links may lead to its folder only.
+///
+/// # Errors
+/// When it is something else, or is not there.
+pub(crate) fn read_own(path: &Path, limit: u64) -> Result<String, Refused> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+        return Err(Refused::not_plain(FileType::Directory));
+    };
+    let folder = fs::canonicalize(folder).map_err(Refused::Io)?;
+    let bytes = contents(open_real(&folder.join(name))?, limit)?;
+    String::from_utf8(bytes).map_err(|_| Refused::NotText)
+}
+
+/// All that an open file holds, if that is at most `limit` bytes.
+///
+/// # Errors
+/// When it is longer, or cannot be read.
+pub(crate) fn contents(file: File, limit: u64) -> Result<Vec<u8>, Refused> {
     if file.metadata().map_err(Refused::Io)?.len() > limit {
         return Err(Refused::TooLong { limit });
     }
@@ -292,6 +296,20 @@ mod tests {
         giant: it is longer than 100 bytes
         long: it is longer than 100 bytes
         ");
+    }
+
+    #[test]
+    fn a_file_of_our_own_is_no_link_and_not_waited_for() {
+        let (dir, base) = project();
+        let at = |name: &str| base.first().unwrap().join(name);
+        symlink(at(""), dir.path().join("link")).unwrap();
+        symlink("plain", at("sub/file")).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert_eq!(read_own(&dir.path().join("link/plain"), 4).unwrap(), "text");
+        assert!(matches!(read_own(&at("plain"), 3), Err(Refused::TooLong { limit: 3 })));
+        for name in ["sub/file", "fifo", "sub"] {
+            assert!(matches!(read_own(&at(name), 9), Err(Refused::NotPlain { .. })), "{name}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod dropped;
 pub mod events;
 pub mod gate;
 mod given_file;
+mod handle;
 pub mod hooks;
 pub mod hosting;
 pub mod identity;

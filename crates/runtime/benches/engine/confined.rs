@@ -49,6 +49,7 @@ async fn measure(sandbox: &Sandbox, cwd: &Path) -> Vec<Duration> {
         cwd: cwd.to_path_buf(),
         env: Vec::new(),
         call: "bench".to_owned(),
+        judged: None,
         cancel: CancellationToken::new(),
         gate: Arc::default(),
         sandbox: sandbox.clone(),

@@ -41,6 +41,7 @@ impl Held {
             cwd: cwd.to_path_buf(),
             env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
             call: "fuzz".to_owned(),
+            judged: None,
             cancel: CancellationToken::new(),
             gate: Arc::new(gate),
             sandbox,

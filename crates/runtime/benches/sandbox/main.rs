@@ -189,6 +189,7 @@ fn context(cwd: &Path, sandbox: Sandbox, profile: Profile) -> ToolContext {
         cwd: cwd.to_path_buf(),
         env: Vec::new(),
         call: "bench".to_owned(),
+        judged: None,
         cancel: CancellationToken::new(),
         gate: Arc::default(),
         sandbox,

@@ -150,6 +150,7 @@ impl Quarters {
                 cwd: hire.cwd,
                 env: self.env.clone(),
                 call: String::new(),
+                judged: None,
                 // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
                 cancel: CancellationToken::new(),
                 gate: self.gate.clone(),

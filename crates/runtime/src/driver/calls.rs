@@ -1,5 +1,6 @@
 //! One call of a tool: hooks and gate before, the tool, hooks after.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, StatusChange, TaskStatus, TeamCall};
@@ -8,18 +9,24 @@ use serde_json::{Value, json};
 use super::seat::Seat;
 use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
 use crate::events::RunEvent;
-use crate::gate::{Call, Gate, PermissionMode, Verdict};
+use crate::gate::{Call, Gate, Judged, PermissionMode, Verdict};
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::sandbox::Profile;
 use crate::tools::{ToolContext, ToolOutcome};
 use crate::transcript::ToolCall;
 
+/// A call about a file, with the real path that was judged: whoever allows the call allows it for this path.
+pub(super) struct JudgedCall {
+    pub(super) call: ToolCall,
+    pub(super) path: PathBuf,
+}
+
 /// Asks the hooks, then the gate. A tool the agent does not have is nobody's to decide on.
-pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) -> Event {
+pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) -> (Event, Option<JudgedCall>) {
     let Judging { call, mode } = judging;
     if let Err(unknown) = seat.tools.find(name_here(&call.tool)) {
         let judgement = Judgement::Deny { reason: unknown.text };
-        return Event::Judged { call: call.id, judgement, context: Vec::new() };
+        return (Event::Judged { call: call.id, judgement, context: Vec::new() }, None);
     }
     let kind = HookKind::PreToolUse {
         tool_name: call.tool.clone(),
@@ -28,32 +35,59 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
     };
     let said = run_hooks(&seat, mode, &kind).await;
     let context = said.additional_context.iter().map(|text| reminder(&kind, text)).collect();
-    let judgement = match (said.stop, said.decision) {
-        (Some(reason), _) | (None, Some(Decision::Deny { reason })) => Judgement::Deny { reason },
+    let (judgement, path) = match (said.stop, said.decision) {
+        (Some(reason), _) | (None, Some(Decision::Deny { reason })) => (Judgement::Deny { reason }, None),
         (None, decision) => {
-            let to_judge =
-                Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) };
-            let judgement = with_decision(decision, gate.judge(mode, &to_judge));
-            let pointless = match &judgement {
-                Judgement::Ask(_) => pointless(&seat, &gate, &to_judge, mode).await,
-                Judgement::Allow { .. } | Judgement::Deny { .. } => None,
-            };
-            pointless.unwrap_or(judgement)
+            let to_judge = to_judge(&seat, &call);
+            let judged = gate.judge_path(mode, &to_judge);
+            let judgement = with_decision(decision, judged.verdict);
+            match (judgement, judged.path) {
+                (Judgement::Ask(_), Some(path)) if judged.is_by_link => {
+                    (Judgement::Deny { reason: by_link(&path) }, None)
+                }
+                (Judgement::Ask(question), Some(path)) => {
+                    let pointless = pointless(&seat, &gate, &to_judge, mode, &path).await;
+                    (pointless.unwrap_or(Judgement::Ask(question)), Some(path))
+                }
+                (judgement, path) => (judgement, path),
+            }
         }
     };
-    Event::Judged { call: call.id, judgement, context }
+    let event = Event::Judged { call: call.id.clone(), judgement, context };
+    (event, path.map(|path| JudgedCall { call, path }))
+}
+
+/// Why nobody is asked about a path with a link in it: whoever answers, a person or a rule of the run, looks at the path later,
+/// and the link may lead elsewhere by then.
+fn by_link(real: &Path) -> String {
+    format!(
+        "the path goes through a symbolic link to {}. Permission is asked for paths without links only: use that path",
+        real.display()
+    )
+}
+
+fn to_judge<'a>(seat: &'a Seat, call: &'a ToolCall) -> Call<'a> {
+    Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) }
 }
 
 /// Refuses a call that would fail whatever the answer, so that nobody is asked about it.
 ///
-/// The reason tells something of the file. It is looked for only if the agent may read the file unasked.
-async fn pointless(seat: &Seat, gate: &Gate, call: &Call<'_>, mode: PermissionMode) -> Option<Judgement> {
-    let reading = json!({"file_path": call.input.get("file_path")?});
-    let verdict = gate.judge(mode, &Call { tool: "Read", input: &reading, ..*call });
-    if !matches!(verdict, Verdict::Allow { .. }) {
+/// The reason tells something of the file. It is looked for only if the agent may read the file unasked: the very file that the
+/// question is about.
+async fn pointless(
+    seat: &Seat,
+    gate: &Gate,
+    call: &Call<'_>,
+    mode: PermissionMode,
+    judged: &Path,
+) -> Option<Judgement> {
+    let reading = json!({"file_path": judged});
+    let Judged { verdict, path, .. } = gate.judge_path(mode, &Call { tool: "Read", input: &reading, ..*call });
+    if !matches!(verdict, Verdict::Allow { .. }) || path.as_deref() != Some(judged) {
         return None;
     }
-    let outcome = seat.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &seat.context).await?;
+    let context = ToolContext { judged: path, ..seat.context.clone() };
+    let outcome = seat.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &context).await?;
     Some(Judgement::Deny { reason: outcome.text })
 }
 
@@ -80,6 +114,28 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
     }
 }
 
+/// The real path that a call works on: the judged one. A call without one, such as one that is made again after a crash, or
+/// with an input that was changed by whoever allowed it, is judged now, so that what is denied stays denied.
+fn judged_path(
+    seat: &Seat,
+    gate: &Gate,
+    mode: PermissionMode,
+    call: &ToolCall,
+    judged: Option<JudgedCall>,
+) -> Result<Option<PathBuf>, String> {
+    if !Gate::is_about_file(&call.tool) {
+        return Ok(None);
+    }
+    if let Some(judged) = judged.filter(|judged| judged.call == *call) {
+        return Ok(Some(judged.path));
+    }
+    match gate.judge_path(mode, &to_judge(seat, call)) {
+        Judged { verdict: Verdict::Deny { reason }, .. } => Err(reason),
+        Judged { verdict: Verdict::Ask { .. }, path: Some(path), is_by_link: true } => Err(by_link(&path)),
+        Judged { verdict: Verdict::Allow { .. } | Verdict::Ask { .. }, path, is_by_link: _ } => Ok(path),
+    }
+}
+
 /// Runs a call that may run.
 pub(super) async fn run(
     seat: Arc<Seat>,
@@ -87,6 +143,7 @@ pub(super) async fn run(
     mode: PermissionMode,
     call: ToolCall,
     profile: Profile,
+    judged: Option<JudgedCall>,
 ) -> Event {
     let started = RunEvent::ToolStarted {
         agent: seat.name.clone(),
@@ -95,11 +152,15 @@ pub(super) async fn run(
         input: call.input.clone(),
     };
     seat.sink.tell(started).await;
-    let refusal = task_hooks(&seat, mode, &call).await;
-    let outcome = match refusal {
-        Some(reason) => ToolOutcome::refused(reason),
-        None => {
-            let context = ToolContext { call: call_name(&seat.name, &call), gate, profile, ..seat.context.clone() };
+    let path = match task_hooks(&seat, mode, &call).await {
+        Some(reason) => Err(reason),
+        None => judged_path(&seat, &gate, mode, &call, judged),
+    };
+    let outcome = match path {
+        Err(reason) => ToolOutcome::refused(reason),
+        Ok(judged) => {
+            let call_name = call_name(&seat.name, &call);
+            let context = ToolContext { call: call_name, gate, profile, judged, ..seat.context.clone() };
             seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };

@@ -5,6 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::agent::{Event, Inspection};
+use crate::gate::resolve;
+use crate::given_file::{contents, open_real};
 use crate::tools::{ReadLog, ToolContext};
 use crate::transcript::ToolCall;
 
@@ -14,19 +16,19 @@ use crate::transcript::ToolCall;
 /// shows in its new text standing there and its old text being gone; where the file does not tell, the model is to look.
 pub(super) async fn inspect(context: ToolContext, call: ToolCall) -> Event {
     let id = call.id.clone();
-    let looked = tokio::task::spawn_blocking(move || look(&context.cwd, &context.reads, &call)).await;
+    let looked =
+        tokio::task::spawn_blocking(move || look(&context.cwd, &context.reads, context.limits.file_bytes, &call)).await;
     Event::Inspected { call: id, inspection: looked.unwrap_or(Inspection::Unknown) }
 }
 
-fn look(cwd: &Path, reads: &ReadLog, call: &ToolCall) -> Inspection {
+fn look(cwd: &Path, reads: &ReadLog, most: u64, call: &ToolCall) -> Inspection {
     let field = |name: &str| call.input.get(name).and_then(Value::as_str);
     let Some(path) = field("file_path") else { return Inspection::Undone };
-    let file = cwd.join(path);
-    let found = std::fs::read_to_string(&file).ok();
+    let Some(file) = resolve(cwd, Path::new(path)) else { return Inspection::Unknown };
+    let found = open_real(&file).and_then(|open| contents(open, most)).ok();
+    let found = found.and_then(|bytes| String::from_utf8(bytes).ok());
     let done = |what: &str, found: &str| {
-        if let Ok(file) = file.canonicalize() {
-            reads.note_content(file, found.as_bytes());
-        }
+        reads.note_content(file.clone(), found.as_bytes());
         let text = format!("The file {path} has been {what}, before a crash interrupted you.");
         Inspection::Done { text, seen: reads.take_news() }
     };
@@ -65,7 +67,7 @@ mod tests {
         }
         let call = ToolCall { id: "a".to_owned(), tool: tool.to_owned(), input, key: "a".to_owned() };
         let reads = ReadLog::new(PathLocks::new());
-        let found = match look(folder.path(), &reads, &call) {
+        let found = match look(folder.path(), &reads, 100, &call) {
             Inspection::Done { .. } => Some(true),
             Inspection::Undone => Some(false),
             Inspection::Unknown => None,

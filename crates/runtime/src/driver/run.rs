@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::calls::JudgedCall;
 use super::inbox::Taken;
 use super::log::{Log, LogError, chain};
 use super::marks::{Delivered, Marks};
@@ -90,7 +91,9 @@ pub(crate) struct Driver {
     gate: Arc<Gate>,
     log: Log,
     wire: Wire,
-    running: FuturesUnordered<BoxFuture<'static, Event>>,
+    running: FuturesUnordered<BoxFuture<'static, (Event, Option<JudgedCall>)>>,
+    /// The calls about files that were judged and have not run yet, by their ids.
+    judged: HashMap<String, JudgedCall>,
     /// Who sent the mail that was read and not delivered yet, and whether it is a frame.
     senders: HashMap<MessageId, (String, bool)>,
     marks: Marks,
@@ -128,6 +131,7 @@ impl Driver {
             log,
             wire,
             running: FuturesUnordered::new(),
+            judged: HashMap::new(),
             senders: HashMap::new(),
             marks: Marks::default(),
             completed: None,
@@ -220,7 +224,10 @@ impl Driver {
                 () = self.wire.mail.notified() => return Event::MailWaiting,
                 written = self.log.catch_up(), if self.log.is_behind() => self.go_on_without_team(written),
                 marked = self.marks.catch_up(&self.seat), if self.marks.is_behind() => marked.map_err(|error| chain(&error)),
-                Some(event) = self.running.next() => return event,
+                Some((event, judged)) = self.running.next() => {
+                    self.judged.extend(judged.map(|judged| (judged.call.id.clone(), judged)));
+                    return event;
+                }
             };
             if let Err(reason) = settled {
                 return Event::Broken { reason };
@@ -254,7 +261,7 @@ impl Driver {
     }
 
     fn begin(&mut self, work: impl Future<Output = Event> + Send + 'static) -> Outcome {
-        self.running.push(Box::pin(work));
+        self.running.push(Box::pin(async { (work.await, None) }));
         Outcome::Done
     }
 
@@ -266,6 +273,8 @@ impl Driver {
             Effect::TakeMail => Outcome::Happened(self.take_mail().await),
             Effect::CallModel => {
                 self.trouble = None;
+                // Every call of the turn before has its result.
+                self.judged.clear();
                 let messages = self.agent.conversation().share_messages();
                 self.begin(model_call::call(seat, mode, messages))
             }
@@ -279,7 +288,8 @@ impl Driver {
             }
             Effect::Judge(judging) => {
                 let gate = self.gate.clone();
-                self.begin(calls::judge(seat, gate, judging))
+                self.running.push(Box::pin(calls::judge(seat, gate, judging)));
+                Outcome::Done
             }
             Effect::AskPermission { call, question } => self.ask(call, question).await,
             Effect::Settle(settlement) => self.settle(settlement).await,
@@ -288,8 +298,8 @@ impl Driver {
                 Outcome::Done
             }
             Effect::Run(call, profile) => {
-                let gate = self.gate.clone();
-                self.begin(calls::run(seat, gate, mode, call, profile))
+                let (gate, judged) = (self.gate.clone(), self.judged.remove(&call.id));
+                self.begin(calls::run(seat, gate, mode, call, profile, judged))
             }
             Effect::Report(call, ending) => self.report_call(&call, ending).await,
             Effect::Inspect(call) => self.begin(inspect::inspect(seat.context.clone(), call)),

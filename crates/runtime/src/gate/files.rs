@@ -11,26 +11,28 @@ use super::mode::PermissionMode;
 use super::paths::{CONFIG_FOLDER, Target, resolve};
 use super::rules::{Access, Rule};
 use super::tools::ToolKind;
+use crate::tools::split_pattern;
 
-pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdict {
+/// Judges a call by the file or folder that it names.
+pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>, target: Option<&Target>) -> Verdict {
     let kind = ToolKind::of(call.tool);
     if let Some(verdict) = hard_limit(mode, kind, call.tool) {
         return verdict;
     }
-    let Some(target) = named_file(gate, call) else {
+    let Some(target) = target else {
         return Verdict::deny(format!("{} names no file", call.tool));
     };
     let access = if kind == ToolKind::Writer { Access::Write } else { Access::Read };
     if access == Access::Write
-        && let Some(whose) = gate.guarded.holds(&target)
+        && let Some(whose) = gate.guarded.holds(target)
     {
         return refusal(&target.written.to_string_lossy(), whose);
     }
-    let is_plan = is_plan_file(call, &target);
+    let is_plan = is_plan_file(call, target);
     if mode == PermissionMode::Plan && access == Access::Write && !is_plan {
         return Verdict::deny("in plan mode only the plan file may be written");
     }
-    let speaks = |rule: &&Rule| rule.names_tool(call.tool) || rule.touches(access, call.cwd, &target);
+    let speaks = |rule: &&Rule| rule.names_tool(call.tool) || rule.touches(access, call.cwd, target);
     if let Some(rule) = gate.rules.deny.iter().find(speaks) {
         return denied_by(rule);
     }
@@ -41,11 +43,11 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         return Verdict::freely();
     }
     if gate.rules.ask.iter().any(|rule| speaks(&rule)) {
-        return ask(call, access, &target);
+        return ask(call, access, target);
     }
     let decides = access == Access::Write && target.decides();
     let opens = |rule: &Rule| !decides || rule.spells_out(CONFIG_FOLDER);
-    let allows = |rule: &Rule| opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, &target));
+    let allows = |rule: &Rule| opens(rule) && (rule.names_tool(call.tool) || rule.covers(access, call.cwd, target));
     if is_plan || gate.rules.allow.iter().any(allows) {
         return Verdict::freely();
     }
@@ -53,10 +55,10 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>) -> Verdi
         Access::Read => true,
         Access::Write => mode == PermissionMode::AcceptEdits && !target.steers_tools(),
     };
-    if free && gate.is_inside(call.cwd, &target) {
+    if free && gate.is_inside(call.cwd, target) {
         return Verdict::freely();
     }
-    ask(call, access, &target)
+    ask(call, access, target)
 }
 
 /// Whether the path is the plan file and nothing else: a link in its place could be anything.
@@ -75,22 +77,15 @@ pub(super) fn named_file(gate: &Gate, call: &Call<'_>) -> Option<Target> {
     let text = |field: &str| call.input.get(field).and_then(Value::as_str).filter(|text| !text.is_empty());
     let path = match call.tool {
         "Glob" => {
-            let base = text("path").unwrap_or(".");
-            let pattern = text("pattern").unwrap_or_default();
-            return Some(gate.target(call.cwd, &Path::new(base).join(literal_head(pattern)).to_string_lossy()));
+            let base = Path::new(text("path").unwrap_or("."));
+            let (folder, _pattern) = split_pattern(base, text("pattern").unwrap_or_default());
+            return Some(gate.target(call.cwd, &folder.to_string_lossy()));
         }
         "Grep" => text("path").unwrap_or("."),
         "NotebookEdit" => text("notebook_path")?,
         _ => text("file_path")?,
     };
     Some(gate.target(call.cwd, path))
-}
-
-/// The folders of a glob before its first special character.
-fn literal_head(pattern: &str) -> &str {
-    let special = pattern.find(['*', '?', '[', '{']).unwrap_or(pattern.len());
-    let head = pattern.get(..special).unwrap_or_default();
-    head.rfind('/').and_then(|slash| head.get(..=slash)).unwrap_or_default()
 }
 
 fn ask(call: &Call<'_>, access: Access, target: &Target) -> Verdict {

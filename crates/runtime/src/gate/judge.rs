@@ -7,9 +7,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::denied::DeniedReads;
+use super::files::named_file;
 use super::guarded::Guarded;
 use super::mode::PermissionMode;
-use super::paths::{Target, expand_home};
+use super::paths::{Target, expand_home, lexical};
 use super::rules::{Access, Rule, RuleError, RuleSet, canonical};
 use super::tools::ToolKind;
 use super::{bash, files};
@@ -50,6 +51,19 @@ pub enum Verdict {
         /// Permission updates that would answer this and similar asks, in the wire's form.
         suggestions: Vec<Value>,
     },
+}
+
+/// A verdict with the real path that it is about.
+#[must_use]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// What is to happen.
+    pub verdict: Verdict,
+    /// The file or folder of the call, links resolved; none for a call that is about none. The verdict holds for this path
+    /// alone, whatever the path in the call leads to by the time it is opened.
+    pub path: Option<PathBuf>,
+    /// Whether a link below the working folder, or elsewhere, is part of the path in the call.
+    pub is_by_link: bool,
 }
 
 impl Verdict {
@@ -179,9 +193,28 @@ impl Gate {
     /// Judges a call: the mode's hard limits and what is guarded first, then deny rules (which win in every mode), ask
     /// rules, allow rules, and at last what the mode does with a call no rule speaks of.
     pub fn judge(&self, mode: PermissionMode, call: &Call<'_>) -> Verdict {
+        self.judge_path(mode, call).verdict
+    }
+
+    /// Whether a tool works on a file or folder that its input names.
+    #[must_use]
+    pub fn is_about_file(tool: &str) -> bool {
+        matches!(ToolKind::of(tool), ToolKind::Reader | ToolKind::Writer)
+    }
+
+    /// As [`Gate::judge`], with the path that was judged: the path in the call is resolved once, and what is answered is
+    /// what was judged.
+    pub fn judge_path(&self, mode: PermissionMode, call: &Call<'_>) -> Judged {
+        let target = if Self::is_about_file(call.tool) { named_file(self, call) } else { None };
+        let verdict = self.judge_target(mode, call, target.as_ref());
+        let is_by_link = target.as_ref().is_some_and(|target| target.is_by_link(call.cwd));
+        Judged { verdict, path: target.and_then(|target| target.resolved), is_by_link }
+    }
+
+    fn judge_target(&self, mode: PermissionMode, call: &Call<'_>, target: Option<&Target>) -> Verdict {
         let verdict = match ToolKind::of(call.tool) {
             ToolKind::Shell => bash::judge(self, mode, call),
-            ToolKind::Reader | ToolKind::Writer => files::judge(self, mode, call),
+            ToolKind::Reader | ToolKind::Writer => files::judge(self, mode, call, target),
             kind @ (ToolKind::Spawn
             | ToolKind::Talk
             | ToolKind::TeamControl
@@ -199,14 +232,14 @@ impl Gate {
     }
 
     /// Whether a deny rule keeps this file from being read: for tools that walk a tree, file by file.
+    /// The file is given as it was named and by its real path.
     #[must_use]
-    pub fn is_read_denied(&self, cwd: &Path, path: &Path) -> bool {
+    pub fn is_read_denied(&self, cwd: &Path, path: &Path, real: PathBuf) -> bool {
         let mut rules = self.rules.deny.iter().filter(|rule| rule.is_about(Access::Read)).peekable();
         if rules.peek().is_none() {
-            // Without a rule the path need not be followed.
             return false;
         }
-        let target = Target::new(cwd, path);
+        let target = Target { written: lexical(cwd, path), resolved: Some(real) };
         rules.any(|rule| rule.touches(Access::Read, cwd, &target))
     }
 

@@ -27,7 +27,7 @@ mod tools;
 
 pub use allowing::{AllowingRules, allow_flag};
 pub(crate) use denied::DeniedReads;
-pub use judge::{Call, Gate, Spawns, UpdateError, Verdict};
+pub use judge::{Call, Gate, Judged, Spawns, UpdateError, Verdict};
 pub use mode::PermissionMode;
-pub(crate) use paths::expand_home;
+pub(crate) use paths::{expand_home, resolve};
 pub use rules::{RuleError, RuleFault};

@@ -261,6 +261,14 @@ impl Target {
         Self { written: lexical(cwd, path), resolved: resolve(cwd, path) }
     }
 
+    /// Whether a link is part of the path; those above the working folder do not count.
+    pub(crate) fn is_by_link(&self, cwd: &Path) -> bool {
+        let Some(resolved) = &self.resolved else { return true };
+        let below_cwd = || Some(resolve(cwd, Path::new(""))?.join(self.written.strip_prefix(cwd).ok()?));
+        // To join with nothing adds a slash at the end, which is no part of a path.
+        *resolved != self.written && below_cwd().is_none_or(|plain| !plain.iter().eq(resolved.iter()))
+    }
+
     /// Whether the path lies in one of the folders, links and all.
     pub(crate) fn is_inside<'a>(&self, cwd: &Path, folders: impl IntoIterator<Item = &'a Path>) -> bool {
         let Some(path) = &self.resolved else {
@@ -379,6 +387,23 @@ mod tests {
         }
         let inside = Target::new(&alias, Path::new("secrets/key"));
         assert!(inside.is_inside(&alias, [real.as_path()]));
+    }
+
+    #[test]
+    fn a_link_in_a_path_is_noticed_but_not_one_above_the_working_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = fs::canonicalize(dir.path()).unwrap();
+        fs::create_dir_all(root.join("real/d")).unwrap();
+        symlink(root.join("real"), root.join("cwd")).unwrap();
+        symlink("d", root.join("real/link")).unwrap();
+        let is_by_link = |path: &str| Target::new(&root.join("cwd"), Path::new(path)).is_by_link(&root.join("cwd"));
+        for (path, expected) in
+            [("d/x", false), ("new/x", false), (".", false), ("link/x", true), ("link", true), ("link/../x", false)]
+        {
+            assert_eq!(is_by_link(path), expected, "{path}");
+        }
+        let outside = root.join("real/d/x");
+        assert!(!is_by_link(outside.to_str().unwrap()));
     }
 
     #[test]

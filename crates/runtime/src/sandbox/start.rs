@@ -171,6 +171,17 @@ impl Sandbox {
         }
     }
 
+    /// Refuses a file that is kept: nothing is made for it.
+    ///
+    /// # Errors
+    /// When the file is kept.
+    pub(crate) fn check_free(&self, file: &Path) -> io::Result<()> {
+        match &self.kept {
+            Some(kept) if kept.places().is_kept(file) => Err(io::ErrorKind::PermissionDenied.into()),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// Does work on a file of a folder, without the right to change what is kept, whatever becomes of its path meanwhile.
     ///
     /// A folder on the way to what is kept has no rights to give up. No agent can rename it, so the name of the file tells

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::tool::{malformed, refusal};
 use crate::dropped::as_member;
+use crate::given_file::read_own;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// The longest plan a frame carries; the file may be longer.
@@ -52,13 +53,18 @@ impl Tool for ExitPlanMode {
         };
         let plan = match given {
             Some(plan) => plan,
-            None => match tokio::fs::read_to_string(&self.plan_file).await {
-                Ok(plan) => plan,
-                Err(error) => {
-                    let path = self.plan_file.display();
-                    return ToolOutcome::refused(format_args!("Write your plan to {path} first: {error}"));
+            None => {
+                let (file, most) = (self.plan_file.clone(), context.limits.file_bytes);
+                let read =
+                    tokio::task::spawn_blocking(move || read_own(&file, most).map_err(|error| error.to_string()));
+                match read.await.unwrap_or_else(|error| Err(error.to_string())) {
+                    Ok(plan) => plan,
+                    Err(error) => {
+                        let path = self.plan_file.display();
+                        return ToolOutcome::refused(format_args!("Write your plan to {path} first: {error}"));
+                    }
                 }
-            },
+            }
         };
         if plan.trim().is_empty() {
             return ToolOutcome::refused(format_args!("The plan in {} is empty", self.plan_file.display()));

@@ -1,22 +1,30 @@
 //! Files as the tools see them: paths from outside made safe, reads that are bounded, changes that
-//! are whole or not at all.
+//! are whole or not at all. What is opened is what was judged: a real path, no part of which is a link.
 
-use std::fs::{self, File, Permissions};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use pitcrew_team::store::own_mode;
+use rustix::fs::FileType;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use super::read_log::Stamp;
 use super::{ToolContext, ToolOutcome};
-
-/// How many links to links are followed.
-const MOST_LINKS: usize = 40;
+use crate::gate;
+use crate::handle::{Folder, Unopened, is_link_in_the_way};
 
 /// Rights of a new file, before the umask.
 const NEW_FILE_MODE: u32 = 0o666;
+
+/// Rights of a new folder, before the umask.
+const NEW_FOLDER_MODE: u32 = 0o777;
+
+/// The rights that a file keeps when it is written: a program that runs as its owner or group is none any more.
+const KEPT_RIGHTS: u32 = 0o777;
 
 /// Why a file could not be read or changed; what the model is told.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +50,10 @@ pub(super) enum FileError {
         .path.display()
     )]
     Changed { path: PathBuf },
+    #[error("{} changed while it was looked at: a link stands in its path now. Nothing was done", .path.display())]
+    Swapped { path: PathBuf },
+    #[error("the symbolic links of {} go in a circle", .path.display())]
+    Circle { path: PathBuf },
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io {
         doing: &'static str,
@@ -52,9 +64,12 @@ pub(super) enum FileError {
 }
 
 impl FileError {
-    fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(super) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
-        move |source| Self::Io { doing, path, source }
+        move |source| match is_link_in_the_way(&source) {
+            true => Self::Swapped { path },
+            false => Self::Io { doing, path, source },
+        }
     }
 }
 
@@ -70,7 +85,9 @@ impl From<FileError> for ToolOutcome {
             | FileError::TooLarge { .. }
             | FileError::Binary { .. }
             | FileError::NotRead { .. }
-            | FileError::Changed { .. } => Self::refused(error),
+            | FileError::Changed { .. }
+            | FileError::Swapped { .. }
+            | FileError::Circle { .. } => Self::refused(error),
         }
     }
 }
@@ -84,6 +101,12 @@ pub(super) fn resolve(cwd: &Path, given: &str) -> Result<PathBuf, FileError> {
         return Err(FileError::Nul { path: given.to_owned() });
     }
     Ok(cwd.join(given))
+}
+
+/// The real path of what a call is about, which alone is opened: the path that was judged.
+pub(super) fn real_path(path: &Path, context: &ToolContext) -> Result<PathBuf, FileError> {
+    let resolved = || gate::resolve(&context.cwd, path);
+    context.judged.clone().or_else(resolved).ok_or_else(|| FileError::Circle { path: path.to_owned() })
 }
 
 /// Runs work on files away from the async threads, unless the agent is interrupted already.
@@ -111,24 +134,46 @@ where
     tokio::task::spawn_blocking(move || look(&context)).await.ok()?.err()
 }
 
-/// Opens a regular file of bounded size; anything else would block or never end.
-pub(super) fn open(path: &Path, context: &ToolContext) -> Result<File, FileError> {
-    let metadata = fs::metadata(path).map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => FileError::Missing { path: path.to_owned(), cwd: context.cwd.clone() },
-        _ => FileError::io("look at", path)(source),
-    })?;
-    let path_buf = path.to_owned();
-    if metadata.is_dir() {
-        return Err(FileError::Folder { path: path_buf });
+/// A real path, as the folder that holds it and the name in it.
+struct Place<'a> {
+    path: &'a Path,
+    folder: &'a Path,
+    name: &'a OsStr,
+}
+
+impl<'a> Place<'a> {
+    fn new(path: &'a Path) -> Result<Self, FileError> {
+        let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
+            return Err(FileError::Folder { path: path.to_owned() });
+        };
+        Ok(Self { path, folder, name })
     }
-    if !metadata.is_file() {
-        return Err(FileError::Special { path: path_buf });
+
+    /// Opens a regular file of bounded size; anything else would block or never end.
+    fn open(&self, context: &ToolContext) -> Result<(File, u32), FileError> {
+        let path = || self.path.to_owned();
+        let folder = Folder::open(self.folder).map_err(Unopened::Io);
+        let (file, stat) = folder.and_then(|folder| folder.file(self.name)).map_err(|problem| match problem {
+            Unopened::NotPlain(FileType::Directory) => FileError::Folder { path: path() },
+            Unopened::NotPlain(FileType::Symlink) => FileError::Swapped { path: path() },
+            Unopened::NotPlain(_) => FileError::Special { path: path() },
+            Unopened::Io(source) if source.kind() == io::ErrorKind::NotFound => {
+                FileError::Missing { path: path(), cwd: context.cwd.clone() }
+            }
+            Unopened::Io(source) => FileError::io("open", self.path)(source),
+        })?;
+        let bytes = u64::try_from(stat.st_size).unwrap_or_default();
+        let most = context.limits.file_bytes;
+        if bytes > most {
+            return Err(FileError::TooLarge { path: path(), bytes, most });
+        }
+        Ok((file, stat.st_mode))
     }
-    let most = context.limits.file_bytes;
-    if metadata.len() > most {
-        return Err(FileError::TooLarge { path: path_buf, bytes: metadata.len(), most });
-    }
-    File::open(path).map_err(FileError::io("open", path))
+}
+
+/// Opens the regular file of a real path, if it is of bounded size.
+pub(super) fn open(real: &Path, context: &ToolContext) -> Result<File, FileError> {
+    Ok(Place::new(real)?.open(context)?.0)
 }
 
 /// Hands the bytes of an open file to `take`, piece by piece, until it ends or `cancel` is set.
@@ -153,38 +198,6 @@ pub(super) fn each_piece(
     }
 }
 
-/// Finds the file a path means: links followed to their target, which need not exist yet.
-pub(super) fn follow(path: &Path) -> Result<PathBuf, FileError> {
-    let mut path = path.to_owned();
-    for _ in 0..MOST_LINKS {
-        match fs::canonicalize(&path) {
-            Ok(real) => return Ok(real),
-            Err(problem) if problem.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(FileError::io("find", &path)(source)),
-        }
-        let Ok(link) = fs::read_link(&path) else {
-            return below_what_exists(&path);
-        };
-        path = path.parent().unwrap_or(Path::new("/")).join(link);
-    }
-    Err(FileError::io("find", &path)(io::Error::from(rustix::io::Errno::LOOP)))
-}
-
-/// The path of a file that does not exist, with the folders that do made canonical.
-fn below_what_exists(path: &Path) -> Result<PathBuf, FileError> {
-    let mut missing = Vec::new();
-    for ancestor in path.ancestors() {
-        if let Ok(real) = fs::canonicalize(ancestor) {
-            return Ok(missing.iter().rev().fold(real, |folder, name| folder.join(name)));
-        }
-        match ancestor.components().next_back() {
-            Some(Component::Normal(name)) => missing.push(name),
-            _ => break,
-        }
-    }
-    Err(FileError::io("find", path)(io::Error::from(io::ErrorKind::NotFound)))
-}
-
 /// A change that was made.
 pub(super) struct Change {
     pub(super) before: Option<Vec<u8>>,
@@ -195,18 +208,19 @@ pub(super) struct Change {
 ///
 /// Of the agents of this process one at a time does this to a file. A file that this agent has not
 /// read, or that changed since, is refused. The new content appears whole under the name, with the
-/// rights the file had; links are followed.
+/// rights the file had. What is changed is the file of the judged path; where a link stands in that path by now, nothing is.
 pub(super) fn change(
     path: &Path,
     context: &ToolContext,
     make: impl FnOnce(Option<&[u8]>) -> Result<Vec<u8>, ToolOutcome>,
 ) -> Result<Change, ToolOutcome> {
-    let target = follow(path)?;
-    let _turn = context.reads.take_turn(&target);
-    let (before, permissions) = present(&target, context)?.unzip();
+    let real = real_path(path, context)?;
+    let place = Place::new(&real)?;
+    let _turn = context.reads.take_turn(&real);
+    let (before, permissions) = present(&place, context)?.unzip();
     let after = make(before.as_deref())?;
-    store(&target, &after, permissions, context)?;
-    context.reads.note(target, Stamp::of(&after));
+    store(&place, &after, permissions, context)?;
+    context.reads.note(real, Stamp::of(&after));
     Ok(Change { before, after })
 }
 
@@ -216,63 +230,81 @@ pub(super) fn refusal(
     context: &ToolContext,
     make: impl FnOnce(Option<&[u8]>) -> Result<(), ToolOutcome>,
 ) -> Result<(), ToolOutcome> {
-    let (before, _) = present(&follow(path)?, context)?.unzip();
+    let (before, _) = present(&Place::new(&real_path(path, context)?)?, context)?.unzip();
     make(before.as_deref())
 }
 
-/// What a file holds, and its rights, if it exists. It must be as this agent has read it.
-fn present(target: &Path, context: &ToolContext) -> Result<Option<(Vec<u8>, Permissions)>, FileError> {
-    let mut file = match open(target, context) {
-        Ok(file) => file,
+/// What a file holds, and the rights that it keeps, if it exists. It must be as this agent has read it.
+fn present(place: &Place<'_>, context: &ToolContext) -> Result<Option<(Vec<u8>, Permissions)>, FileError> {
+    let (mut file, mode) = match place.open(context) {
+        Ok(opened) => opened,
         Err(FileError::Missing { .. }) => return Ok(None),
         Err(error) => return Err(error),
     };
     let mut content = Vec::new();
-    file.read_to_end(&mut content).map_err(FileError::io("read", target))?;
-    let permissions = file.metadata().map_err(FileError::io("look at", target))?.permissions();
-    context.reads.check(target, &content)?;
-    Ok(Some((content, permissions)))
+    file.read_to_end(&mut content).map_err(FileError::io("read", place.path))?;
+    context.reads.check(place.path, &content)?;
+    Ok(Some((content, Permissions::from_mode(mode & KEPT_RIGHTS))))
 }
 
-/// Puts content under a name in one step; without rights of an earlier file it must be a new name.
-///
-/// The path was judged a while ago, and a command in the background may have put a link in its place since: what is
-/// written is kept out of the team's own files here too.
-fn store(target: &Path, content: &[u8], earlier: Option<Permissions>, context: &ToolContext) -> Result<(), FileError> {
-    let folder = target.parent().ok_or_else(|| FileError::Folder { path: target.to_owned() })?;
-    let is_plan = context.sandbox.is_plan(target);
-    let created = if is_plan { own_mode::create_folders(folder) } else { fs::create_dir_all(folder) };
-    created.map_err(FileError::io("create the folder", folder))?;
-    let new_mode = if is_plan { own_mode::FILE_MODE } else { NEW_FILE_MODE };
-    let put = || put(target, folder, content, earlier, new_mode);
-    context.sandbox.work_on(target, folder, put).map_err(FileError::io("write into", folder))?
+/// Puts content under a name in one step; without rights of an earlier file it must be a new name. It is done without the
+/// right to change the team's own files.
+fn store(
+    place: &Place<'_>,
+    content: &[u8],
+    earlier: Option<Permissions>,
+    context: &ToolContext,
+) -> Result<(), FileError> {
+    let is_plan = context.sandbox.is_plan(place.path);
+    let (file_mode, folder_mode) =
+        if is_plan { (own_mode::FILE_MODE, own_mode::FOLDER_MODE) } else { (NEW_FILE_MODE, NEW_FOLDER_MODE) };
+    let folder = match Folder::open(place.folder) {
+        Err(problem) if problem.kind() == io::ErrorKind::NotFound => {
+            context.sandbox.check_free(place.path).map_err(FileError::io("write into", place.folder))?;
+            made(place.folder, folder_mode)
+        }
+        opened => opened,
+    };
+    let folder = folder.map_err(FileError::io("create the folder", place.folder))?;
+    let put = || put(place, &folder, content, earlier, file_mode);
+    context.sandbox.work_on(place.path, place.folder, put).map_err(FileError::io("write into", place.folder))?
+}
+
+/// The folder of a real path; the folders that are missing are made.
+fn made(real: &Path, mode: u32) -> io::Result<Folder> {
+    match (Folder::open(real), real.parent(), real.file_name()) {
+        (Err(problem), Some(above), Some(name)) if problem.kind() == io::ErrorKind::NotFound => {
+            made(above, mode)?.folder_made(name, mode)
+        }
+        (opened, _, _) => opened,
+    }
 }
 
 fn put(
-    target: &Path,
-    folder: &Path,
+    place: &Place<'_>,
+    folder: &Folder,
     content: &[u8],
     earlier: Option<Permissions>,
     new_mode: u32,
 ) -> Result<(), FileError> {
-    let mut file = tempfile::Builder::new()
-        .prefix(".pitcrew-")
-        .permissions(Permissions::from_mode(new_mode))
-        .tempfile_in(folder)
-        .map_err(FileError::io("write into", folder))?;
-    file.write_all(content).map_err(FileError::io("write", target))?;
-    let persisted = match earlier {
-        Some(permissions) => {
-            file.as_file().set_permissions(permissions).map_err(FileError::io("write", target))?;
-            file.persist(target)
+    let draft = OsString::from(format!(".pitcrew-{}", Uuid::new_v4().simple()));
+    let file = folder.make_file(&draft, new_mode).map_err(FileError::io("write into", place.folder))?;
+    let put = fill(file, content, earlier.as_ref()).and_then(|()| match earlier {
+        Some(_) => folder.rename(&draft, place.name),
+        None => folder.rename_to_new(&draft, place.name),
+    });
+    put.map_err(|problem| {
+        if let Err(left) = folder.remove_file(&draft) {
+            tracing::debug!(path = %place.path.display(), %left, "a draft was left behind");
         }
-        None => file.persist_noclobber(target),
-    };
-    match persisted {
-        Ok(_) => Ok(()),
-        Err(problem) if problem.error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(FileError::NotRead { path: target.to_owned() })
+        match problem.kind() {
+            io::ErrorKind::AlreadyExists => FileError::NotRead { path: place.path.to_owned() },
+            _ => FileError::io("write", place.path)(problem),
         }
-        Err(problem) => Err(FileError::io("write", target)(problem.error)),
-    }
+    })
+}
+
+fn fill(mut file: File, content: &[u8], earlier: Option<&Permissions>) -> io::Result<()> {
+    file.write_all(content)?;
+    earlier.map_or(Ok(()), |permissions| file.set_permissions(permissions.clone()))
 }

@@ -1,7 +1,6 @@
 //! Glob: finds files by their name.
 
 use std::path::{Component, Path, PathBuf};
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 use globset::{GlobBuilder, GlobMatcher};
@@ -9,9 +8,10 @@ use pitcrew_protocol::counted_is;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::files::{in_background, resolve};
+use super::files::{in_background, real_path, resolve};
 use super::input::parse;
-use super::search::{Found, check, newest_first, shown, walk};
+use super::search::{Found, Place, newest_first, shown};
+use super::walk::{Entry, walk};
 use super::{Tool, ToolContext, ToolOutcome};
 
 /// Finds files by a pattern of their path.
@@ -62,30 +62,25 @@ impl Tool for Glob {
 
 fn find(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
     let folder = resolve(&context.cwd, input.path.as_deref().unwrap_or("."))?;
-    let (folder, pattern) = split(&folder, &input.pattern);
-    if !folder.is_dir() {
-        return Err(ToolOutcome::refused(format_args!(
+    let (folder, pattern) = split_pattern(&folder, &input.pattern);
+    let place = Place { real: real_path(&folder, context)?, written: folder };
+    let no_folder = || {
+        ToolOutcome::refused(format_args!(
             "{} is not a folder. Relative paths start from {}",
-            folder.display(),
+            place.written.display(),
             context.cwd.display()
-        )));
+        ))
+    };
+    let walk = walk(&place.real, &context.cancel, no_folder)?;
+    if !walk.is_of_folder() {
+        return Err(no_folder());
     }
     let matcher = matcher(&pattern)?;
-    check(&folder)?;
-    let mut files = Vec::new();
-    for entry in walk(&folder) {
-        if context.cancel.is_cancelled() {
-            return Err(ToolOutcome::interrupted());
-        }
-        // What cannot be read is left out, as a shell's glob does.
-        let Ok(entry) = entry else { continue };
-        let is_folder = entry.file_type().is_none_or(|kind| kind.is_dir());
-        let relative = entry.path().strip_prefix(&folder).unwrap_or(entry.path());
-        if is_folder || !matcher.is_match(relative) || context.gate.is_read_denied(&context.cwd, entry.path()) {
-            continue;
-        }
-        let modified = entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
-        files.push(Found { modified: modified.unwrap_or(SystemTime::UNIX_EPOCH), path: entry.into_path() });
+    let is_wanted = |entry: &Entry| matcher.is_match(&entry.relative) && place.shows(entry, context);
+    let found = |entry: Entry| Found { path: place.path_of(&entry), modified: entry.modified() };
+    let mut files: Vec<Found> = walk.filter(is_wanted).map(found).collect();
+    if context.cancel.is_cancelled() {
+        return Err(ToolOutcome::interrupted());
     }
     newest_first(&mut files);
     Ok(outcome(&files, context))
@@ -114,7 +109,7 @@ fn matcher(pattern: &str) -> Result<GlobMatcher, ToolOutcome> {
 
 /// Moves the folders a pattern begins with into the folder to walk, so that absolute patterns, `..`
 /// and folders that git ignores can be named, and no more is walked than needed.
-fn split(folder: &Path, pattern: &str) -> (PathBuf, String) {
+pub(crate) fn split_pattern(folder: &Path, pattern: &str) -> (PathBuf, String) {
     let mut folder = folder.to_owned();
     let mut components = Path::new(pattern).components().peekable();
     let mut rest = PathBuf::new();
@@ -139,7 +134,7 @@ mod tests {
     use super::*;
 
     fn check(pattern: &str) -> (String, String) {
-        let (folder, rest) = split(Path::new("/project"), pattern);
+        let (folder, rest) = split_pattern(Path::new("/project"), pattern);
         (folder.display().to_string(), rest)
     }
 

@@ -1,7 +1,7 @@
 //! Grep: finds lines by a regular expression, with ripgrep's own libraries.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use async_trait::async_trait;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
@@ -9,14 +9,15 @@ use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use ignore::overrides::{Override, OverrideBuilder};
 use ignore::types::{Types, TypesBuilder};
 use pitcrew_protocol::counted;
+use rustix::fs::FileType;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
-use super::files::{in_background, resolve};
+use super::files::{in_background, real_path, resolve};
 use super::input::{count, parse};
-use super::search::{Found, check, newest_first, shown, walk};
+use super::search::{Found, Place, newest_first, shown};
+use super::walk::{Entry, walk};
 use super::{Tool, ToolContext, ToolOutcome};
 
 mod sink;
@@ -131,21 +132,18 @@ impl Tool for Grep {
 
 fn search(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
     let root = resolve(&context.cwd, input.path.as_deref().unwrap_or("."))?;
-    if !root.exists() {
-        return Err(ToolOutcome::refused(format_args!(
+    let place = Place { real: real_path(&root, context)?, written: root };
+    let missing = || {
+        ToolOutcome::refused(format_args!(
             "{} does not exist. Relative paths start from {}",
-            root.display(),
+            place.written.display(),
             context.cwd.display()
-        )));
-    }
-    check(&root)?;
-    let mut search = Search {
-        matcher: matcher(input)?,
-        searcher: searcher(input),
-        filter: Filter::new(input, &root)?,
-        root,
-        context,
+        ))
     };
+    let walk = walk(&place.real, &context.cancel, missing)?;
+    let filter = Filter::new(input, &place.written)?;
+    let mut search = Search { matcher: matcher(input)?, searcher: searcher(input), context };
+    let candidates = walk.filter_map(|entry| candidate(entry, &place, &filter, context));
     let window = Window {
         skip: input.offset.unwrap_or(0),
         most: match input.head_limit {
@@ -154,9 +152,9 @@ fn search(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutco
         },
     };
     let outcome = match input.output_mode {
-        Mode::Content => search.content(input.numbers, &window),
-        Mode::FilesWithMatches => search.files(&window),
-        Mode::Count => search.counts(&window),
+        Mode::Content => search.content(candidates, input.numbers, &window),
+        Mode::FilesWithMatches => search.files(candidates, &window),
+        Mode::Count => search.counts(candidates, &window),
     };
     if context.cancel.is_cancelled() {
         return Err(ToolOutcome::interrupted());
@@ -239,19 +237,36 @@ impl Window {
 struct Search<'a> {
     matcher: RegexMatcher,
     searcher: Searcher,
-    filter: Filter,
-    root: PathBuf,
     context: &'a ToolContext,
 }
 
+/// A file to look into.
+struct Candidate {
+    path: PathBuf,
+    entry: Entry,
+    file: File,
+}
+
+/// Opens what was found, if it is to be looked into.
+fn candidate(entry: Entry, place: &Place, filter: &Filter, context: &ToolContext) -> Option<Candidate> {
+    let path = place.path_of(&entry);
+    if entry.kind != FileType::RegularFile || !filter.admits(&path) || !place.shows(&entry, context) {
+        return None;
+    }
+    // What cannot be read is left out.
+    let (file, stat) = entry.open().ok()?;
+    let is_bounded = u64::try_from(stat.st_size).is_ok_and(|bytes| bytes <= context.limits.file_bytes);
+    is_bounded.then_some(Candidate { path, entry, file })
+}
+
 impl Search<'_> {
-    fn content(&mut self, numbers: bool, window: &Window) -> ToolOutcome {
+    fn content(&mut self, candidates: impl Iterator<Item = Candidate>, numbers: bool, window: &Window) -> ToolOutcome {
         let mut lines = Vec::new();
         let mut files = 0;
         let end = window.end();
-        for path in self.candidates() {
+        for candidate in candidates {
             let before = lines.len();
-            let name = shown(&path, &self.context.cwd);
+            let name = shown(&candidate.path, &self.context.cwd);
             let mut listing = Listing {
                 name: &name,
                 numbers,
@@ -261,7 +276,7 @@ impl Search<'_> {
                 most: end.saturating_add(1),
                 cancel: &self.context.cancel,
             };
-            self.look_into(&path, &mut listing);
+            self.look_into(&candidate, &mut listing);
             files += usize::from(lines.len() > before);
             if lines.len() > end || self.context.cancel.is_cancelled() {
                 break;
@@ -289,14 +304,12 @@ impl Search<'_> {
         ToolOutcome::done(text, data)
     }
 
-    fn files(&mut self, window: &Window) -> ToolOutcome {
+    fn files(&mut self, candidates: impl Iterator<Item = Candidate>, window: &Window) -> ToolOutcome {
         let mut found = Vec::new();
-        for path in self.candidates() {
-            if self.count(&path, 1) == 0 {
-                continue;
+        for candidate in candidates {
+            if self.count(&candidate, 1) > 0 {
+                found.push(Found { modified: candidate.entry.modified(), path: candidate.path });
             }
-            let modified = path.metadata().and_then(|metadata| metadata.modified());
-            found.push(Found { modified: modified.unwrap_or(SystemTime::UNIX_EPOCH), path });
         }
         newest_first(&mut found);
         let names: Vec<_> = found
@@ -314,13 +327,13 @@ impl Search<'_> {
         ToolOutcome::done(text, data)
     }
 
-    fn counts(&mut self, window: &Window) -> ToolOutcome {
+    fn counts(&mut self, candidates: impl Iterator<Item = Candidate>, window: &Window) -> ToolOutcome {
         let mut counts = Vec::new();
         let mut matches = 0;
-        for path in self.candidates() {
-            let count = self.count(&path, u64::MAX);
+        for candidate in candidates {
+            let count = self.count(&candidate, u64::MAX);
             if count > 0 {
-                counts.push(format!("{}:{count}", shown(&path, &self.context.cwd)));
+                counts.push(format!("{}:{count}", shown(&candidate.path, &self.context.cwd)));
                 matches += count;
             }
         }
@@ -337,31 +350,15 @@ impl Search<'_> {
         ToolOutcome::done(text, data)
     }
 
-    /// The files to look into, one after the other until the agent is interrupted.
-    fn candidates(&self) -> impl Iterator<Item = PathBuf> + use<> {
-        let cancel: CancellationToken = self.context.cancel.clone();
-        let filter = Filter { globs: self.filter.globs.clone(), types: self.filter.types.clone() };
-        let most = self.context.limits.file_bytes;
-        let (gate, cwd) = (self.context.gate.clone(), self.context.cwd.clone());
-        walk(&self.root)
-            .take_while(move |_| !cancel.is_cancelled())
-            // What cannot be read is left out.
-            .filter_map(Result::ok)
-            .filter(|entry| entry.file_type().is_some_and(|kind| kind.is_file()))
-            .filter(move |entry| entry.metadata().is_ok_and(|metadata| metadata.len() <= most))
-            .map(ignore::DirEntry::into_path)
-            .filter(move |path| filter.admits(path) && !gate.is_read_denied(&cwd, path))
-    }
-
-    fn count(&mut self, path: &Path, most: u64) -> u64 {
+    fn count(&mut self, candidate: &Candidate, most: u64) -> u64 {
         let mut counting = Counting { count: 0, most, cancel: &self.context.cancel };
-        self.look_into(path, &mut counting);
+        self.look_into(candidate, &mut counting);
         counting.count
     }
 
-    fn look_into<S: grep_searcher::Sink<Error = std::io::Error>>(&mut self, path: &Path, sink: S) {
-        if let Err(problem) = self.searcher.search_path(&self.matcher, path, sink) {
-            tracing::debug!(path = %path.display(), %problem, "a file was left out of a search");
+    fn look_into<S: grep_searcher::Sink<Error = std::io::Error>>(&mut self, candidate: &Candidate, sink: S) {
+        if let Err(problem) = self.searcher.search_file(&self.matcher, &candidate.file, sink) {
+            tracing::debug!(path = %candidate.path.display(), %problem, "a file was left out of a search");
         }
     }
 }

@@ -75,7 +75,7 @@ impl Tool for Read {
 }
 
 fn read(input: &Input, context: &ToolContext) -> Result<ToolOutcome, ToolOutcome> {
-    let path = files::follow(&resolve(&context.cwd, &input.file_path)?)?;
+    let path = files::real_path(&resolve(&context.cwd, &input.file_path)?, context)?;
     let mut file = files::open(&path, context)?;
     if input.pages.is_some() || is_not_text(&path) {
         return Err(FileError::Binary { path }.into());

@@ -1,53 +1,38 @@
-//! Walks folders the way ripgrep does, for Glob and Grep: what git ignores is left out, hidden files
-//! are not, and the folders of version control are never entered.
+//! Files that Glob and Grep found, and how they are listed.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use ignore::{Walk, WalkBuilder};
+use rustix::fs::FileType;
 
-use super::ToolOutcome;
-use crate::given_file::check_plain;
+use super::ToolContext;
+use super::walk::Entry;
+use crate::gate;
 
-/// Folders of version control.
-const CONTROL_FOLDERS: [&str; 4] = [".git", ".hg", ".svn", ".jj"];
-
-/// The files in a folder that say what is ignored there and below.
-const IGNORE_FILES: [&str; 3] = [".gitignore", ".ignore", ".git/info/exclude"];
-
-/// No honest one is longer.
-const IGNORE_LIMIT_BYTES: u64 = 4 * 1024 * 1024;
-
-/// Walks what is below `root`, in the order of the names. A folder below whose ignore file is no plain file is left out: to
-/// read a FIFO would take for ever, and a device without an end all memory. Those of `root` and above are checked by [`check`].
-pub(super) fn walk(root: &Path) -> Walk {
-    WalkBuilder::new(root)
-        .hidden(false)
-        .require_git(false)
-        .follow_links(false)
-        .sort_by_file_name(std::ffi::OsStr::cmp)
-        .filter_entry(|entry| {
-            let is_control = entry.file_name().to_str().is_some_and(|name| CONTROL_FOLDERS.contains(&name));
-            let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
-            !(is_control || is_folder && check_ignore_files(entry.path()).is_err())
-        })
-        .build()
+/// A place that is searched: as it was named, and the real path that was judged.
+pub(super) struct Place {
+    pub(super) written: PathBuf,
+    pub(super) real: PathBuf,
 }
 
-/// Refuses a walk that would read an ignore file of `root` or of a folder above that is no plain file.
-pub(super) fn check(root: &Path) -> Result<(), ToolOutcome> {
-    let above = std::path::absolute(root).unwrap_or_else(|_| root.to_owned());
-    above.ancestors().try_for_each(check_ignore_files)
-}
-
-fn check_ignore_files(folder: &Path) -> Result<(), ToolOutcome> {
-    for file in IGNORE_FILES.map(|name| folder.join(name)) {
-        if let Err(refused) = check_plain(&file, IGNORE_LIMIT_BYTES) {
-            let said = format_args!("{} is not read, and nothing is searched below it: {refused}", file.display());
-            return Err(ToolOutcome::refused(said));
-        }
+impl Place {
+    /// The path of something that was found, as it is told.
+    pub(super) fn path_of(&self, entry: &Entry) -> PathBuf {
+        below(&self.written, &entry.relative)
     }
-    Ok(())
+
+    /// Whether the agent may know of it. Of a link its end counts too, although it is not followed.
+    pub(super) fn shows(&self, entry: &Entry, context: &ToolContext) -> bool {
+        let real = below(&self.real, &entry.relative);
+        let end = if entry.kind == FileType::Symlink { gate::resolve(&self.real, &real) } else { Some(real) };
+        let written = self.path_of(entry);
+        end.is_some_and(|end| !context.gate.is_read_denied(&context.cwd, &written, end))
+    }
+}
+
+fn below(folder: &Path, relative: &Path) -> PathBuf {
+    // To join with nothing would make a folder of a file's path.
+    if relative.as_os_str().is_empty() { folder.to_owned() } else { folder.join(relative) }
 }
 
 /// A file that was found.

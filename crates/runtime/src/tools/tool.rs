@@ -48,6 +48,9 @@ pub struct ToolContext {
     pub env: Vec<(String, String)>,
     /// The call, by a name that no other call of the team has; made again after a crash it has the same.
     pub call: String,
+    /// The real path of the file or folder that the call is about, as the gate judged it. It is opened so that no part of it
+    /// is a link. A call that nobody judged has none: then the path is resolved right before.
+    pub judged: Option<PathBuf>,
     /// Ends the calls that are running.
     pub cancel: CancellationToken,
     /// What this agent may not read: tools that walk a tree ask for each file.

@@ -49,4 +49,5 @@ mod tools_bash;
 mod tools_files;
 mod tools_search;
 mod tools_setting;
+mod tools_swapped;
 mod worktree;

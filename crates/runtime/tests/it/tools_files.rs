@@ -233,10 +233,13 @@ async fn a_path_through_a_file_or_a_loop_is_an_error() {
     let setting = Setting::new();
     setting.write("file", "x");
     symlink("loop", setting.path("loop")).unwrap();
-    for path in ["file/below", "loop", "missing/../x"] {
+    for path in ["file/below", "loop"] {
         setting.refused("Write", write(path, "y")).await;
     }
     assert_eq!(setting.content("file"), "x");
+    // The gate takes `..` out of a path before it judges, so that is the file.
+    setting.done("Write", write("missing/../x", "y")).await;
+    assert_eq!(setting.content("x"), "y");
     assert!(!setting.path("missing").exists());
 }
 

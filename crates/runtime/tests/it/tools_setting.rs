@@ -32,6 +32,7 @@ impl Setting {
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .into(),
             call: "toolu_1".to_owned(),
+            judged: None,
             cancel: CancellationToken::new(),
             gate: Arc::default(),
             sandbox: Sandbox::default(),

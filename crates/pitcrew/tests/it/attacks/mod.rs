@@ -14,6 +14,7 @@ mod host;
 mod list;
 mod play;
 mod sandbox_settings;
+mod swapped_folders;
 
 use ground::Ground;
 use host::{Host, Means, User};

@@ -17,12 +17,13 @@ use super::list::Attack;
 const TURN: usize = 40;
 
 /// How the gate refuses a call.
-const REFUSALS: [&str; 5] = [
+const REFUSALS: [&str; 6] = [
     "Permission denied for ",
     "in plan mode only",
     "denied by ",
     "belongs to the team's own files",
     "belongs to the user's settings",
+    "the path goes through a symbolic link",
 ];
 
 /// In which mode the agent works, and what its commands are granted.

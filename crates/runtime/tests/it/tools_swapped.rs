@@ -1,0 +1,249 @@
+//! Folders and files that are swapped for links between the judgement and the call: what was judged is what is opened.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use pitcrew_runtime::gate::{Call, Gate, Judged, PermissionMode, Verdict};
+use pitcrew_runtime::settings::{Layer, Settings};
+use pitcrew_runtime::tools::{ToolContext, ToolOutcome};
+use serde_json::{Value, json};
+
+use crate::tools_setting::Setting;
+
+/// What only files hold that the agent must not see.
+const CANARY: &str = "CANARY";
+
+/// What a tool says that found a link in the place of something judged.
+const SWAPPED: &str = "changed while it was looked at";
+
+/// A project with the folder `d`, and beside the project the folder `out`, in which nothing may change or be read.
+fn ground() -> Setting {
+    let mut setting = Setting::new();
+    setting.write("d/file", "inside\n");
+    setting.write("d/sub/file", "inside\n");
+    setting.write("secret/file", CANARY);
+    setting.write("../out/file", CANARY);
+    setting.write("../out/sub/file", CANARY);
+    setting.write("../out/only-there.txt", CANARY);
+    let rules = json!({"permissions": {"deny": ["Read(./secret/**)", "Edit(./secret/**)"]}});
+    let settings = Settings::merge(vec![(Layer::User, rules)]).unwrap();
+    setting.context.gate = Arc::new(Gate::from_settings(&settings, None).unwrap());
+    setting
+}
+
+/// The context of a call that the gate allows without asking, as an agent's driver makes it; none for any other call.
+fn allowed(setting: &Setting, tool: &str, input: &Value) -> Option<ToolContext> {
+    let call = Call { tool, input, cwd: &setting.context.cwd, plan_file: None };
+    match setting.context.gate.judge_path(PermissionMode::AcceptEdits, &call) {
+        Judged { verdict: Verdict::Allow { .. }, path, .. } => {
+            assert!(path.is_some(), "{tool} has a path that was judged");
+            Some(ToolContext { judged: path, ..setting.context.clone() })
+        }
+        Judged { verdict: Verdict::Deny { .. } | Verdict::Ask { .. }, .. } => None,
+    }
+}
+
+/// Puts a link in the place of a folder of the project.
+fn swap(setting: &Setting, name: &str, target: &str) {
+    fs::rename(setting.path(name), setting.path("moved")).unwrap();
+    symlink(setting.path(target), setting.path(name)).unwrap();
+}
+
+/// Everything below the folder outside, with what it holds.
+fn outside(setting: &Setting) -> Vec<String> {
+    fn list(folder: &Path, found: &mut Vec<String>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                list(&path, found);
+            }
+            let content = fs::read_to_string(&path).unwrap_or_default();
+            found.push(format!("{}: {content}", path.display()));
+        }
+    }
+    let mut found = Vec::new();
+    list(&setting.path("../out"), &mut found);
+    found.sort();
+    found
+}
+
+/// Calls of each tool on files in a folder of the project. The file is read before it is changed.
+fn calls(folder: &str, nth: usize) -> Vec<(&'static str, Value)> {
+    let at = |name: &str| format!("{folder}/{name}");
+    vec![
+        ("Read", json!({"file_path": at("file")})),
+        ("Edit", json!({"file_path": at("file"), "old_string": "inside", "new_string": "changed"})),
+        ("Edit", json!({"file_path": at(&format!("edited{nth}")), "old_string": "", "new_string": "x"})),
+        ("Write", json!({"file_path": at(&format!("new{nth}")), "content": "x"})),
+        ("Write", json!({"file_path": at(&format!("more{nth}/deep/new")), "content": "x"})),
+        ("Write", json!({"file_path": at("file"), "content": "inside\n"})),
+        ("Grep", json!({"pattern": ".", "path": folder, "output_mode": "content"})),
+        ("Grep", json!({"pattern": CANARY, "path": folder})),
+        ("Grep", json!({"pattern": ".", "output_mode": "count"})),
+        ("Glob", json!({"pattern": "**/*", "path": folder})),
+        ("Glob", json!({"pattern": at("*")})),
+    ]
+}
+
+fn is_secret(outcome: &ToolOutcome) -> bool {
+    outcome.text.contains(CANARY) || outcome.text.contains("only-there") || outcome.data.to_string().contains(CANARY)
+}
+
+#[tokio::test]
+async fn a_folder_that_is_swapped_for_a_link_after_the_judgement_is_not_followed() {
+    for target in ["../out", "secret"] {
+        for (tool, input) in calls("d", 0).into_iter().chain(calls("d/sub", 0)) {
+            let setting = ground();
+            let before = outside(&setting);
+            setting.done("Read", json!({"file_path": "d/file"})).await;
+            let context = allowed(&setting, tool, &input).expect("it is inside");
+            swap(&setting, "d", target);
+            let outcome = setting.call_as(&context, tool, input.clone()).await;
+            assert!(!is_secret(&outcome), "{tool} {input}: {outcome:?}");
+            assert_eq!(outside(&setting), before, "{tool} {input}");
+            assert_eq!(fs::read_dir(setting.path("secret")).unwrap().count(), 1, "{tool} {input}");
+            // A search of the whole project leaves the link out.
+            let names_folder = input.to_string().contains("d/") || input["path"] == "d";
+            assert_eq!(outcome.text.contains(SWAPPED), names_folder, "{tool} {input}: {}", outcome.text);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_swapped_for_something_else_after_the_judgement_is_not_followed() {
+    let inputs = [
+        ("Read", json!({"file_path": "d/file"})),
+        ("Edit", json!({"file_path": "d/file", "old_string": "i", "new_string": "x"})),
+        ("Write", json!({"file_path": "d/file", "content": "x"})),
+        ("Grep", json!({"pattern": ".", "path": "d/file", "output_mode": "content"})),
+        ("Grep", json!({"pattern": ".", "path": "d", "output_mode": "content"})),
+    ];
+    for (tool, input) in inputs {
+        for kind in ["link", "fifo", "hard link"] {
+            let setting = ground();
+            let before = outside(&setting);
+            setting.done("Read", json!({"file_path": "d/file"})).await;
+            let context = allowed(&setting, tool, &input).expect("it is inside");
+            let (file, out) = (setting.path("d/file"), setting.path("../out/file"));
+            fs::remove_file(&file).unwrap();
+            match kind {
+                "link" => symlink(&out, &file).unwrap(),
+                "fifo" => drop(setting.done("Bash", json!({"command": "mkfifo d/file"})).await),
+                _ => fs::hard_link(&out, &file).unwrap(),
+            }
+            // Ends in time, whatever it is.
+            let outcome = setting.call_as(&context, tool, input.clone()).await;
+            assert_eq!(outside(&setting), before, "{tool} {kind}");
+            // That a hard link shows another file is known and documented; commands in the sandbox can make none.
+            assert!(kind == "hard link" || !is_secret(&outcome), "{tool} {kind}: {outcome:?}");
+            assert!(outcome.is_error || tool == "Grep" || kind == "hard link", "{tool} {kind}: {outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_link_within_the_project_is_worked_on_as_its_target() {
+    let setting = ground();
+    symlink("d", setting.path("link")).unwrap();
+    for (tool, input) in calls("link", 0) {
+        let context = allowed(&setting, tool, &input).expect("it is inside");
+        let outcome = setting.call_as(&context, tool, input.clone()).await;
+        assert!(!outcome.is_error, "{tool} {input}: {}", outcome.text);
+    }
+    assert_eq!(setting.content("d/new0"), "x");
+    assert!(fs::symlink_metadata(setting.path("link")).unwrap().is_symlink());
+    let input = json!({"pattern": "*", "path": "link"});
+    let context = allowed(&setting, "Glob", &input).unwrap();
+    let found = setting.call_as(&context, "Glob", input).await.text;
+    assert!(found.contains("link/new0"), "{found}");
+}
+
+#[tokio::test]
+async fn a_written_file_keeps_its_rights_but_runs_as_nobody_else() {
+    let setting = Setting::new();
+    let path = setting.write("program", "old");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o6754)).unwrap();
+    setting.done("Read", json!({"file_path": "program"})).await;
+    setting.done("Write", json!({"file_path": "program", "content": "new"})).await;
+    assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o754);
+}
+
+#[tokio::test]
+async fn a_tree_deeper_than_there_are_handles_is_searched() {
+    let setting = Setting::new();
+    let deep = "d/".repeat(1_500);
+    setting.write(&format!("{deep}file"), "found\n");
+    let found = setting.done("Grep", json!({"pattern": "found", "output_mode": "content"})).await;
+    assert!(found.ends_with("file:1:found"), "{found}");
+}
+
+/// Swaps a folder of the project for a link and back until it is dropped.
+struct Swapping {
+    ends: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Swapping {
+    fn start(setting: &Setting, target: &str) -> Self {
+        let ends = Arc::new(AtomicBool::new(false));
+        let (folder, aside, target) = (setting.path("d"), setting.path("d_"), setting.path(target));
+        let has_ended = ends.clone();
+        let thread = std::thread::spawn(move || {
+            while !has_ended.load(Ordering::Relaxed) {
+                // A tool that makes the folder anew is no reason to stop.
+                let _either = fs::rename(&folder, &aside).and_then(|()| symlink(&target, &folder));
+                std::thread::yield_now();
+                let _either = fs::remove_file(&folder).and_then(|()| fs::rename(&aside, &folder));
+                std::thread::yield_now();
+                if aside.is_dir() && folder.is_dir() && !folder.is_symlink() {
+                    fs::remove_dir_all(&folder).unwrap_or_default();
+                    fs::rename(&aside, &folder).unwrap_or_default();
+                }
+            }
+        });
+        Self { ends, thread: Some(thread) }
+    }
+}
+
+impl Drop for Swapping {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().unwrap();
+        }
+    }
+}
+
+/// Calls of each tool while the folder is swapped without a pause. Enough of them must have been allowed and done, and
+/// enough of these must have met the link.
+#[tokio::test]
+async fn no_call_escapes_while_a_folder_is_swapped_for_a_link_and_back() {
+    const ROUNDS_MOST: usize = 2_000;
+    for target in ["../out", "secret"] {
+        let setting = ground();
+        setting.done("Read", json!({"file_path": "d/file"})).await;
+        let before = outside(&setting);
+        let swapping = Swapping::start(&setting, target);
+        let (mut done, mut noticed) = (0, 0);
+        for nth in 0..ROUNDS_MOST {
+            for (tool, input) in calls("d", nth) {
+                let Some(context) = allowed(&setting, tool, &input) else { continue };
+                let outcome = setting.call_as(&context, tool, input.clone()).await;
+                assert!(!is_secret(&outcome), "{tool} {input}: {outcome:?}");
+                done += usize::from(!outcome.is_error);
+                noticed += usize::from(outcome.text.contains(SWAPPED));
+            }
+            if done >= 300 && noticed >= 30 {
+                break;
+            }
+        }
+        drop(swapping);
+        assert_eq!(outside(&setting), before);
+        assert_eq!(fs::read_dir(setting.path("secret")).unwrap().count(), 1);
+        assert!(done >= 300 && noticed >= 30, "{done} calls were done, and {noticed} met the link");
+        eprintln!("{target}: {done} calls were done, and {noticed} met the link");
+    }
+}
