@@ -60,7 +60,7 @@ pub use profile::{Means, Profile, Support};
 pub(crate) use quarantine::Aftermath;
 pub use quarantine::Appeared;
 pub use start::Sandbox;
-pub use unfinished::Unfinished;
+pub use unfinished::{Unfinished, put_aside_unfinished};
 
 /// What of a root only the team's own operations write into.
 pub(crate) const OF_TEAMS: [&str; 2] = ["teams", "tasks"];

@@ -18,7 +18,6 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, openat, readlinkat, ren
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::private::PrivateFolder;
 use super::unfinished::Record;
 
 /// How something that was put aside ends.
@@ -343,12 +342,11 @@ pub(crate) struct Aftermath {
     /// What is to be looked at, remembered on disk until it was.
     record: Option<Record>,
     told: Told,
-    _folder: PrivateFolder,
 }
 
 impl Aftermath {
-    pub(super) fn new(folder: PrivateFolder, record: Option<Record>, told: Told) -> Self {
-        Self { record, told, _folder: folder }
+    pub(super) fn new(record: Option<Record>, told: Told) -> Self {
+        Self { record, told }
     }
 
     /// Whether all that the command started ends with it.
@@ -379,13 +377,12 @@ mod tests {
         fs::create_dir(&root).unwrap();
         // Nothing below a file can be looked at.
         fs::write(&open, "").unwrap();
-        let workshop = Workshop::open(&root).unwrap();
         let (told, screen) = (Told::default(), Arc::new(Mutex::new(Vec::new())));
         let shown = screen.clone();
         told.alarm_by(Box::new(move |text| shown.lock().unwrap().push(text)));
         let places = vec![Uncovered::nothing(&open, &open.join(".mcp.json")).unwrap()];
         let record = Record::write(&root, places).unwrap();
-        drop(Aftermath::new(workshop.private().unwrap(), Some(record), told.clone()));
+        drop(Aftermath::new(Some(record), told.clone()));
         let shown = screen.lock().unwrap().clone();
         assert!(matches!(shown.as_slice(), [text] if text.contains("work/.mcp.json")), "{shown:?}");
         let told = told.take();

@@ -194,6 +194,58 @@ async fn a_command_in_work_does_its_work() {
     }
 }
 
+/// Where a file could be moved to be lost with the command.
+const SWALLOWING: &[&str] =
+    &["mv f ~/f.bak", "cp f ~/.bashrc", "mkdir -p ~/new/folder", "echo x > /run/f", "echo x > /mnt", "echo x > /var/f"];
+
+#[tokio::test]
+async fn a_command_in_work_is_refused_where_what_it_writes_would_be_lost() {
+    let Some(ground) = ground() else { return };
+    for command in SWALLOWING {
+        ground.setting.write("f", "f");
+        let outcome = ground.setting.call("Bash", json!({ "command": command })).await;
+        let is_told = outcome.is_error && outcome.text.contains("Read-only file system");
+        assert!(is_told && ground.setting.path("f").exists(), "{command}: {}", outcome.text);
+        assert!(outcome.text.contains("private folders that last until this run ends"), "{command}: {}", outcome.text);
+    }
+}
+
+#[tokio::test]
+async fn temporary_files_and_caches_last_from_command_to_command() {
+    let Some(mut ground) = ground() else { return };
+    ground.setting.write("g", "g");
+    ground
+        .bash("mv g /tmp/; echo t > $TMPDIR/t; echo v > /var/tmp/v; mkdir -p ~/.cache/c && echo c > ~/.cache/c/c")
+        .await;
+    let said = ground.bash("cat /tmp/g /tmp/t /var/tmp/v ~/.cache/c/c; echo $TMPDIR; stat -c %a /tmp").await;
+    assert_eq!(said, "gt\nv\nc\n/tmp\n700");
+    assert!(!std::path::Path::new("/tmp/t").exists() && !ground.base.join("home/.cache").exists());
+    let folder = ground.base.join("root").join("pitcrew/sandbox");
+    let folder = if folder.exists() { folder } else { ground.base.join("home/.claude/pitcrew/sandbox") };
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    ground.setting.context.sandbox = Sandbox::default();
+    ground.sandbox = Sandbox::default();
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn no_command_replaces_the_way_to_the_working_folder_by_a_link() {
+    let Some(mut ground) = ground() else { return };
+    // The working folder lies below /tmp here.
+    let top = ground.base.iter().take(3).collect::<PathBuf>();
+    assert!(top.starts_with("/tmp"), "{}", top.display());
+    for command in ["mv $TOP /tmp/away", "rmdir $TOP; ln -s /etc $TOP", "ln -sfnT /etc $TOP"] {
+        ground.bash(&command.replace("$TOP", &top.display().to_string())).await;
+        assert_eq!(ground.bash("ls kept").await, "kept", "{command}");
+    }
+    // A command in another folder has another temporary folder.
+    let other = tempfile::tempdir().unwrap();
+    let cwd = std::mem::replace(&mut ground.setting.context.cwd, fs::canonicalize(other.path()).unwrap());
+    ground.bash(&format!("ln -s /etc {}", top.display())).await;
+    ground.setting.context.cwd = cwd;
+    assert_eq!(ground.bash("cat kept").await, "kept");
+}
+
 #[tokio::test]
 async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
     let Some(ground) = ground() else { return };
