@@ -15,10 +15,10 @@ use super::git_folder::GitFolder;
 use super::git_programs;
 use super::places::trail;
 use super::private::Workshop;
-use super::quarantine::{Uncovered, folders_in};
+use super::quarantine::{Uncovered, entries_in, folders_in, is_other_case};
 use super::readable::Readable;
 use super::{Grant, Machine, Options};
-use crate::protected::PROTECTED;
+use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 
 /// What of a git folder does: configuration names programs, and the others lead git to another configuration.
 const PROTECTED_OF_GIT: &[&str] = &[
@@ -127,6 +127,8 @@ impl Mounts {
                 PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }
             PROTECTED_IN_FOLDERS.iter().for_each(|name| mounts.protect_in_each(folder, name));
+            mounts.protect_other_case(folder);
+            mounts.protect_loose_repository(folder);
             mounts.protect(&machine.root);
         }
         mounts.close_ways();
@@ -205,6 +207,35 @@ impl Mounts {
         known.retain(|it| fs::symlink_metadata(folder.join(it).join(name)).is_ok());
         known.iter().for_each(|it| self.protect(&folder.join(it).join(name)));
         self.uncovered.extend(Uncovered::in_each(&open, folder, name, known));
+    }
+
+    /// Protects what has a protected name in other letters, in a folder and in those in it.
+    fn protect_other_case(&mut self, folder: &Path) {
+        let names: Vec<&str> = PROTECTED.iter().copied().chain([".git"]).collect();
+        let known_in = |inner: &Path, names: &[&str]| {
+            let entries = entries_in(&folder.join(inner)).into_iter();
+            let known = entries.filter(|entry| names.iter().any(|name| is_other_case(entry, name)));
+            known.map(|entry| inner.join(entry)).collect::<Vec<_>>()
+        };
+        let here = known_in(Path::new(""), &names);
+        let folders = folders_in(folder);
+        let inside: Vec<PathBuf> = folders.iter().flat_map(|inner| known_in(inner, PROTECTED_IN_FOLDERS)).collect();
+        here.iter().chain(&inside).for_each(|path| self.protect(&folder.join(path)));
+        self.uncovered.extend(Uncovered::other_case(folder, folder, &names, here, false));
+        self.uncovered.extend(Uncovered::other_case(folder, folder, PROTECTED_IN_FOLDERS, inside, true));
+    }
+
+    /// Keeps a working folder from becoming a repository without a `.git`, and the configuration of one that is.
+    fn protect_loose_repository(&mut self, folder: &Path) {
+        // Without this file git takes no folder for a repository.
+        let head = folder.join("HEAD");
+        if fs::symlink_metadata(&head).is_err() {
+            return self.protect(&head);
+        }
+        let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+        let is_repository = has("commondir") || has("objects") && has("refs");
+        let names = if is_repository { PROTECTED_OF_GIT } else { LOOSE_REPOSITORY };
+        names.iter().filter(|name| is_repository || !has(name)).for_each(|name| self.protect(&folder.join(name)));
     }
 
     /// The outermost open folder that something lies in.

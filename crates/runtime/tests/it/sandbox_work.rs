@@ -260,6 +260,90 @@ async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
     assert_eq!(fs::read_link(ground.setting.path(".idea")).unwrap(), PathBuf::from("sub"));
 }
 
+/// What differs in case only counts as the same.
+const OTHER_CASE: &[&str] = &[
+    ".CLAUDE",
+    ".Claude",
+    ".MCP.JSON",
+    ".Envrc",
+    ".VSCode",
+    ".IDEA",
+    ".GitModules",
+    ".GIT",
+    "sub/.CLAUDE",
+    "fresh/.Mcp.Json",
+];
+
+#[tokio::test]
+async fn what_appears_in_other_letters_is_put_out_of_the_way() {
+    let Some(ground) = ground() else { return };
+    for name in OTHER_CASE {
+        let said = ground.bash(&format!("mkdir -p {name} && echo x > {name}/evil")).await;
+        assert!(said.contains("put out of the way"), "{name}: {said}");
+        assert!(fs::symlink_metadata(ground.setting.path(name)).is_err(), "{name}: {said}");
+    }
+    ground.setting.write(".Mcp.json", "mine");
+    let said = ground.bash("echo evil > .Mcp.json; mv .Mcp.json x; echo more > sub/own").await;
+    assert!(!said.contains("put out of the way"), "{said}");
+    assert_eq!(fs::read_to_string(ground.setting.path(".Mcp.json")).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn a_working_folder_does_not_become_a_repository_with_a_configuration_of_the_command() {
+    let Some(mut ground) = ground() else { return };
+    let made = "mkdir -p objects refs/heads; printf '[core]\\nbare=false\\nworktree=.\\nfsmonitor=touch ran;false\\n' > config";
+    let git_runs_it = |ground: &Ground| {
+        let cwd = &ground.setting.context.cwd;
+        let _either = std::process::Command::new("git").arg("status").current_dir(cwd).output().unwrap();
+        fs::remove_file(cwd.join("ran")).is_ok()
+    };
+    for (before, command) in [
+        ("", "rm .git/HEAD; echo ref: refs/heads/x > HEAD"),
+        ("", "rm .git/HEAD; ln -s refs/heads/x HEAD"),
+        ("HEAD", "rm .git/HEAD; echo ref: refs/heads/x > HEAD"),
+    ] {
+        let head = fs::read(ground.setting.path(".git/HEAD")).unwrap();
+        if !before.is_empty() {
+            ground.setting.write(before, "Just a file.");
+        }
+        let said = ground.bash(&format!("{command}; {made}")).await;
+        assert!(said.contains("put out of the way"), "{command}: {said}");
+        assert!(!git_runs_it(&ground), "{command}: {said}");
+        fs::write(ground.setting.path(".git/HEAD"), head).unwrap();
+        ground.bash("rm -rf HEAD objects refs config").await;
+    }
+    // A working folder that is one keeps its configuration.
+    let bare = ground.setting.path("bare.git");
+    git(&ground.setting.context.cwd, &["init", "-q", "--bare", "bare.git"]);
+    ground.setting.context.cwd = bare;
+    let said =
+        ground.bash("echo x >> config; echo x > hooks/post-update; git branch -f x 2>&1; echo x > description").await;
+    assert!(!fs::read_to_string(ground.setting.path("config")).unwrap().ends_with("x\n"), "{said}");
+    assert!(!ground.setting.path("hooks/post-update").exists(), "{said}");
+}
+
+#[tokio::test]
+async fn a_file_that_git_s_configuration_names_is_put_out_of_the_way_when_it_appears() {
+    let Some(ground) = ground() else { return };
+    let cwd = ground.setting.context.cwd.clone();
+    for (key, value, made) in [
+        ("core.fsmonitor", "./tools/fsm.sh", "tools/fsm.sh"),
+        ("filter.x.clean", "tools/clean %f", "tools/clean"),
+        ("diff.x.textconv", "sh -c 'exec tools/text \"$1\"'", "tools/text"),
+        ("alias.go", "!tools/go", "tools/go"),
+        ("core.attributesFile", "attributes-here", "attributes-here"),
+        ("diff.external", "$PWD/tools/ext", "tools/ext"),
+    ] {
+        let value = value.replace("$PWD", &cwd.display().to_string());
+        git(&cwd, &["config", key, &value]);
+        let said = ground.bash(&format!("mkdir -p tools && echo x > {made}; echo x > tools/other")).await;
+        assert!(said.contains("put out of the way") && !cwd.join(made).exists(), "{key}: {said}");
+        assert!(cwd.join("tools/other").exists(), "{key}: {said}");
+        git(&cwd, &["config", "--unset", key]);
+        fs::remove_dir_all(cwd.join("tools")).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_worktree_commits_while_its_common_git_folder_s_configuration_stays() {
     let Some(mut ground) = ground() else { return };
