@@ -17,7 +17,7 @@ use super::places::trail;
 use super::private::Workshop;
 use super::quarantine::{Uncovered, entries_in, folders_in, is_other_case};
 use super::readable::Readable;
-use super::{Grant, Machine, Options};
+use super::{Grant, Machine, Options, sockets};
 use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 
 /// What of a git folder does: configuration names programs, and the others lead git to another configuration.
@@ -299,8 +299,7 @@ impl Mounts {
             nearest.is_some_and(|mount| matches!(mount, Mount::ReadOnly(_) | Mount::Writable(_)))
         };
         let withheld = readable.withheld.iter().filter(|path| is_shown(path)).cloned();
-        let sockets = sockets().into_iter().filter(|path| working.iter().any(|folder| path.starts_with(folder)));
-        for path in withheld.chain(sockets).collect::<Vec<_>>() {
+        for path in withheld.chain(sockets::listening_in(working)).collect::<Vec<_>>() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             let cover = if metadata.is_dir() { stand_ins.empty_folder } else { stand_ins.empty_file };
             self.at.insert(path, Mount::ReadOnly(cover.to_path_buf()));
@@ -329,12 +328,4 @@ impl Mounts {
         arguments.extend(["--remount-ro", "/"].map(OsString::from));
         arguments
     }
-}
-
-/// The sockets that programs listen at, as far as the kernel tells their whole path.
-fn sockets() -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let path =
-        |line: &str| line.splitn(8, ' ').nth(7).and_then(|rest| rest.find('/').map(|at| PathBuf::from(&rest[at..])));
-    table.lines().filter_map(path).collect()
 }

@@ -126,6 +126,10 @@ pub(crate) const READS: &[&str] = &[
     "cat $HOME_/../moved/credentials.toml",
     "cat $HOME_/../moved/config.toml",
     "cat $HOME_/.config/gh/hosts.yml",
+    "cat $HOME_/.nvm/versions/node/*/etc/npmrc; cat $HOME_/miniconda3/.condarc",
+    "cat $HOME_/.pyenv/versions/*/pip.conf; cat $HOME_/go/pkg/mod/cache/vcs/*/config",
+    "cat $HOME_/.cargo/git/db/*/FETCH_HEAD; cat $HOME_/.local/share/pnpm/global/5/.npmrc",
+    "cat $HOME_/.rbenv/x/.gem/credentials; grep -r . $HOME_/.asdf",
     "cat $HOME_/.gitconfig",
     "cat $OUT/secret",
     "cat link-out/secret",
@@ -254,6 +258,14 @@ const HOME_FILES: &[(&str, &str)] = &[
     ("home/.cargo/credentials.toml", "SECRET"),
     ("home/.cargo/bin/tool", "#!/bin/sh\necho works"),
     ("home/.config/gh/hosts.yml", "SECRET"),
+    ("home/.nvm/versions/node/v20/etc/npmrc", "SECRET"),
+    ("home/miniconda3/.condarc", "SECRET"),
+    ("home/.pyenv/versions/3.12/pip.conf", "SECRET"),
+    ("home/go/pkg/mod/cache/vcs/0a/config", "url = https://u:SECRET@git.example/x"),
+    ("home/.cargo/git/db/x/FETCH_HEAD", "0a of https://u:SECRET@git.example/x"),
+    ("home/.local/share/pnpm/global/5/.npmrc", "SECRET"),
+    ("home/.rbenv/x/.gem/credentials", "SECRET"),
+    ("home/.asdf/plugins/p/.env", "SECRET"),
     ("home/.gitconfig", "[user]\nname = Known\nemail = k@x\n[credential]\nhelper = SECRET\n"),
     ("outside/secret", "SECRET"),
     // A toolchain that a variable names, as `RUSTUP_HOME` does.
@@ -314,7 +326,10 @@ impl Ground {
         {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
-        HOME_FILES.iter().for_each(|(file, text)| fs::write(base.join(file), text).unwrap());
+        for (file, text) in HOME_FILES {
+            fs::create_dir_all(base.join(file).parent().unwrap()).unwrap();
+            fs::write(base.join(file), text).unwrap();
+        }
         fs::set_permissions(base.join("home/.cargo/bin/tool"), fs::Permissions::from_mode(0o755)).unwrap();
         for (file, text) in [
             ("kept", "kept\n"),

@@ -185,6 +185,42 @@ async fn a_command_in_work_reaches_nobody_outside() {
     assert!(listeners.iter().all(|listener| listener.accept().is_err()) && tcp.accept().is_err());
 }
 
+/// A program outside that listens at a socket in the working folder whose name there is not the one it was bound by.
+const LISTENING: &[(&str, &str)] = &[
+    ("renamed", "s.bind(cwd + '/first'); os.rename(cwd + '/first', cwd + '/renamed')"),
+    ("linked", "s.bind(cwd + '/../outside/other'); os.link(cwd + '/../outside/other', cwd + '/linked')"),
+    ("relative", "s.bind('relative')"),
+    ("sub/deep", "s.bind('sub/first'); os.rename('sub/first', 'sub/deep')"),
+    ("through", "os.symlink(cwd, cwd + '/../outside/way'); s.bind(cwd + '/../outside/way/through')"),
+];
+
+#[tokio::test]
+async fn a_command_in_work_reaches_no_socket_by_another_name_of_it() {
+    let Some(ground) = ground() else { return };
+    let cwd = ground.setting.context.cwd.clone();
+    for (name, bind) in LISTENING {
+        let script = format!(
+            "import os, socket; cwd = os.getcwd(); s = socket.socket(socket.AF_UNIX); {bind}; s.listen(); print('up', flush=True); input()"
+        );
+        let mut server = std::process::Command::new("python3");
+        server.args(["-c", &script]).current_dir(&cwd);
+        server.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut server = server.spawn().unwrap();
+        let mut up = [0; 2];
+        std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut up).unwrap();
+        let connect = format!(
+            "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{name}'); print('REACHED')\" 2>&1"
+        );
+        let said = ground.bash(&connect).await;
+        let direct = std::os::unix::net::UnixStream::connect(cwd.join(name));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert!(direct.is_ok(), "{name}: it listens");
+        assert!(!said.contains("REACHED") && said.contains("Error"), "{name}: {said}");
+        fs::remove_file(cwd.join(name)).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_command_in_work_does_its_work() {
     let Some(ground) = ground() else { return };
