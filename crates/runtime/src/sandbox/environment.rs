@@ -349,6 +349,14 @@ mod tests {
             "TMUX",
             "ANTHROPIC_API_KEY",
             "SEED_PHRASE",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn words_are_known_between_small_and_great_letters_and_at_the_ends_of_longer_ones() {
+        for name in [
             "privateKey",
             "PRIVATEKEY",
             "dbPwd",

@@ -306,6 +306,11 @@ pub(crate) fn git(folder: &Path, arguments: &[&str]) {
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+fn write(file: &Path, text: &str) {
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    fs::write(file, text).unwrap();
+}
+
 impl Ground {
     /// The ground, where this machine holds *read*.
     pub(crate) fn new() -> Option<Self> {
@@ -326,10 +331,7 @@ impl Ground {
         {
             fs::create_dir_all(base.join(folder)).unwrap();
         }
-        for (file, text) in HOME_FILES {
-            fs::create_dir_all(base.join(file).parent().unwrap()).unwrap();
-            fs::write(base.join(file), text).unwrap();
-        }
+        HOME_FILES.iter().for_each(|(file, text)| write(&base.join(file), text));
         fs::set_permissions(base.join("home/.cargo/bin/tool"), fs::Permissions::from_mode(0o755)).unwrap();
         for (file, text) in [
             ("kept", "kept\n"),
