@@ -14,7 +14,7 @@ use std::time::Duration;
 use pitcrew_protocol::Limits;
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::identity::Stopped;
-use pitcrew_runtime::sandbox::{Machine, TOOLCHAIN_VARIABLES, Variable};
+use pitcrew_runtime::sandbox::{Machine, TOOLCHAIN_VARIABLES, Unfinished, Variable, put_aside_unfinished};
 use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_runtime::trust::{LeftOut, Project, Trust};
@@ -227,7 +227,7 @@ impl Context {
     /// # Errors
     /// When a file of the settings cannot be read.
     pub(crate) fn load(&self, project: &Path, cli: Option<Value>) -> Result<Loaded, Failure> {
-        let files = Project::read(project, &self.root).map_err(Failure::unusable)?;
+        let files = self.project(project)?;
         // Answers that cannot be read are none: less counts then, and what is left out says so.
         let (trust, unread) = match Trust::load(&self.root) {
             Ok(trust) => (trust, None),
@@ -250,6 +250,35 @@ impl Context {
         let settings = settings.with_git_folders(counted.git_folders);
         let warnings = counted.warnings.into_iter().chain(unread).collect();
         Ok(Loaded { settings, project_agents: counted.agents, top, left_out: counted.left_out, warnings })
+    }
+
+    /// The files of a project that trust is about.
+    ///
+    /// Every command reads them here. What a sandboxed command of a killed run planted is put aside first, as it would
+    /// count otherwise.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub(crate) fn project(&self, folder: &Path) -> Result<Project, Failure> {
+        for words in put_aside_unfinished(&self.root) {
+            output::remark(&format!("warning: {}", output::visible(&words)));
+        }
+        Project::read(folder, &self.root).map_err(Failure::unusable)
+    }
+
+    /// The settings for a command that only looks, and so puts nothing aside: where a killed run left planted files, the
+    /// project's settings are not read.
+    ///
+    /// # Errors
+    /// When a file of them cannot be read.
+    pub(crate) fn settings_for_looking(&self) -> Result<Settings, Failure> {
+        let is_planted = Unfinished::below(&self.root).iter().any(|command| !command.appeared().is_empty());
+        if !is_planted {
+            return self.settings_with(&self.cwd, None);
+        }
+        let managed = Some(PathBuf::from(MANAGED_SETTINGS));
+        let paths = Paths { managed, cli: None, project: None, root: Some(self.root.clone()) };
+        Settings::load(&paths, Vec::new()).map_err(Failure::unusable)
     }
 
     /// Runs a short command: on this thread alone, so that it starts fast.

@@ -82,7 +82,7 @@ pub(crate) fn say(loaded: &Loaded) {
 /// # Errors
 /// When its files cannot be read.
 pub(crate) fn read(context: &Context, folder: &Path) -> Result<Project, Failure> {
-    Project::read(folder, &context.root).map_err(Failure::unusable)
+    context.project(folder)
 }
 
 /// Keeps an answer.

@@ -272,6 +272,18 @@ impl Entry {
         String::from_utf8_lossy(&line).split_terminator('\0').map(str::to_owned).collect()
     }
 
+    /// Whether it still has a program. A process that is just ending has none, shortly before the table says that it ended.
+    pub(crate) fn has_program(&self) -> bool {
+        let gone = |error: io::Error| error.kind() == io::ErrorKind::NotFound;
+        !fs::read_link(format!("/proc/{}/exe", self.identity.pid)).is_err_and(gone)
+    }
+
+    /// The program's name in the process table; nothing when that cannot be read.
+    pub(crate) fn name(&self) -> String {
+        let name = fs::read(format!("/proc/{}/comm", self.identity.pid)).unwrap_or_default();
+        String::from_utf8_lossy(&name).trim_end().to_owned()
+    }
+
     /// Reads a line of `/proc/PID/stat` of a process that runs.
     fn parse(pid: u32, line: &str) -> Option<Self> {
         Self::parse_any(pid, line).filter(|(_, has_ended)| !has_ended).map(|(entry, _)| entry)
@@ -302,6 +314,23 @@ mod tests {
         assert_eq!(entry.parent, 3);
         assert_eq!((entry.group, entry.session), (5, 5));
         assert_eq!(entry.identity.start_ticks, 98765);
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_has_ended_has_no_program_though_its_number_is_taken() {
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let ended =
+            Entry { identity: ProcessIdentity { pid: child.id(), start_ticks: 0 }, parent: 0, group: 0, session: 0 };
+        let deadline = std::time::Instant::now() + Duration::from_secs(60);
+        while ended.has_program() {
+            assert!(std::time::Instant::now() < deadline);
+            std::thread::yield_now();
+        }
+        assert_eq!(ended.words(), Vec::<String>::new());
+        assert!(Entry::read(std::process::id()).unwrap().has_program());
+        assert!(!Entry::read(std::process::id()).unwrap().name().is_empty());
+        child.wait().unwrap();
     }
 
     #[test]

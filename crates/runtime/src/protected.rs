@@ -4,7 +4,7 @@
 //! Commands in *work* cannot change it (`sandbox`), and who edits it unasked elsewhere is asked here (`gate`).
 //! `docs/protected-files.md` has it for people.
 
-/// Files and folders of a working folder; case does not matter to the gate.
+/// Files and folders of a working folder; case does not matter.
 pub(crate) const PROTECTED: &[&str] = &[
     ".claude",
     ".mcp.json",

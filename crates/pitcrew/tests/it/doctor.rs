@@ -226,6 +226,56 @@ agents:
     - text: done
 ";
 
+/// Makes a project's settings with a hook, and what other programs read; then it is killed.
+const PLANTING_SETTINGS: &str = r#"
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: 'mkdir .claude; printf "%s" "{\"hooks\": {\"SessionStart\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"touch $PWD/hooked\"}]}]}, \"permissions\": {\"allow\": [\"Bash(touch ruled)\"]}}" > .claude/settings.json; echo {bad > .mcp.json; touch made; sleep 1000'}}]
+    - text: done
+"#;
+
+#[test]
+fn what_a_killed_run_s_command_planted_is_put_aside_before_it_is_read() {
+    let room = Room::new();
+    let held = room.json(&["doctor"])["sandbox"]["work"].to_string();
+    if !held.contains("held by") {
+        eprintln!("\n!!! SKIPPED: {held} !!!\n");
+        return;
+    }
+    let work = room.work();
+    let plant = |team: &str| {
+        let model = room.script(PLANTING_SETTINGS);
+        let run = Running::start(&room, &["run", "go", "--team", team, "--model", &model, "--sandbox"]);
+        until("the command has made them", || work.join("made").exists().then_some(()), String::new);
+        assert!(work.join(".claude/settings.json").exists());
+        run.kill();
+        fs::remove_file(work.join("made")).unwrap();
+    };
+    let model = room.script(
+        "agents: {team-lead: [{tools: [{name: Bash, input: {command: 'touch ruled'}}]}, {text: done}, {text: done}]}",
+    );
+    let folder = work.display().to_string();
+    for (nth, next) in [
+        vec!["run", "go", "--team", "next", "--model", &model, "--trust"],
+        vec!["run", "--resume", "killed-1", "--model", &model, "--trust"],
+        vec!["trust", "add", &folder],
+        vec!["team", "list"],
+        vec!["doctor", "--repair"],
+    ]
+    .iter()
+    .enumerate()
+    {
+        plant(&format!("killed-{nth}"));
+        let said = room.run(next);
+        let said = format!("{}{}", said.stdout, said.stderr);
+        assert!(said.contains("put aside"), "{next:?}: {said}");
+        assert!(!said.contains("is not read") && !said.contains("mcp.json cannot"), "{next:?}: {said}");
+        for name in [".claude", ".mcp.json", "hooked", "ruled"] {
+            assert!(!work.join(name).exists(), "{next:?}: {name}: {said}");
+        }
+    }
+}
+
 #[test]
 fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_when_the_run_goes_on() {
     let room = Room::new();

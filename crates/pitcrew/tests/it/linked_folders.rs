@@ -11,9 +11,10 @@ use crate::room::{Ran, Room};
 const DONE: &str = "agents:\n  default:\n    - text: Done.\n";
 
 /// The folders of ours below the root, and those of the team `crew`.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 17] = [
     "pitcrew",
     "pitcrew/tmp",
+    "pitcrew/sandbox",
     "pitcrew/rates",
     "pitcrew/archive",
     "pitcrew/worktrees",

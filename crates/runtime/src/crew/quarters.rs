@@ -172,14 +172,10 @@ impl Quarters {
             .collect()
     }
 
-    /// Finds out what does not hold on this machine, for the face; agents need not wait for that. What commands of killed runs
-    /// left in protected places is put aside.
+    /// Finds out what does not hold on this machine, for the face; agents need not wait for that.
     pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
         let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
-        tokio::task::spawn_blocking(move || {
-            let unfinished = sandbox.settle_unfinished();
-            unfinished.into_iter().chain(sandbox.warnings(&cwd)).collect()
-        })
+        tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
     }
 
     /// Opens a model, or finds it open: its connections are shared.

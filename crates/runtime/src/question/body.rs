@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::diff;
-use super::visible::visible;
+use super::visible::{visible, visible_text};
 
 /// A line of what is asked about. What could not be seen of it is written out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(super) fn lines(tool: &str, input: &Value, folder: &Path) -> Vec<Line> {
             let change = diff::Edit { old: text("old_string"), new: text("new_string"), everywhere };
             with_rest(fields, &["file_path", "old_string", "new_string"], diff::of_edit(folder, file, &change))
         }
-        ("ExitPlanMode", _, _, Some(plan)) => with_rest(fields, &["plan"], texts(plan)),
+        ("ExitPlanMode", _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
         _ => field_lines(fields, &[]),
     }
 }
@@ -88,9 +88,18 @@ fn field(name: &str, value: &Value) -> Vec<Line> {
     lines
 }
 
-/// The lines of a text, with all that could not be seen written out.
+/// The lines of a command or the like, with all that could not be seen written out.
 pub(super) fn texts(text: &str) -> Vec<Line> {
+    lines_of(text, visible)
+}
+
+/// The same of a text for people.
+fn prose(text: &str) -> Vec<Line> {
+    lines_of(text, visible_text)
+}
+
+fn lines_of(text: &str, shown: fn(&str) -> String) -> Vec<Line> {
     // Not `lines`, which would drop a carriage return.
     let text = text.strip_suffix('\n').unwrap_or(text);
-    text.split('\n').map(|line| Line { kind: Kind::Text, text: visible(line) }).collect()
+    text.split('\n').map(|line| Line { kind: Kind::Text, text: shown(line) }).collect()
 }

@@ -8,7 +8,7 @@ use rustix::fs::{Mode, OFlags};
 use similar::{ChangeTag, TextDiff};
 
 use super::body::{Kind, Line};
-use super::visible::visible;
+use super::visible::{visible, visible_text};
 use crate::tools::edited;
 
 /// The largest file that is compared; of a larger one only the change itself is shown, which is whole all the same.
@@ -119,7 +119,7 @@ fn compared(before: &str, after: &str) -> Vec<Line> {
             };
             let value: &str = change.value();
             // A bare carriage return ends a line for the diff; to a reader it would be nothing at all.
-            lines.push(Line { kind, text: visible(value.strip_suffix('\n').unwrap_or(value)) });
+            lines.push(Line { kind, text: visible_text(value.strip_suffix('\n').unwrap_or(value)) });
             if change.missing_newline() {
                 lines.push(note("no line break at the end"));
             }
@@ -131,7 +131,7 @@ fn compared(before: &str, after: &str) -> Vec<Line> {
 fn whole(kind: Kind, text: &str) -> impl Iterator<Item = Line> {
     let text = text.strip_suffix('\n').unwrap_or(text);
     let lines = (!text.is_empty()).then(|| text.split('\n'));
-    lines.into_iter().flatten().map(move |line| Line { kind, text: visible(line) })
+    lines.into_iter().flatten().map(move |line| Line { kind, text: visible_text(line) })
 }
 
 fn note(text: &str) -> Line {

@@ -1,6 +1,7 @@
 //! Which variables commands do not inherit.
 //!
-//! A name is judged by its words, the parts between underscores; a value by what it looks like, whatever its name is.
+//! A name is judged by its words, the parts between underscores and between small and great letters, and by the words that
+//! its ends are; a value by what it looks like, whatever its name is.
 
 /// Keys and tokens of model providers: no command gets them, in any profile.
 pub(super) const OF_PROVIDERS: &[&str] = &[
@@ -95,16 +96,50 @@ const SECRET_WORDS: &[&str] = &[
     "WEBHOOK",
 ];
 
-/// Ends of words that tell of one: `PGPASSWORD`, `GITHUBTOKEN`.
-const SECRET_ENDS: &[&str] =
-    &["APIKEY", "ASKPASS", "CREDENTIAL", "PASSPHRASE", "PASSWD", "PASSWORD", "SECRET", "TOKEN", "WEBHOOK"];
+/// Ends of words that tell of one: `PGPASSWORD`, `GITHUBTOKEN`, `SMTPPASS`.
+const SECRET_ENDS: &[&str] = &[
+    "ACCESSKEY",
+    "APIKEY",
+    "AUTHKEY",
+    "BINDPW",
+    "CREDENTIAL",
+    "DBPW",
+    "ENCRYPTIONKEY",
+    "MASTERKEY",
+    "PASS",
+    "PASSPHRASE",
+    "PASSWD",
+    "PASSWORD",
+    "PRIVATEKEY",
+    "PRIVKEY",
+    "PSWD",
+    "PWD",
+    "ROOTPW",
+    "SECRET",
+    "SECRETKEY",
+    "SIGNINGKEY",
+    "SSHKEY",
+    "TOKEN",
+    "USERPW",
+    "WEBHOOK",
+];
+
+/// Beginnings of words that tell of one: `PASSWORDFILE`, `PRIVATEKEYPATH`.
+const SECRET_BEGINNINGS_OF_WORDS: &[&str] =
+    &["ACCESSKEY", "APIKEY", "CREDENTIAL", "PASSPHRASE", "PASSWD", "PASSWORD", "PRIVATEKEY", "PSWD", "SECRETKEY"];
+
+/// Words that end so and tell of none.
+const HARMLESS_WORDS: &[&str] = &["BYPASS", "COMPASS", "OVERPASS", "SURPASS", "TRESPASS", "UNDERPASS"];
 
 /// Two words that only together tell of one.
 const SECRET_PAIRS: &[[&str; 2]] = &[["CONNECTION", "STRING"], ["CONN", "STRING"], ["CONN", "STR"], ["HOOK", "URL"]];
 
 /// Others that hold a secret, lead to one, or to somebody who acts on request.
 const SECRETS: &[&str] = &[
+    "DATABASEURL",
     "DATABASE_URL",
+    "DBURL",
+    "DB_URL",
     "DBUS_SESSION_BUS_ADDRESS",
     "DISPLAY",
     "DOCKER_HOST",
@@ -122,6 +157,16 @@ const HARMLESS: &[&str] = &["PWD", "OLDPWD"];
 /// What a value has, in small letters, that holds a secret beside other things.
 const SECRET_MARKS: &[&str] = &[
     "private key-----",
+    "auth\":",
+    "credential\":",
+    "key\":",
+    "pass\":",
+    "passphrase\":",
+    "passwd\":",
+    "password\":",
+    "pwd\":",
+    "secret\":",
+    "token\":",
     "bearer ",
     "accountkey=",
     "accesskey=",
@@ -168,16 +213,20 @@ const KEY_CHARACTERS: usize = 20;
 
 /// Whether a command in *read* or *work* goes without a variable of this name.
 pub(super) fn is_secret(name: &str) -> bool {
+    let split = split_at_great_letters(name).to_ascii_uppercase();
     let name = name.to_ascii_uppercase();
     if HARMLESS.contains(&name.as_str()) {
         return false;
     }
-    let words: Vec<&str> = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-    let tells = |word: &&str| {
+    let words_of = |name: &'_ str| -> Vec<String> {
+        let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_owned).collect()
+    };
+    // Both ways: `dbPwd` is two words, `GitHubToken` three, and `OAuth` is one.
+    let words: Vec<String> = words_of(&split).into_iter().chain(words_of(&name)).collect();
+    let tells = |word: &String| {
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
-        [*word, stem, stem.strip_suffix('S').unwrap_or(stem)]
-            .iter()
-            .any(|it| SECRET_WORDS.contains(it) || SECRET_ENDS.iter().any(|end| it.ends_with(end)))
+        [word.as_str(), stem, stem.strip_suffix('S').unwrap_or(stem)].iter().any(|it| is_secret_word(it))
     };
     SECRETS.contains(&name.as_str())
         || OF_PROVIDERS.contains(&name.as_str())
@@ -185,14 +234,38 @@ pub(super) fn is_secret(name: &str) -> bool {
         || words.windows(2).any(|pair| SECRET_PAIRS.iter().any(|it| it == pair))
 }
 
+fn is_secret_word(word: &str) -> bool {
+    let has_end =
+        SECRET_ENDS.iter().any(|end| word.ends_with(end)) && !HARMLESS_WORDS.iter().any(|it| word.ends_with(it));
+    SECRET_WORDS.contains(&word)
+        || has_end
+        || SECRET_BEGINNINGS_OF_WORDS.iter().any(|beginning| word.starts_with(beginning))
+}
+
+/// `privateKey` as `private_Key`.
+fn split_at_great_letters(name: &str) -> String {
+    let mut split = String::with_capacity(name.len());
+    let mut is_after_small = false;
+    for c in name.chars() {
+        if is_after_small && c.is_ascii_uppercase() {
+            split.push('_');
+        }
+        is_after_small = c.is_ascii_lowercase() || c.is_ascii_digit();
+        split.push(c);
+    }
+    split
+}
+
 /// Whether a value holds a secret, whatever its variable is called.
 pub(super) fn holds_secret(value: &str) -> bool {
-    let small = value.to_ascii_lowercase();
+    let small: String = value.to_ascii_lowercase();
+    // JSON may have blanks before a colon, and its quotes may be escaped.
+    let dense: String = small.chars().filter(|c| !c.is_whitespace() && *c != '\\').collect();
     let is_key = || {
         let is_whole = value.len() >= KEY_CHARACTERS && !value.contains(|c: char| c.is_whitespace() || c == '/');
         is_whole && SECRET_BEGINNINGS.iter().any(|beginning| value.starts_with(beginning))
     };
-    names_user(value) || SECRET_MARKS.iter().any(|mark| small.contains(mark)) || is_key()
+    names_user(value) || SECRET_MARKS.iter().any(|mark| small.contains(mark) || dense.contains(mark)) || is_key()
 }
 
 /// Whether an address in the value has a password (`scheme://user:password@host`, or the same without a scheme), or what
@@ -282,6 +355,33 @@ mod tests {
     }
 
     #[test]
+    fn words_are_known_between_small_and_great_letters_and_at_the_ends_of_longer_ones() {
+        for name in [
+            "privateKey",
+            "PRIVATEKEY",
+            "dbPwd",
+            "dbPW",
+            "PGPASS",
+            "SMTPPASS",
+            "BINDPASS",
+            "LDAP_BINDPW",
+            "PSWD",
+            "DB_PSWD",
+            "DATABASEURL",
+            "databaseUrl",
+            "awsSecretAccessKey",
+            "GitHubToken",
+            "accessKeyId",
+            "PASSWORDFILE",
+            "signingKeyFile",
+            "MYSQLPWD",
+            "rootPassword2",
+        ] {
+            assert!(is_secret(name), "{name}");
+        }
+    }
+
+    #[test]
     fn what_only_has_the_letters_of_such_a_word_stays() {
         for name in [
             "PATH",
@@ -316,6 +416,13 @@ mod tests {
             "CONNECTION",
             "NODE_OPTIONS",
             "SOURCE_DATE_EPOCH",
+            "BYPASS",
+            "PROXY_BYPASS",
+            "bypassCache",
+            "KeyboardLayout",
+            "tokenizerPath",
+            "INIT_CWD",
+            "npm_config_global_prefix",
         ] {
             assert!(!is_secret(name), "{name}");
         }
@@ -343,6 +450,12 @@ mod tests {
             "Authorization: Bearer x",
             "ghp_0123456789012345678901234567890123456",
             "https://hooks.slack.com/services/T0/B0/x",
+            "{\"host\": \"db\", \"password\": \"x\"}",
+            "{\"password\" : \"x\"}",
+            "{\\\"dbPassword\\\": \\\"x\\\"}",
+            "{\"type\":\"service_account\",\"private_key\":\"x\"}",
+            "{\"apiKey\":\"x\"}",
+            "{\"accessToken\":\"x\"}",
         ] {
             assert!(holds_secret(value), "{value}");
         }
@@ -363,6 +476,7 @@ mod tests {
             "en_US.UTF-8",
             "sk-short",
             "localhost:8080",
+            "{\"level\": \"debug\", \"keys\": [\"a\"]}",
             "",
             "10.0.0.1 22 10.0.0.2 22",
         ] {

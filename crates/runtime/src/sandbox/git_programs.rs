@@ -47,6 +47,9 @@ const COMMANDS: &[(&str, &str)] = &[
     ("uploadpack", "packobjectshook"),
 ];
 
+/// Those of them that name a file, with or without a slash.
+const PATHS: &[(&str, &str)] = &[("core", "attributesfile"), ("init", "templatedir")];
+
 /// Sections all of whose values are commands.
 const SECTIONS_OF_COMMANDS: &[&str] = &["alias", "pager"];
 
@@ -83,8 +86,17 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
                 }
                 (section, key) if COMMANDS.contains(&(section, key)) || SECTIONS_OF_COMMANDS.contains(&section) => {
                     let words = entry.value.split(|it: char| it.is_whitespace() || "'\"`;|&()<>!=$".contains(it));
-                    let files = words.filter(|word| !word.is_empty()).map(|word| resolved(&git.top, word, home));
-                    named.extend(files.filter(|path| fs::metadata(path).is_ok_and(|it| it.is_file())));
+                    let is_path = PATHS.contains(&(section, key));
+                    for word in words.filter(|word| !word.is_empty()) {
+                        let path = resolved(&git.top, word, home);
+                        match fs::metadata(&path) {
+                            Ok(metadata) if metadata.is_file() => named.push(path),
+                            Ok(_) => {}
+                            // Git runs it as soon as a command has made it. A bare word is looked for in `PATH`.
+                            Err(_) if is_path || word.contains('/') => named.push(path),
+                            Err(_) => {}
+                        }
+                    }
                 }
                 _ => {}
             }

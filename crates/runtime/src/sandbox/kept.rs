@@ -23,7 +23,7 @@ use super::readable::{DEVICES, Readable, Secrets};
 use super::shared::SharedBounds;
 use super::starter;
 use super::syscalls::{Filters, Signals};
-use super::unfinished::{Record, Unfinished};
+use super::unfinished::Record;
 use super::work::{INNER, Mounts, StandIns};
 use super::{
     Grant, Machine, Means, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, Variable,
@@ -282,20 +282,20 @@ impl Kept {
     ) -> io::Result<Job> {
         let filters = self.read().map_err(|reason| io::Error::other(reason.clone()))?;
         let landlock = self.offered().landlock.ok_or(io::ErrorKind::Unsupported)?;
-        let private = self.workshop()?.private()?;
+        let temporary = self.workshop()?.lasting(BTreeSet::new())?.folder("tmp")?;
         let (readable, _git, config) = self.readable(grant)?;
         let mut command = Command::new(program);
         command.current_dir(&grant.cwd);
         fill(&mut command);
         self.withhold(Profile::Read, &mut command);
-        bounded_variables(&mut command, private.path(), &config);
+        bounded_variables(&mut command, &temporary, &config);
         command.envs(git_config::READING);
         let all_private = self.workshop()?.path();
         let shared =
             self.shared.of(landlock, grant.folders().map(Path::to_path_buf).collect(), &readable, all_private)?;
-        let own = only_reading(landlock, &readable.whole_folders(all_private), private.path())?;
+        let own = only_reading(landlock, &readable.whole_folders(all_private), &temporary)?;
         let job = apart(|| give_up(landlock, filters, &[&own, &shared]), || Job::spawn(&mut command))??;
-        Ok(job.with_aftermath(Aftermath::new(private, None, self.told.clone())))
+        Ok(job.with_aftermath(Aftermath::new(None, self.told.clone())))
     }
 
     /// What a command may read, with its git folders and the git configuration for it.
@@ -330,26 +330,26 @@ impl Kept {
         if let Some(obstacle) = self.obstacle(&grant.cwd) {
             return Err(io::Error::other(obstacle));
         }
-        let (mut command, private, mounts) = self.working(grant)?;
+        let (mut command, mounts) = self.working(grant)?;
         command.arg(program);
         fill(&mut command);
         self.withhold(Profile::Work, &mut command);
         let record = Record::write(&self.machine.root, mounts.uncovered)?;
         // From here on what the command made is looked at, also where it did not start.
-        let aftermath = Aftermath::new(private, Some(record), self.told.clone());
+        let aftermath = Aftermath::new(Some(record), self.told.clone());
         Ok(starter::start(command)?.with_aftermath(aftermath))
     }
 
-    /// A command line that ends before the program, the folder it has to itself, and its mounts.
-    fn working(&self, grant: &Grant) -> io::Result<(Command, PrivateFolder, Mounts)> {
+    /// A command line that ends before the program, and its mounts.
+    fn working(&self, grant: &Grant) -> io::Result<(Command, Mounts)> {
         let Offered { landlock: Some(landlock), bubblewrap: Some(bubblewrap) } = self.offered() else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let (own, arguments) = self.inner().map_err(io::Error::other)?;
-        let private = self.workshop()?.private()?;
         let (readable, git, config) = self.readable(grant)?;
-        let (empty_file, empty_folder) = self.workshop()?.stand_ins()?;
-        let stand_ins = StandIns { private: private.path(), empty_file: &empty_file, empty_folder: &empty_folder };
+        let workshop = self.workshop()?;
+        let (empty_file, empty_folder) = workshop.stand_ins()?;
+        let stand_ins = StandIns { workshop, empty_file: &empty_file, empty_folder: &empty_folder };
         let mounts = Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), &readable, stand_ins)?;
         let order = Order::Work { writable: mounts.writable.clone(), landlock: *landlock };
         let mut command = bubblewrap.apart(self.options.network);
@@ -357,7 +357,7 @@ impl Kept {
         command.arg("--").arg(INNER).args(arguments).arg(serde_json::to_string(&order)?);
         bounded_variables(&mut command, Path::new("/tmp"), &config);
         command.envs(CACHES);
-        Ok((command, private, mounts))
+        Ok((command, mounts))
     }
 
     /// Our own program, and what it is told first.
@@ -387,7 +387,7 @@ impl Kept {
         const TRIAL: &str = "echo x > inside && { echo x > \"$1\" || true; } 2> /dev/null";
         let folder = self.workshop()?.private()?;
         let outside = folder.path().with_extension("outside");
-        let (command, _private, _mounts) = self.working(&Grant::at(folder.path()))?;
+        let (command, _mounts) = self.working(&Grant::at(folder.path()))?;
         let output = command.into_std().args(["sh", "-c", TRIAL, "sh"]).arg(&outside).output()?;
         if !output.status.success() || !folder.path().join("inside").exists() {
             let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
@@ -406,13 +406,6 @@ impl Kept {
 
     pub(super) fn alarm_by(&self, alarm: impl Fn(String) + Send + Sync + 'static) {
         self.told.alarm_by(Box::new(alarm));
-    }
-
-    /// Puts aside what commands of killed runs made in protected places.
-    pub(super) fn settle_unfinished(&self) -> Appeared {
-        let mut appeared = Appeared::default();
-        Unfinished::below(&self.machine.root).into_iter().for_each(|command| appeared.add(command.put_aside()));
-        appeared
     }
 
     /// Tries *read* on a thread: what it must refuse, and what it must not.

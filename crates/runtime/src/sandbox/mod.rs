@@ -39,6 +39,7 @@ mod git_programs;
 mod grant;
 mod inside;
 mod kept;
+mod key_files;
 mod landlock;
 mod machine;
 mod places;
@@ -47,6 +48,7 @@ mod profile;
 mod quarantine;
 mod readable;
 mod shared;
+mod sockets;
 mod start;
 mod starter;
 mod syscalls;
@@ -60,7 +62,7 @@ pub use profile::{Means, Profile, Support};
 pub(crate) use quarantine::Aftermath;
 pub use quarantine::Appeared;
 pub use start::Sandbox;
-pub use unfinished::Unfinished;
+pub use unfinished::{Unfinished, put_aside_unfinished};
 
 /// What of a root only the team's own operations write into.
 pub(crate) const OF_TEAMS: [&str; 2] = ["teams", "tasks"];

@@ -1,8 +1,10 @@
-//! The folders that sandboxed commands have to themselves: one for each, removed after it.
+//! The temporary folders of sandboxed commands: they last from command to command, until this process ends.
 //!
-//! They lie below the root's `pitcrew/tmp`, in a folder of the process that started the commands. What a killed process left
-//! there is removed by the next.
+//! They lie below the root's `pitcrew/sandbox`, in a folder of the process that started the commands. What a killed process
+//! left there is removed by the next. No command can write there but in the folder it was given, a *free* one neither: a
+//! folder that becomes a writable mount must not be replaced by a link.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io;
@@ -10,14 +12,18 @@ use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use pitcrew_team::store::own_mode;
 use rustix::fs::{CWD, Dir, FileType, Mode, OFlags, openat};
 
 use crate::identity::ProcessIdentity;
 
-/// Where they lie, each in the one before it.
-const BELOW_ROOT: [&str; 2] = ["pitcrew", "tmp"];
+/// Where the folders of processes are, below the root.
+const OF_PROCESSES: [&str; 2] = ["pitcrew", "sandbox"];
+
+/// Where the temporary files of commands in *free* are, and where earlier versions kept the folders of processes.
+const OF_FREE: [&str; 2] = ["pitcrew", "tmp"];
 
 /// Only the user's.
 const OWN: u32 = 0o700;
@@ -26,9 +32,15 @@ const OWN: u32 = 0o700;
 #[derive(Debug)]
 pub(super) struct Workshop {
     folder: PathBuf,
+    /// Which paths are mounted in the temporary folders of each number.
+    lasting: Mutex<Vec<BTreeSet<PathBuf>>>,
 }
 
-/// A folder of one command; dropping it removes it.
+/// Temporary folders of commands that have the same mounts in them.
+#[derive(Debug, Clone)]
+pub(super) struct Lasting(PathBuf);
+
+/// A folder for one purpose; dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct PrivateFolder {
     path: PathBuf,
@@ -40,12 +52,13 @@ impl Workshop {
     /// # Errors
     /// What the system said; something else in the place of one of our folders.
     pub(super) fn open(root: &Path) -> io::Result<Self> {
-        let temporary = temporary_below(root)?;
+        sweep(&root.join(OF_FREE.iter().collect::<PathBuf>()));
+        let temporary = folder_below(root, OF_PROCESSES)?;
         sweep(&temporary);
         let own = ProcessIdentity::own();
         let folder = temporary.join(format!("{}.{}.{}", own.pid, own.start_ticks, uuid::Uuid::new_v4().simple()));
         DirBuilder::new().mode(OWN).create(&folder)?;
-        Ok(Self { folder })
+        Ok(Self { folder, lasting: Mutex::default() })
     }
 
     /// Where it is.
@@ -67,7 +80,25 @@ impl Workshop {
         Ok((file, folder))
     }
 
-    /// Makes a folder for one command.
+    /// The temporary folders of commands in which these paths of temporary folders are mounts of their own.
+    ///
+    /// A command that has no mount at such a path could put a link there, and the next command's mount would follow it. So
+    /// only commands with the same mounts share temporary folders.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(super) fn lasting(&self, mounted: BTreeSet<PathBuf>) -> io::Result<Lasting> {
+        let mut known = self.lasting.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = known.iter().position(|it| *it == mounted).unwrap_or(known.len());
+        let path = self.folder.join(format!("lasting-{number}"));
+        if number == known.len() {
+            DirBuilder::new().mode(OWN).create(&path)?;
+            known.push(mounted);
+        }
+        Ok(Lasting(path))
+    }
+
+    /// Makes a folder for one purpose.
     ///
     /// # Errors
     /// What the system said.
@@ -81,6 +112,18 @@ impl Workshop {
 impl Drop for Workshop {
     fn drop(&mut self) {
         remove(&self.folder);
+    }
+}
+
+impl Lasting {
+    /// One of the folders, made when it is not there.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub(super) fn folder(&self, name: &str) -> io::Result<PathBuf> {
+        let path = self.0.join(name);
+        make_folder(&path)?;
+        Ok(path)
     }
 }
 
@@ -105,18 +148,22 @@ pub(super) fn beside(work: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// The root's folder for temporary files, made when it is not there.
+/// The root's folder for temporary files of commands in *free*, made when it is not there.
 ///
 /// # Errors
 /// What the system said; something else in the place of one of our folders.
 pub(super) fn temporary_below(root: &Path) -> io::Result<PathBuf> {
+    folder_below(root, OF_FREE)
+}
+
+fn folder_below(root: &Path, names: [&str; 2]) -> io::Result<PathBuf> {
     own_mode::create_folders(root)?;
-    let mut temporary = fs::canonicalize(root)?;
-    for name in BELOW_ROOT {
-        temporary.push(name);
-        make_folder(&temporary)?;
+    let mut folder = fs::canonicalize(root)?;
+    for name in names {
+        folder.push(name);
+        make_folder(&folder)?;
     }
-    Ok(temporary)
+    Ok(folder)
 }
 
 /// Makes a folder of ours; a link is not followed.
@@ -239,7 +286,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let outside = dir.path().join("outside");
         let root = dir.path().join("root");
-        let temporary = root.join("pitcrew/tmp");
+        let temporary = root.join("pitcrew/sandbox");
         fs::create_dir_all(outside.join("photos")).unwrap();
         let make = |name: &str, mode: u32| {
             let path = temporary.join(name);
@@ -269,8 +316,23 @@ mod tests {
     }
 
     #[test]
+    fn commands_with_the_same_mounts_share_temporary_folders_and_others_have_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let workshop = Workshop::open(dir.path()).unwrap();
+        let folder = |paths: &[&str]| {
+            workshop.lasting(paths.iter().map(PathBuf::from).collect()).unwrap().folder("tmp").unwrap()
+        };
+        assert_eq!(folder(&["/tmp/a"]), folder(&["/tmp/a"]));
+        assert_ne!(folder(&["/tmp/a"]), folder(&[]));
+        assert_eq!(fs::metadata(folder(&[])).unwrap().mode() & 0o777, OWN);
+        let kept = folder(&[]);
+        drop(workshop);
+        assert!(!kept.exists());
+    }
+
+    #[test]
     fn the_folder_is_opened_through_no_link_but_the_root() {
-        for linked in ["pitcrew", "pitcrew/tmp"] {
+        for linked in ["pitcrew", "pitcrew/sandbox"] {
             let dir = tempfile::tempdir().unwrap();
             let (outside, root) = (dir.path().join("outside"), dir.path().join("root"));
             fs::create_dir_all(outside.join(format!("{}.1.{ID}", u32::MAX))).unwrap();

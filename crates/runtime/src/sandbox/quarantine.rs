@@ -5,6 +5,7 @@
 //! given back for the time it takes; what cannot be put aside all the same is an error of the command. Folders are opened one
 //! from the other and never through a link: other commands may run meanwhile.
 
+use std::cell::RefCell;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, Permissions};
 use std::io;
@@ -18,7 +19,6 @@ use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, fstat, openat, readlinkat, ren
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::private::PrivateFolder;
 use super::unfinished::Record;
 
 /// How something that was put aside ends.
@@ -115,6 +115,19 @@ enum State {
         name: String,
         known: Vec<PathBuf>,
     },
+    /// The place is a folder, in which entries are protected that have one of the names in other letters (`.CLAUDE`), but the
+    /// known ones. `is_each` has the same in each of its folders, by paths of two names.
+    OtherCase {
+        names: Vec<String>,
+        known: Vec<PathBuf>,
+        is_each: bool,
+    },
+}
+
+/// Whether a file name is another name in other letters.
+pub(super) fn is_other_case(entry: &Path, name: &str) -> bool {
+    let entry = entry.to_string_lossy();
+    entry != name && entry.to_lowercase() == name.to_lowercase()
 }
 
 impl Uncovered {
@@ -131,6 +144,18 @@ impl Uncovered {
     /// What has this name in a folder of `folder` that is not among the known names.
     pub(super) fn in_each(open: &Path, folder: &Path, name: &str, known: Vec<PathBuf>) -> Option<Self> {
         Self::at(open, folder, State::EachFolder { name: name.to_owned(), known })
+    }
+
+    /// What has one of these names in other letters in a folder, or in each folder of it, and is not among the known.
+    pub(super) fn other_case(
+        open: &Path,
+        folder: &Path,
+        names: &[&str],
+        known: Vec<PathBuf>,
+        is_each: bool,
+    ) -> Option<Self> {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        Self::at(open, folder, State::OtherCase { names, known, is_each })
     }
 
     fn at(open: &Path, path: &Path, state: State) -> Option<Self> {
@@ -155,6 +180,7 @@ impl Uncovered {
                 let names = entries.flatten().map(|entry| PathBuf::from(entry.file_name()));
                 self.each(names).iter().flat_map(Self::has_appeared).collect()
             }
+            State::OtherCase { .. } => self.in_other_case(&entries_in).iter().flat_map(Self::has_appeared).collect(),
         }
     }
 
@@ -176,15 +202,45 @@ impl Uncovered {
     /// Puts aside what appeared.
     pub(super) fn restore(&self) -> Appeared {
         let mut appeared = Appeared::default();
-        if let State::EachFolder { .. } = &self.state {
-            match self.names_in_folder() {
+        match &self.state {
+            State::EachFolder { .. } => match self.names_in(&self.place) {
                 Ok(names) => self.each(names.into_iter()).iter().for_each(|it| appeared.add(it.restore())),
                 Err(problem) => appeared.note(&self.path(), Err(problem)),
+            },
+            State::OtherCase { .. } => {
+                let problems = RefCell::new(Vec::new());
+                let names = |folder: &Path| {
+                    let place = folder.strip_prefix(&self.open).unwrap_or(folder);
+                    self.names_in(place).unwrap_or_else(|problem| {
+                        problems.borrow_mut().push((folder.to_path_buf(), problem));
+                        Vec::new()
+                    })
+                };
+                self.in_other_case(&names).iter().for_each(|it| appeared.add(it.restore()));
+                problems.into_inner().into_iter().for_each(|(folder, problem)| appeared.note(&folder, Err(problem)));
             }
-        } else {
-            appeared.note(&self.path(), self.put_aside());
+            State::Nothing | State::Link { .. } => appeared.note(&self.path(), self.put_aside()),
         }
         appeared
+    }
+
+    /// The entries in other letters that are not known, as places where nothing was. `names` lists a folder.
+    fn in_other_case(&self, names: &dyn Fn(&Path) -> Vec<PathBuf>) -> Vec<Self> {
+        let State::OtherCase { names: protected, known, is_each } = &self.state else { return Vec::new() };
+        let folder = self.path();
+        let is_folder = |path: &PathBuf| fs::symlink_metadata(folder.join(path)).is_ok_and(|meta| meta.is_dir());
+        let folders = match is_each {
+            true => names(&folder).into_iter().filter(is_folder).collect(),
+            false => vec![PathBuf::new()],
+        };
+        let entries = folders.iter().flat_map(|inner| names(&folder.join(inner)).into_iter().map(|it| inner.join(it)));
+        let is_protected = |path: &PathBuf| {
+            let name = path.file_name().map(Path::new).unwrap_or(path);
+            !known.contains(path) && protected.iter().any(|it| is_other_case(name, it))
+        };
+        let place =
+            |path: PathBuf| Self { open: self.open.clone(), place: self.place.join(path), state: State::Nothing };
+        entries.filter(is_protected).map(place).collect()
     }
 
     fn each(&self, names: impl Iterator<Item = PathBuf>) -> Vec<Self> {
@@ -202,9 +258,10 @@ impl Uncovered {
         unknown.map(place).filter(is_folder).collect()
     }
 
-    fn names_in_folder(&self) -> io::Result<Vec<PathBuf>> {
+    /// The names in a folder below the open one; none where no folder is.
+    fn names_in(&self, place: &Path) -> io::Result<Vec<PathBuf>> {
         let Some(mut way) = Way::from(&self.open)? else { return Ok(Vec::new()) };
-        for name in self.place.iter() {
+        for name in place.iter() {
             if way.step(name)? != Step::Folder {
                 return Ok(Vec::new());
             }
@@ -330,6 +387,12 @@ fn set_mode(folder: &OwnedFd, mode: u32) -> io::Result<()> {
     fs::set_permissions(format!("/proc/self/fd/{}", folder.as_raw_fd()), Permissions::from_mode(mode))
 }
 
+/// The names of what is in a folder.
+pub(super) fn entries_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.map(|entry| PathBuf::from(entry.file_name())).collect()
+}
+
 /// The names of the folders in a folder.
 pub(super) fn folders_in(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -343,12 +406,11 @@ pub(crate) struct Aftermath {
     /// What is to be looked at, remembered on disk until it was.
     record: Option<Record>,
     told: Told,
-    _folder: PrivateFolder,
 }
 
 impl Aftermath {
-    pub(super) fn new(folder: PrivateFolder, record: Option<Record>, told: Told) -> Self {
-        Self { record, told, _folder: folder }
+    pub(super) fn new(record: Option<Record>, told: Told) -> Self {
+        Self { record, told }
     }
 
     /// Whether all that the command started ends with it.
@@ -367,7 +429,6 @@ impl Drop for Aftermath {
 
 #[cfg(test)]
 mod tests {
-    use super::super::private::Workshop;
     use super::super::unfinished::Unfinished;
     use super::*;
 
@@ -379,13 +440,12 @@ mod tests {
         fs::create_dir(&root).unwrap();
         // Nothing below a file can be looked at.
         fs::write(&open, "").unwrap();
-        let workshop = Workshop::open(&root).unwrap();
         let (told, screen) = (Told::default(), Arc::new(Mutex::new(Vec::new())));
         let shown = screen.clone();
         told.alarm_by(Box::new(move |text| shown.lock().unwrap().push(text)));
         let places = vec![Uncovered::nothing(&open, &open.join(".mcp.json")).unwrap()];
         let record = Record::write(&root, places).unwrap();
-        drop(Aftermath::new(workshop.private().unwrap(), Some(record), told.clone()));
+        drop(Aftermath::new(Some(record), told.clone()));
         let shown = screen.lock().unwrap().clone();
         assert!(matches!(shown.as_slice(), [text] if text.contains("work/.mcp.json")), "{shown:?}");
         let told = told.take();

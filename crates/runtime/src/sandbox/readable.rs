@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::path::{Component, Path, PathBuf};
 
 use super::git_folder::GitFolder;
-use super::{Grant, Machine, Options};
+use super::{Grant, Machine, Options, key_files};
 
 /// Folders of the system that every program needs. What everybody's programs write (`/tmp`, `/run`, `/var`) is not among them.
 const SYSTEM: &[&str] = &[
@@ -206,10 +206,9 @@ impl Readable {
         let home = machine.home.as_deref();
         let mut open = BTreeSet::new();
         open.extend(SYSTEM.iter().filter_map(|path| real(Path::new(path))));
-        let toolchains = home.into_iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
+        open.extend(toolchains(machine));
         let programs = machine.path.iter().flat_map(|folder| [Some(folder.clone()), with_libraries(folder)]).flatten();
-        let named = machine.toolchains.iter().cloned();
-        open.extend(toolchains.chain(named).chain(programs).filter_map(|path| apart_from(home, &path)));
+        open.extend(programs.filter_map(|path| apart_from(home, &path)));
         let working: Vec<PathBuf> = grant.folders().filter_map(real).collect();
         open.extend(git.into_iter().flat_map(GitFolder::folders).filter_map(|path| apart_from(home, path)));
         // Who works in a folder of credentials means to.
@@ -315,10 +314,19 @@ impl Secrets {
         let cargo = machine.home.iter().map(|home| home.join(".cargo")).chain(machine.toolchains.iter().cloned());
         let of_cargo = cargo.flat_map(|folder| CARGO_CONFIGURATION.iter().map(move |name| folder.join(name)));
         secrets.extend(of_cargo.filter(|file| mentions_token(file)).filter_map(|file| real(&file)));
+        secrets.extend(toolchains(machine).iter().flat_map(|folder| key_files::in_toolchain(folder)));
         secrets.extend(closed_entries("/etc"));
         secrets.extend(closed_entries("/etc/ssh"));
         Self(secrets)
     }
+}
+
+/// The toolchains of a machine's user that are there, without links.
+fn toolchains(machine: &Machine) -> Vec<PathBuf> {
+    let home = machine.home.as_deref();
+    let of_home = home.into_iter().flat_map(|home| TOOLCHAINS.iter().map(|name| home.join(name)));
+    let all = of_home.chain(machine.toolchains.iter().cloned());
+    all.filter_map(|path| apart_from(home, &path)).collect()
 }
 
 /// Whether cargo's configuration has a token in it, as old ones do.

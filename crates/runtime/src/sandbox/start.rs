@@ -85,25 +85,6 @@ impl Sandbox {
         }
     }
 
-    /// Puts aside what sandboxed commands of killed runs made in protected places; says so in sentences.
-    #[must_use]
-    pub fn settle_unfinished(&self) -> Vec<String> {
-        let Appeared { aside, left } = self.kept.as_ref().map(|kept| kept.settle_unfinished()).unwrap_or_default();
-        let aside = aside.into_iter().map(|words| {
-            format!(
-                "a sandboxed command of a run that was killed had made what decides rights or runs by itself; it was put \
-                 aside: {words}"
-            )
-        });
-        let left = left.into_iter().map(|words| {
-            format!(
-                "a sandboxed command of a run that was killed had made what decides rights or runs by itself, and it could \
-                 not be put aside. Remove it before you work there: {words}"
-            )
-        });
-        aside.chain(left).collect()
-    }
-
     /// What refuses a command that is started freely in this folder.
     #[must_use]
     pub fn means(&self, cwd: &Path) -> Means {
@@ -243,11 +224,12 @@ const REFUSED_BY_FILTER: &[&str] =
 fn note_of_bounded(profile: Profile) -> String {
     let may = match profile {
         Profile::Read | Profile::Free => {
-            "could only read (the working folder, the system and toolchains) and write to $TMPDIR, without a network"
+            "could only read (the working folder, the system and toolchains) and write to $TMPDIR, which lasts until this \
+             run ends, without a network"
         }
         Profile::Work => {
-            "could write only below the working folder, but for .git/config, hooks and settings of agents, and to \
-             $TMPDIR, with no network but its own"
+            "could write only below the working folder, but for .git/config, hooks and settings of agents, and to /tmp, \
+             /var/tmp and ~/.cache, which are private folders that last until this run ends, with no network but its own"
         }
     };
     format!(

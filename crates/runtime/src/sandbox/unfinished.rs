@@ -65,6 +65,29 @@ impl Record {
     }
 }
 
+/// Puts aside what sandboxed commands of killed runs made in protected places; says so in sentences.
+///
+/// To be done before any settings, definitions or instructions of a project are read: they would count otherwise.
+#[must_use]
+pub fn put_aside_unfinished(root: &Path) -> Vec<String> {
+    let mut appeared = Appeared::default();
+    Unfinished::below(root).into_iter().for_each(|command| appeared.add(command.put_aside()));
+    let Appeared { aside, left } = appeared;
+    let aside = aside.into_iter().map(|words| {
+        format!(
+            "a sandboxed command of a run that was killed had made what decides rights or runs by itself; it was put \
+             aside: {words}"
+        )
+    });
+    let left = left.into_iter().map(|words| {
+        format!(
+            "a sandboxed command of a run that was killed had made what decides rights or runs by itself, and it could \
+             not be put aside. Remove it before you work there: {words}"
+        )
+    });
+    aside.chain(left).collect()
+}
+
 /// A command whose process was killed before it could look at what the command had made.
 #[derive(Debug)]
 pub struct Unfinished(Record);

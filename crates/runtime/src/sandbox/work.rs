@@ -11,15 +11,14 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pitcrew_team::store::own_mode;
-
 use super::git_folder::GitFolder;
 use super::git_programs;
 use super::places::trail;
-use super::quarantine::{Uncovered, folders_in};
+use super::private::Workshop;
+use super::quarantine::{Uncovered, entries_in, folders_in, is_other_case};
 use super::readable::Readable;
-use super::{Grant, Machine, Options};
-use crate::protected::PROTECTED;
+use super::{Grant, Machine, Options, sockets};
+use crate::protected::{LOOSE_REPOSITORY, PROTECTED};
 
 /// What of a git folder does: configuration names programs, and the others lead git to another configuration.
 const PROTECTED_OF_GIT: &[&str] = &[
@@ -38,6 +37,12 @@ const PROTECTED_IN_FOLDERS: &[&str] = &[".claude", ".mcp.json"];
 
 /// What of a worktree's own git folder does.
 const PROTECTED_OF_WORKTREE: &[&str] = &["config.worktree", "hooks", "commondir", "gitdir"];
+
+/// The temporary folders of a command, and the names of those that are mounted there.
+const TEMPORARY: &[(&str, &str)] = &[("/tmp", "tmp"), ("/var/tmp", "var-tmp")];
+
+/// Folders of a home in which programs keep what they can make again: a command has its own.
+const CACHES_OF_HOME: &[&str] = &[".cache", ".npm"];
 
 /// Where our own program is put.
 pub(super) const INNER: &str = "/run/pitcrew/exec";
@@ -65,11 +70,11 @@ pub(super) struct Mounts {
     pub(super) uncovered: Vec<Uncovered>,
 }
 
-/// Folders that stand in for others.
+/// Files and folders that stand in for others.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StandIns<'a> {
-    /// A folder of the command's own.
-    pub(super) private: &'a Path,
+    /// Where the temporary folders are made.
+    pub(super) workshop: &'a Workshop,
     /// An empty file, which nobody can read.
     pub(super) empty_file: &'a Path,
     /// An empty folder.
@@ -90,14 +95,8 @@ impl Mounts {
         stand_ins: StandIns<'_>,
     ) -> io::Result<Self> {
         let mut mounts = Self::default();
-        for folder in ["tmp", "var-tmp", "home"] {
-            own_mode::create_folder(&stand_ins.private.join(folder))?;
-        }
-        mounts.own("/tmp", stand_ins.private.join("tmp"));
-        mounts.own("/var/tmp", stand_ins.private.join("var-tmp"));
-        if let Some(home) = machine.home.as_ref().filter(|home| home.is_absolute()) {
-            mounts.own(home, stand_ins.private.join("home"));
-        }
+        let home = machine.home.as_deref().filter(|home| home.is_absolute() && home.parent().is_some());
+        home.iter().for_each(|home| mounts.empty_home(home));
         mounts.at.insert(PathBuf::from("/run"), Mount::Empty);
         let kernel_s = ["/proc", "/dev", "/sys/fs/cgroup"].map(Path::new);
         for path in readable.open.iter().filter(|path| !kernel_s.contains(&path.as_path())) {
@@ -128,16 +127,48 @@ impl Mounts {
                 PROTECTED_OF_GIT.iter().for_each(|name| mounts.protect(&inner.join(name)));
             }
             PROTECTED_IN_FOLDERS.iter().for_each(|name| mounts.protect_in_each(folder, name));
+            mounts.protect_other_case(folder);
+            mounts.protect_loose_repository(folder);
             mounts.protect(&machine.root);
         }
         mounts.close_ways();
         mounts.mask(readable, &working, stand_ins);
+        mounts.add_temporary(home, stand_ins.workshop)?;
         Ok(mounts)
     }
 
-    fn own(&mut self, at: impl AsRef<Path>, folder: PathBuf) {
-        self.at.insert(at.as_ref().to_path_buf(), Mount::Writable(folder));
-        self.writable.push(at.as_ref().to_path_buf());
+    /// Shows an empty home folder that cannot be written, for toolchains and caches to be mounted in.
+    fn empty_home(&mut self, home: &Path) {
+        let real = fs::canonicalize(home).unwrap_or_else(|_not_there| home.to_path_buf());
+        if real != home {
+            self.at.insert(home.to_path_buf(), Mount::Link(real.clone()));
+        }
+        self.at.insert(real, Mount::Empty);
+    }
+
+    /// Adds temporary folders and caches, which last from command to command.
+    fn add_temporary(&mut self, home: Option<&Path>, workshop: &Workshop) -> io::Result<()> {
+        let home = home.and_then(|home| fs::canonicalize(home).ok());
+        let caches = home.iter().flat_map(|home| CACHES_OF_HOME.iter().map(|name| (home.join(name), *name)));
+        let places = TEMPORARY.iter().map(|(at, name)| (PathBuf::from(at), *name)).chain(caches);
+        // One that is a working folder stays as it is.
+        let places: Vec<_> = places.filter(|(at, _)| !self.opened.contains(at)).collect();
+        let mut mounted = BTreeSet::new();
+        let others: Vec<PathBuf> = self.at.keys().chain(places.iter().map(|(at, _)| at)).cloned().collect();
+        for (at, _) in &places {
+            let below = others.iter().filter_map(|other| other.strip_prefix(at).ok()?.iter().next());
+            mounted.extend(below.map(|name| at.join(name)));
+        }
+        for path in &mounted {
+            // A folder on the way to a mount is one itself, so that no command replaces it by a link.
+            self.at.entry(path.clone()).or_insert(Mount::Empty);
+        }
+        let lasting = workshop.lasting(mounted)?;
+        for (at, name) in places {
+            self.at.insert(at.clone(), Mount::Writable(lasting.folder(name)?));
+            self.writable.push(at);
+        }
+        Ok(())
     }
 
     fn open(&mut self, folder: &Path) {
@@ -176,6 +207,35 @@ impl Mounts {
         known.retain(|it| fs::symlink_metadata(folder.join(it).join(name)).is_ok());
         known.iter().for_each(|it| self.protect(&folder.join(it).join(name)));
         self.uncovered.extend(Uncovered::in_each(&open, folder, name, known));
+    }
+
+    /// Protects what has a protected name in other letters, in a folder and in those in it.
+    fn protect_other_case(&mut self, folder: &Path) {
+        let names: Vec<&str> = PROTECTED.iter().copied().chain([".git"]).collect();
+        let known_in = |inner: &Path, names: &[&str]| {
+            let entries = entries_in(&folder.join(inner)).into_iter();
+            let known = entries.filter(|entry| names.iter().any(|name| is_other_case(entry, name)));
+            known.map(|entry| inner.join(entry)).collect::<Vec<_>>()
+        };
+        let here = known_in(Path::new(""), &names);
+        let folders = folders_in(folder);
+        let inside: Vec<PathBuf> = folders.iter().flat_map(|inner| known_in(inner, PROTECTED_IN_FOLDERS)).collect();
+        here.iter().chain(&inside).for_each(|path| self.protect(&folder.join(path)));
+        self.uncovered.extend(Uncovered::other_case(folder, folder, &names, here, false));
+        self.uncovered.extend(Uncovered::other_case(folder, folder, PROTECTED_IN_FOLDERS, inside, true));
+    }
+
+    /// Keeps a working folder from becoming a repository without a `.git`, and the configuration of one that is.
+    fn protect_loose_repository(&mut self, folder: &Path) {
+        // Without this file git takes no folder for a repository.
+        let head = folder.join("HEAD");
+        if fs::symlink_metadata(&head).is_err() {
+            return self.protect(&head);
+        }
+        let has = |name: &str| fs::symlink_metadata(folder.join(name)).is_ok();
+        let is_repository = has("commondir") || has("objects") && has("refs");
+        let names = if is_repository { PROTECTED_OF_GIT } else { LOOSE_REPOSITORY };
+        names.iter().filter(|name| is_repository || !has(name)).for_each(|name| self.protect(&folder.join(name)));
     }
 
     /// The outermost open folder that something lies in.
@@ -234,17 +294,12 @@ impl Mounts {
 
     /// Covers what is withheld, and sockets of programs outside.
     fn mask(&mut self, readable: &Readable, working: &[PathBuf], stand_ins: StandIns<'_>) {
-        let shown: BTreeSet<PathBuf> = self.at.keys().cloned().collect();
         let is_shown = |path: &Path| {
-            let nearest = path.ancestors().find(|it| shown.contains(*it));
-            nearest.is_some_and(|it| {
-                it.parent().is_some() && readable.open.contains(it)
-                    || self.writable.iter().any(|open| it.starts_with(open))
-            })
+            let nearest = path.ancestors().find_map(|it| self.at.get(it));
+            nearest.is_some_and(|mount| matches!(mount, Mount::ReadOnly(_) | Mount::Writable(_)))
         };
         let withheld = readable.withheld.iter().filter(|path| is_shown(path)).cloned();
-        let sockets = sockets().into_iter().filter(|path| working.iter().any(|folder| path.starts_with(folder)));
-        for path in withheld.chain(sockets).collect::<Vec<_>>() {
+        for path in withheld.chain(sockets::listening_in(working)).collect::<Vec<_>>() {
             let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
             let cover = if metadata.is_dir() { stand_ins.empty_folder } else { stand_ins.empty_file };
             self.at.insert(path, Mount::ReadOnly(cover.to_path_buf()));
@@ -267,15 +322,10 @@ impl Mounts {
         }
         let own: [OsString; 3] = ["--ro-bind".into(), inner.into(), INNER.into()];
         arguments.extend(own);
+        for (at, _) in self.at.iter().filter(|(_, mount)| **mount == Mount::Empty) {
+            arguments.extend(["--remount-ro".into(), at.into()]);
+        }
         arguments.extend(["--remount-ro", "/"].map(OsString::from));
         arguments
     }
-}
-
-/// The sockets that programs listen at, as far as the kernel tells their whole path.
-fn sockets() -> Vec<PathBuf> {
-    let table = fs::read_to_string("/proc/net/unix").unwrap_or_default();
-    let path =
-        |line: &str| line.splitn(8, ' ').nth(7).and_then(|rest| rest.find('/').map(|at| PathBuf::from(&rest[at..])));
-    table.lines().filter_map(path).collect()
 }

@@ -73,7 +73,13 @@ impl LeftRunning {
     /// `None` when the process has ended.
     fn of(record: Escaped) -> Option<Self> {
         let entry = Entry::read(record.process.pid).filter(|entry| record.process == entry.identity.into())?;
-        Some(Self { line: beginning(&entry.words().join(" ")), record })
+        let words = entry.words().join(" ");
+        // What it was called with is read first: a process that ends in between has no program any more.
+        if !entry.has_program() {
+            return None;
+        }
+        let line = if words.trim().is_empty() { entry.name() } else { words };
+        Some(Self { line: beginning(&line), record })
     }
 
     /// `process PID (COMMAND LINE)`.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::sandbox::{Machine, Sandbox, Unfinished};
+use pitcrew_runtime::sandbox::{Unfinished, put_aside_unfinished};
 
 use crate::another_user;
 use crate::sandbox_read::git;
@@ -278,11 +278,13 @@ async fn a_killed_run_s_command_ends_with_it_and_what_it_made_is_put_aside_by_th
     let made = [".git/modules", ".mcp.json", "empty/.claude"];
     assert_eq!(appeared, made.map(|name| cwd.join(name)));
     assert!(made.iter().all(|name| cwd.join(name).exists()), "looking changes nothing");
-    let next = Sandbox::new(Machine::with_root(&root, &std::env::temp_dir()));
-    let said = next.settle_unfinished();
+    let said = put_aside_unfinished(&root);
     assert!(said.len() == 3 && said.iter().all(|words| words.contains("was put aside")), "{said:?}");
     assert!(made.iter().all(|name| !cwd.join(name).exists()), "{said:?}");
-    assert_eq!((next.settle_unfinished(), fs::read_dir(root.join("pitcrew/quarantine")).unwrap().count()), (vec![], 0));
+    assert_eq!(
+        (put_aside_unfinished(&root), fs::read_dir(root.join("pitcrew/quarantine")).unwrap().count()),
+        (vec![], 0)
+    );
     fs::set_permissions(cwd.join(".git"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::remove_dir_all(base).unwrap();
 }

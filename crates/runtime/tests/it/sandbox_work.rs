@@ -185,6 +185,42 @@ async fn a_command_in_work_reaches_nobody_outside() {
     assert!(listeners.iter().all(|listener| listener.accept().is_err()) && tcp.accept().is_err());
 }
 
+/// A program outside that listens at a socket in the working folder whose name there is not the one it was bound by.
+const LISTENING: &[(&str, &str)] = &[
+    ("renamed", "s.bind(cwd + '/first'); os.rename(cwd + '/first', cwd + '/renamed')"),
+    ("linked", "s.bind(cwd + '/../outside/other'); os.link(cwd + '/../outside/other', cwd + '/linked')"),
+    ("relative", "s.bind('relative')"),
+    ("sub/deep", "s.bind('sub/first'); os.rename('sub/first', 'sub/deep')"),
+    ("through", "os.symlink(cwd, cwd + '/../outside/way'); s.bind(cwd + '/../outside/way/through')"),
+];
+
+#[tokio::test]
+async fn a_command_in_work_reaches_no_socket_by_another_name_of_it() {
+    let Some(ground) = ground() else { return };
+    let cwd = ground.setting.context.cwd.clone();
+    for (name, bind) in LISTENING {
+        let script = format!(
+            "import os, socket; cwd = os.getcwd(); s = socket.socket(socket.AF_UNIX); {bind}; s.listen(); print('up', flush=True); input()"
+        );
+        let mut server = std::process::Command::new("python3");
+        server.args(["-c", &script]).current_dir(&cwd);
+        server.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut server = server.spawn().unwrap();
+        let mut up = [0; 2];
+        std::io::Read::read_exact(server.stdout.as_mut().unwrap(), &mut up).unwrap();
+        let connect = format!(
+            "python3 -c \"import socket; socket.socket(socket.AF_UNIX).connect('{name}'); print('REACHED')\" 2>&1"
+        );
+        let said = ground.bash(&connect).await;
+        let direct = std::os::unix::net::UnixStream::connect(cwd.join(name));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        assert!(direct.is_ok(), "{name}: it listens");
+        assert!(!said.contains("REACHED") && said.contains("Error"), "{name}: {said}");
+        fs::remove_file(cwd.join(name)).unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_command_in_work_does_its_work() {
     let Some(ground) = ground() else { return };
@@ -192,6 +228,58 @@ async fn a_command_in_work_does_its_work() {
         let outcome = ground.setting.call("Bash", json!({ "command": command })).await;
         assert!(!outcome.is_error, "{command}: {}", outcome.text);
     }
+}
+
+/// Where a file could be moved to be lost with the command.
+const SWALLOWING: &[&str] =
+    &["mv f ~/f.bak", "cp f ~/.bashrc", "mkdir -p ~/new/folder", "echo x > /run/f", "echo x > /mnt", "echo x > /var/f"];
+
+#[tokio::test]
+async fn a_command_in_work_is_refused_where_what_it_writes_would_be_lost() {
+    let Some(ground) = ground() else { return };
+    for command in SWALLOWING {
+        ground.setting.write("f", "f");
+        let outcome = ground.setting.call("Bash", json!({ "command": command })).await;
+        let is_told = outcome.is_error && outcome.text.contains("Read-only file system");
+        assert!(is_told && ground.setting.path("f").exists(), "{command}: {}", outcome.text);
+        assert!(outcome.text.contains("private folders that last until this run ends"), "{command}: {}", outcome.text);
+    }
+}
+
+#[tokio::test]
+async fn temporary_files_and_caches_last_from_command_to_command() {
+    let Some(mut ground) = ground() else { return };
+    ground.setting.write("g", "g");
+    ground
+        .bash("mv g /tmp/; echo t > $TMPDIR/t; echo v > /var/tmp/v; mkdir -p ~/.cache/c && echo c > ~/.cache/c/c")
+        .await;
+    let said = ground.bash("cat /tmp/g /tmp/t /var/tmp/v ~/.cache/c/c; echo $TMPDIR; stat -c %a /tmp").await;
+    assert_eq!(said, "gt\nv\nc\n/tmp\n700");
+    assert!(!std::path::Path::new("/tmp/t").exists() && !ground.base.join("home/.cache").exists());
+    let folder = ground.base.join("root").join("pitcrew/sandbox");
+    let folder = if folder.exists() { folder } else { ground.base.join("home/.claude/pitcrew/sandbox") };
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    ground.setting.context.sandbox = Sandbox::default();
+    ground.sandbox = Sandbox::default();
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn no_command_replaces_the_way_to_the_working_folder_by_a_link() {
+    let Some(mut ground) = ground() else { return };
+    // The working folder lies below /tmp here.
+    let top = ground.base.iter().take(3).collect::<PathBuf>();
+    assert!(top.starts_with("/tmp"), "{}", top.display());
+    for command in ["mv $TOP /tmp/away", "rmdir $TOP; ln -s /etc $TOP", "ln -sfnT /etc $TOP"] {
+        ground.bash(&command.replace("$TOP", &top.display().to_string())).await;
+        assert_eq!(ground.bash("ls kept").await, "kept", "{command}");
+    }
+    // A command in another folder has another temporary folder.
+    let other = tempfile::tempdir().unwrap();
+    let cwd = std::mem::replace(&mut ground.setting.context.cwd, fs::canonicalize(other.path()).unwrap());
+    ground.bash(&format!("ln -s /etc {}", top.display())).await;
+    ground.setting.context.cwd = cwd;
+    assert_eq!(ground.bash("cat kept").await, "kept");
 }
 
 #[tokio::test]
@@ -206,6 +294,90 @@ async fn what_appears_in_a_protected_place_is_put_out_of_the_way_and_said() {
     let said = ground.bash("rm .idea && mkdir .idea && echo x > .idea/evil").await;
     assert!(said.contains("put out of the way"), "{said}");
     assert_eq!(fs::read_link(ground.setting.path(".idea")).unwrap(), PathBuf::from("sub"));
+}
+
+/// What differs in case only counts as the same.
+const OTHER_CASE: &[&str] = &[
+    ".CLAUDE",
+    ".Claude",
+    ".MCP.JSON",
+    ".Envrc",
+    ".VSCode",
+    ".IDEA",
+    ".GitModules",
+    ".GIT",
+    "sub/.CLAUDE",
+    "fresh/.Mcp.Json",
+];
+
+#[tokio::test]
+async fn what_appears_in_other_letters_is_put_out_of_the_way() {
+    let Some(ground) = ground() else { return };
+    for name in OTHER_CASE {
+        let said = ground.bash(&format!("mkdir -p {name} && echo x > {name}/evil")).await;
+        assert!(said.contains("put out of the way"), "{name}: {said}");
+        assert!(fs::symlink_metadata(ground.setting.path(name)).is_err(), "{name}: {said}");
+    }
+    ground.setting.write(".Mcp.json", "mine");
+    let said = ground.bash("echo evil > .Mcp.json; mv .Mcp.json x; echo more > sub/own").await;
+    assert!(!said.contains("put out of the way"), "{said}");
+    assert_eq!(fs::read_to_string(ground.setting.path(".Mcp.json")).unwrap(), "mine");
+}
+
+#[tokio::test]
+async fn a_working_folder_does_not_become_a_repository_with_a_configuration_of_the_command() {
+    let Some(mut ground) = ground() else { return };
+    let made = "mkdir -p objects refs/heads; printf '[core]\\nbare=false\\nworktree=.\\nfsmonitor=touch ran;false\\n' > config";
+    let git_runs_it = |ground: &Ground| {
+        let cwd = &ground.setting.context.cwd;
+        let _either = std::process::Command::new("git").arg("status").current_dir(cwd).output().unwrap();
+        fs::remove_file(cwd.join("ran")).is_ok()
+    };
+    for (before, command) in [
+        ("", "rm .git/HEAD; echo ref: refs/heads/x > HEAD"),
+        ("", "rm .git/HEAD; ln -s refs/heads/x HEAD"),
+        ("HEAD", "rm .git/HEAD; echo ref: refs/heads/x > HEAD"),
+    ] {
+        let head = fs::read(ground.setting.path(".git/HEAD")).unwrap();
+        if !before.is_empty() {
+            ground.setting.write(before, "Just a file.");
+        }
+        let said = ground.bash(&format!("{command}; {made}")).await;
+        assert!(said.contains("put out of the way"), "{command}: {said}");
+        assert!(!git_runs_it(&ground), "{command}: {said}");
+        fs::write(ground.setting.path(".git/HEAD"), head).unwrap();
+        ground.bash("rm -rf HEAD objects refs config").await;
+    }
+    // A working folder that is one keeps its configuration.
+    let bare = ground.setting.path("bare.git");
+    git(&ground.setting.context.cwd, &["init", "-q", "--bare", "bare.git"]);
+    ground.setting.context.cwd = bare;
+    let said =
+        ground.bash("echo x >> config; echo x > hooks/post-update; git branch -f x 2>&1; echo x > description").await;
+    assert!(!fs::read_to_string(ground.setting.path("config")).unwrap().ends_with("x\n"), "{said}");
+    assert!(!ground.setting.path("hooks/post-update").exists(), "{said}");
+}
+
+#[tokio::test]
+async fn a_file_that_git_s_configuration_names_is_put_out_of_the_way_when_it_appears() {
+    let Some(ground) = ground() else { return };
+    let cwd = ground.setting.context.cwd.clone();
+    for (key, value, made) in [
+        ("core.fsmonitor", "./tools/fsm.sh", "tools/fsm.sh"),
+        ("filter.x.clean", "tools/clean %f", "tools/clean"),
+        ("diff.x.textconv", "sh -c 'exec tools/text \"$1\"'", "tools/text"),
+        ("alias.go", "!tools/go", "tools/go"),
+        ("core.attributesFile", "attributes-here", "attributes-here"),
+        ("diff.external", "$PWD/tools/ext", "tools/ext"),
+    ] {
+        let value = value.replace("$PWD", &cwd.display().to_string());
+        git(&cwd, &["config", key, &value]);
+        let said = ground.bash(&format!("mkdir -p tools && echo x > {made}; echo x > tools/other")).await;
+        assert!(said.contains("put out of the way") && !cwd.join(made).exists(), "{key}: {said}");
+        assert!(cwd.join("tools/other").exists(), "{key}: {said}");
+        git(&cwd, &["config", "--unset", key]);
+        fs::remove_dir_all(cwd.join("tools")).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ impl Extent {
             Self::Common => match name {
                 "archive" => Some(Self::Archive),
                 "rates" => Some(Self::Rates),
-                "tmp" | "worktrees" => Some(Self::Itself),
+                "sandbox" | "tmp" | "worktrees" => Some(Self::Itself),
                 name => when(matches!(name, "shells" | "lifecycle.lock" | "trust.json" | "trust.lock")),
             },
             // What is kept keeps its mode, so that it can be put back as it was.

@@ -66,7 +66,7 @@ struct Finding {
 /// # Errors
 /// When something new was found, or a folder cannot be listed.
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
-    let files = context.files(&context.settings_with(&context.cwd, None)?)?.written().map_err(Failure::internal)?;
+    let files = context.files(&context.settings_for_looking()?)?.written().map_err(Failure::internal)?;
     let compared = Compared::of(version(context).await, &files);
     context.output.answer(&compared, Compared::text)?;
     if compared.findings.is_empty() {

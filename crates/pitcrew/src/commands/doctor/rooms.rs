@@ -33,8 +33,7 @@ pub(super) struct TeamView {
 impl Rooms {
     /// Opens all of them; settings that cannot be used are a fault, and nothing is gone by them then.
     pub(super) fn open(context: &Context) -> Result<(Self, Option<Fault>), Failure> {
-        let opened =
-            context.settings_with(&context.cwd, None).and_then(|settings| Ok((context.files(&settings)?, settings)));
+        let opened = context.settings_for_looking().and_then(|settings| Ok((context.files(&settings)?, settings)));
         let (files, settings, fault) = match opened {
             Ok((files, settings)) => (files, settings, None),
             Err(error) => {

@@ -38,11 +38,12 @@ const PROTECTED: [&str; 7] =
     [".git/config", ".git/hooks", ".git/commondir", ".git/modules", ".claude", ".mcp.json", "denied"];
 
 /// What of the root a run writes itself.
-const OF_THE_RUN: [&str; 9] = [
+const OF_THE_RUN: [&str; 10] = [
     "teams/attacked",
     "tasks/attacked",
     "pitcrew/shells/attacked",
     "pitcrew/tmp",
+    "pitcrew/sandbox",
     "pitcrew/rates",
     "pitcrew/lifecycle.lock",
     "pitcrew/worktrees",

@@ -1,0 +1,102 @@
+//! Files with keys in the toolchains of a home folder, found by their names and by what is in them.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::environment;
+
+/// Names of files that hold keys, wherever they are.
+const NAMES: &[&str] = &[
+    ".condarc",
+    ".env",
+    ".git-credentials",
+    ".netrc",
+    ".npmrc",
+    ".pgpass",
+    ".pypirc",
+    ".yarnrc.yml",
+    "_netrc",
+    "auth.json",
+    "condarc",
+    "credentials",
+    "credentials.toml",
+    "id_ed25519",
+    "id_rsa",
+    "npmrc",
+    "pip.conf",
+    "pip.ini",
+];
+
+/// Files of git folders, which hold a key where an address in them has one. Cargo and go need the others.
+const OF_GIT: &[&str] = &["FETCH_HEAD", "config"];
+
+/// Folders of packages, whose files come from their authors.
+const OF_PACKAGES: &[&str] = &["dist-packages", "node_modules", "site-packages"];
+
+/// How many folders of a toolchain are looked at, the outer ones first.
+const MOST_FOLDERS: usize = 4_000;
+
+/// How long a file of git's can be that is looked into.
+const MOST_BYTES: u64 = 256 * 1024;
+
+/// The files with keys in a toolchain's folder. Links are not followed.
+pub(super) fn in_toolchain(folder: &Path) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), VecDeque::from([folder.to_path_buf()]));
+    let mut looked_at = 0;
+    while let Some(folder) = folders.pop_front().filter(|_| looked_at < MOST_FOLDERS) {
+        looked_at += 1;
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let (name, path) = (entry.file_name(), entry.path());
+            let name = name.to_string_lossy();
+            match entry.file_type() {
+                Ok(kind) if kind.is_dir() && !OF_PACKAGES.contains(&&*name) => folders.push_back(path),
+                Ok(kind) if kind.is_file() && holds_key(&name, &path) => found.push(path),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    found
+}
+
+fn holds_key(name: &str, path: &Path) -> bool {
+    NAMES.contains(&name) || name.starts_with(".env.") || OF_GIT.contains(&name) && has_secret(path)
+}
+
+fn has_secret(path: &Path) -> bool {
+    let is_short = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.len() <= MOST_BYTES);
+    // What cannot be read here cannot be read by a command either.
+    is_short && fs::read(path).is_ok_and(|bytes| environment::holds_secret(&String::from_utf8_lossy(&bytes)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_with_keys_are_found_at_any_depth_and_others_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let url = "[remote \"origin\"]\nurl = https://me:hunter2@git.example/x\n";
+        for (file, text, is_key) in [
+            ("versions/node/v20/etc/npmrc", "", true),
+            ("versions/3.12/pip.conf", "", true),
+            (".condarc", "", true),
+            ("global/5/.npmrc", "", true),
+            ("x/.gem/credentials", "", true),
+            ("a/b/c/d/e/f/g/.env", "", true),
+            (".env.production", "", true),
+            ("db/a/config", url, true),
+            ("db/a/FETCH_HEAD", "0123 branch 'main' of https://token@git.example/x", true),
+            ("db/b/config", "[remote \"origin\"]\nurl = https://git.example/x\n", false),
+            ("db/b/FETCH_HEAD", "0123 branch 'main' of https://git.example/x", false),
+            ("lib/node_modules/p/.npmrc", "", false),
+            ("env", "export PATH", false),
+            ("lib/credentials.py", "", false),
+        ] {
+            let path = dir.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(&path, text).unwrap();
+            assert_eq!(in_toolchain(dir.path()).contains(&path), is_key, "{file}");
+        }
+    }
+}
