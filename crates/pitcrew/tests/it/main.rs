@@ -39,6 +39,7 @@ mod overwritten;
 mod own_files;
 mod panes;
 mod patience;
+mod plans;
 mod prices;
 mod processes;
 mod recordings;

@@ -2,7 +2,7 @@
 
 use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
-use pitcrew_team::{Actor, PermissionAnswer, Request};
+use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
 
 use super::answers::{Decided, Pending, by_rule, folder_of};
 use super::team_loop::TeamLoop;
@@ -24,12 +24,16 @@ impl TeamLoop {
         }
         let agent = AgentName::foreign(&asked.agent_id);
         let member = self.quarters.team.member(agent.as_str()).await.ok();
+        // Ours tell the reason of their gate; another client what its model wrote.
+        let is_ours = member.as_ref().is_some_and(SpawnRecord::is_run_by_us);
+        let (description, says) = if is_ours { (asked.description, None) } else { (None, asked.description) };
         let pending = Pending {
             agent: agent.clone(),
             tool: asked.tool_name,
             input: asked.input.unwrap_or_default(),
             folder: folder_of(&self.quarters, member.as_ref()),
-            description: asked.description.unwrap_or_default(),
+            description: description.unwrap_or_default(),
+            says,
         };
         let digest = Digest::of_call(&pending.tool, &pending.input);
         let (asking, request) = (self.quarters.asking.clone(), asked.request_id);

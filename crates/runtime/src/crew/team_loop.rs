@@ -32,7 +32,7 @@ use crate::door::Door;
 use crate::driver::{Announcement, Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
-use crate::run::{KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
+use crate::run::{Asks, KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
 use crate::tools::ToolOutcome;
 
 /// The loop of one team, and all that it owns.
@@ -46,6 +46,8 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_text: Option<String>,
+    /// The lead's plan, which nobody was there to approve.
+    pub(super) plan: Option<String>,
     /// The lead ended since something under it failed.
     pub(super) lead_is_broken: bool,
     /// The tasks of a team that its lead has deleted, as they were then.
@@ -518,6 +520,18 @@ impl TeamLoop {
         self.warn(format!("{name}: {refused}")).await;
     }
 
+    /// Ends a run whose lead wants its plan approved where nobody is there to ask: the plan is what the run says.
+    async fn plan_waits(&mut self, pending: &Pending) -> Vec<News> {
+        match (self.quarters.asking.asks(), pending.own_plan()) {
+            (Asks::Deny, Some(plan)) => {
+                self.plan = Some(plan.trim_end().to_owned());
+                let open = self.open_work().await;
+                vec![News::EndAsked(Why::Unfinished(Shortfall::PlanUnapproved, open))]
+            }
+            (Asks::Deny | Asks::Allow | Asks::Person(_), _) => Vec::new(),
+        }
+    }
+
     async fn reported(&mut self, report: Report) -> Vec<News> {
         let Report { agent, kind } = report;
         let part = self.crew.get(&agent).map(|hand| &hand.part);
@@ -542,12 +556,14 @@ impl TeamLoop {
                     input: call.input.clone(),
                     folder,
                     description: question.description,
+                    says: None,
                 };
+                let news = self.plan_waits(&pending).await;
                 let asking = self.quarters.asking.clone();
                 let deciding =
                     async move { Ok(Decision::AtOnce { agent, call, decided: asking.decide(pending).await }) };
                 self.wakers.decisions.push(Box::pin(deciding));
-                Vec::new()
+                news
             }
             ReportKind::UsedUp => {
                 let limit = self.used_up(&agent);

@@ -11,6 +11,7 @@ use crate::events::RunEvent;
 use crate::gate::{Call, Gate, PermissionMode, Verdict};
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::sandbox::Profile;
+use crate::team_tools::{EXIT_PLAN_MODE, plan_of};
 use crate::tools::{ToolContext, ToolOutcome};
 use crate::transcript::ToolCall;
 
@@ -34,11 +35,15 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
             let to_judge =
                 Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) };
             let judgement = with_decision(decision, gate.judge(mode, &to_judge));
-            let pointless = match &judgement {
-                Judgement::Ask(_) => pointless(&seat, &gate, &to_judge, mode).await,
-                Judgement::Allow { .. } | Judgement::Deny { .. } => None,
-            };
-            pointless.unwrap_or(judgement)
+            if seat.role == Role::Lead && call.tool == EXIT_PLAN_MODE {
+                own_plan(&seat, mode, &call, judgement).await
+            } else {
+                let pointless = match &judgement {
+                    Judgement::Ask(_) => pointless(&seat, &gate, &to_judge, mode).await,
+                    Judgement::Allow { .. } | Judgement::Deny { .. } => None,
+                };
+                pointless.unwrap_or(judgement)
+            }
         }
     };
     Event::Judged { call: call.id, judgement, context }
@@ -55,6 +60,20 @@ async fn pointless(seat: &Seat, gate: &Gate, call: &Call<'_>, mode: PermissionMo
     }
     let outcome = seat.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &seat.context).await?;
     Some(Judgement::Deny { reason: outcome.text })
+}
+
+/// The lead's own plan is always the user's to approve, whatever rules and hooks allow.
+async fn own_plan(seat: &Seat, mode: PermissionMode, call: &ToolCall, judgement: Judgement) -> Judgement {
+    if let Judgement::Deny { .. } = judgement {
+        return judgement;
+    }
+    if mode != PermissionMode::Plan {
+        return Judgement::Deny { reason: "You are not in plan mode, and need no approval".to_owned() };
+    }
+    match plan_of(&call.input, &seat.plan_file).await {
+        Ok(_plan) => Judgement::Ask(Question { description: String::new(), suggestions: Vec::new() }),
+        Err(reason) => Judgement::Deny { reason },
+    }
 }
 
 /// Runs the hooks for an event; what went wrong with them is told to the face.
