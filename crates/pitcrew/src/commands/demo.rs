@@ -27,6 +27,10 @@ use crate::showcase::{Showcase, Tests};
 /// The demo's team.
 const TEAM: &str = "demo";
 
+/// What is said of a demo that was stopped in a temporary folder.
+const GONE: &str =
+    "its temporary folder is removed; with `pitcrew demo --dir DIR` a demo can go on after it was stopped";
+
 /// What its lead is told.
 const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass.";
 
@@ -163,13 +167,11 @@ impl Demo {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
         });
-        let left = match resume.as_deref() {
-            Some(resume) => format!("\nit goes on with: {resume}"),
-            None if outcome.team_deleted => String::new(),
-            None => {
-                "\nits temporary folder is removed; `pitcrew demo --dir DIR` keeps one, and can go on there".to_owned()
-            }
-        };
+        let ended = ended.map_err(|failure| match &resume {
+            None if !outcome.team_deleted => failure.hint(GONE),
+            Some(_) | None => failure,
+        });
+        let left = resume.map(|resume| format!("\nit goes on with: {resume}")).unwrap_or_default();
         let run = Some((tally.sums(), report::table(&outcome) + &left));
         let mut shown = self.shown(place, &showcase, (tests_before, tests_after), run).await?;
         shown.success = ended.is_ok();

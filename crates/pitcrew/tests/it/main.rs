@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod advice;
 mod agent;
 mod attacks;
 mod bad_input;
