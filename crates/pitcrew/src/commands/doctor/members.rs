@@ -1,7 +1,7 @@
 //! The check of members: a team that nobody leads, and whose members wait for the next run; and members that joined by
 //! themselves, in anybody's team, and whose process is gone. Neither is a fault: it was stopped, or crashed, and can go on.
 
-use pitcrew_protocol::{AgentName, LEAD_NAME, Member, TeamDir};
+use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::LeaseName;
 use pitcrew_team::SpawnRecord;

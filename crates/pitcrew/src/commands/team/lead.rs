@@ -79,9 +79,8 @@ impl Lead {
             let led = context.briefly(led(context, team.as_deref()))?;
             return context.output.answer(&led, Led::text);
         }
-        let team = context.briefly(async {
-            Ok(selection::open(context, team.as_deref(), Purpose::Change).await?.dir().clone())
-        })?;
+        let team = context
+            .briefly(async { Ok(selection::open(context, team.as_deref(), Purpose::Change).await?.dir().clone()) })?;
         let member = self.member.as_deref().map(AgentName::foreign);
         self.how.run(context, Begin::TakeOver { team: team.to_string(), member, goal })
     }
