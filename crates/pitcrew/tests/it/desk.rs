@@ -307,6 +307,9 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     answer>
     "#);
     seat.until("the lead is asked", || (seat.outcomes() == ["asked"]).then_some(()));
+    let shown = seat.room.json(&["team", "show", "--team", "crew"]);
+    let waits: Vec<&Value> = shown["runs"].as_array().unwrap().iter().map(|it| &it["waits_for"]).collect();
+    assert!(waits.contains(&&json!("asks permission for Write")), "{shown:#}");
     seat.tmux(&["send-keys", "-l", "what?"]);
     seat.shows_text("answer> what?");
     seat.tmux(&["send-keys", "Enter"]);

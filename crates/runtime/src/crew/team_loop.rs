@@ -32,7 +32,7 @@ use crate::door::Door;
 use crate::driver::{Announcement, Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
-use crate::run::{Asks, KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
+use crate::run::{KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
 use crate::tools::ToolOutcome;
 
 /// The loop of one team, and all that it owns.
@@ -518,18 +518,6 @@ impl TeamLoop {
     pub(super) async fn refuse_mode(&mut self, name: &AgentName, refused: &RefusedMode) {
         self.quarters.team.note_refused_mode(name, refused).await;
         self.warn(format!("{name}: {refused}")).await;
-    }
-
-    /// Ends a run whose lead wants its plan approved where nobody is there to ask: the plan is what the run says.
-    async fn plan_waits(&mut self, pending: &Pending) -> Vec<News> {
-        match (self.quarters.asking.asks(), pending.own_plan()) {
-            (Asks::Deny, Some(plan)) => {
-                self.plan = Some(plan.trim_end().to_owned());
-                let open = self.open_work().await;
-                vec![News::EndAsked(Why::Unfinished(Shortfall::PlanUnapproved, open))]
-            }
-            (Asks::Deny | Asks::Allow | Asks::Person(_), _) => Vec::new(),
-        }
     }
 
     async fn reported(&mut self, report: Report) -> Vec<News> {

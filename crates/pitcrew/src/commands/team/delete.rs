@@ -42,7 +42,8 @@ pub(crate) struct Delete {
 struct Deleted {
     #[serde(flatten)]
     answer: TeamDeleted,
-    /// The worktrees that hold something of their own.
+    /// The worktrees that hold something of their own; not in the API's form of the answer when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     kept_worktrees: Vec<KeptWorktree>,
 }
 
