@@ -177,11 +177,17 @@ async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Opt
     let here = repository(&context.cwd);
     let mut candidates = Vec::new();
     let mut unreadable = None;
-    for folder in folders(teams).await? {
-        let Ok(config) = teams.backend().team(&folder).await else {
+    for folder in teams.backend().teams().await.map_err(Failure::internal)? {
+        // Each is read once: one that is torn is waited for, as its writer may be at it.
+        let config = match teams.backend().team(&folder).await {
+            Ok(config) => config,
+            // A link in the place of one is never meant: it can only be refused.
+            Err(StoreError::NoFolder { .. } | StoreError::NoTeam { .. }) => continue,
             // One that cannot be read can only be meant by its name.
-            unreadable.get_or_insert(folder);
-            continue;
+            Err(error) => {
+                unreadable.get_or_insert(error);
+                continue;
+            }
         };
         let Ok(team) = teams.at(&folder) else { continue };
         let runs = match Running::of(&team, &config).await {
@@ -193,28 +199,14 @@ async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Opt
         candidates.push(Candidate { is_here, name, repository, folder, runs });
     }
     if candidates.is_empty() {
-        if let Some(folder) = unreadable {
-            // Where there is no other, what is wrong with it is the answer.
-            teams.open(folder.as_str()).await?;
-        }
-        return Ok(None);
+        // Where there is no other, what is wrong with it is the answer.
+        return unreadable.map_or(Ok(None), |error| Err(Failure::internal(error)));
     }
     let is_in_repository = here.join(".git").exists();
     match pick(&candidates, purpose, is_in_repository) {
         Ok(candidate) => Ok(Some(teams.open(candidate.folder.as_str()).await?)),
         Err(why) => Err(not_meant(&candidates, &why)),
     }
-}
-
-/// The folders of all teams. A link in the place of one is never meant: it can only be refused.
-async fn folders(teams: &Teams) -> Result<Vec<TeamDir>, Failure> {
-    let mut folders = Vec::new();
-    for folder in teams.backend().teams().await.map_err(Failure::internal)? {
-        if !matches!(teams.backend().team(&folder).await, Err(StoreError::NoFolder { .. })) {
-            folders.push(folder);
-        }
-    }
-    Ok(folders)
 }
 
 /// The rule: the one that runs in this repository, else the one that waits here. A team of another place is never meant by a

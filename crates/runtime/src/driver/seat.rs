@@ -13,7 +13,7 @@ use crate::agent::{Mail, Question, Role, Status};
 use crate::events::{RunEvent, Spending};
 use crate::gate::PermissionMode;
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
-use crate::prompts::{PlanApproval, Prompt};
+use crate::prompts::{PlanApprover, Prompt};
 use crate::team_tools::EXIT_PLAN_MODE;
 use crate::tools::{ToolContext, Toolbox};
 use crate::transcript::{AnswerFault, ToolCall};
@@ -133,9 +133,9 @@ impl Seat {
         let addition = match mode {
             PermissionMode::Plan => {
                 let approval = match self.role {
-                    Role::Lead => PlanApproval::ByUser,
-                    Role::Teammate => PlanApproval::ByLead,
-                    Role::Subagent => PlanApproval::ByCaller,
+                    Role::Lead => PlanApprover::User,
+                    Role::Teammate => PlanApprover::Lead,
+                    Role::Subagent => PlanApprover::Caller,
                 };
                 Prompt::PlanMode.render(&[("plan_file", plan_file.as_ref()), ("approval", approval.text())])
             }

@@ -4,5 +4,5 @@
 
 mod prompt;
 
-pub(crate) use prompt::PlanApproval;
+pub(crate) use prompt::PlanApprover;
 pub use prompt::{Prompt, RenderError};

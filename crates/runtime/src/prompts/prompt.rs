@@ -22,7 +22,7 @@ pub enum Prompt {
     /// To a member that has become the lead. Takes `name`, the one it had, `team`, `cwd`, where the lead works, `members`,
     /// the others, and `tasks`.
     TookOver,
-    /// To an agent in plan mode. Takes `plan_file`, and `approval`, which is one of [`PlanApproval`].
+    /// To an agent in plan mode. Takes `plan_file`, and `approval`, which is one of [`PlanApprover`].
     PlanMode,
     /// To an agent of the built-in type Explore.
     Explore,
@@ -40,30 +40,30 @@ pub enum Prompt {
     Summary,
 }
 
-/// How a plan is approved, as an agent in plan mode learns it.
+/// Who approves a plan, as an agent in plan mode learns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PlanApproval {
+pub(crate) enum PlanApprover {
     /// By the lead, by mail.
-    ByLead,
+    Lead,
     /// By the user, who is asked while the call waits.
-    ByUser,
+    User,
     /// By whoever sent the agent out; its last word is the plan.
-    ByCaller,
+    Caller,
 }
 
-impl PlanApproval {
+impl PlanApprover {
     /// The step of the prompt.
     pub(crate) fn text(self) -> &'static str {
         match self {
-            Self::ByLead => {
+            Self::Lead => {
                 "Call ExitPlanMode and end your turn. The lead approves or answers with what to change; then improve\n   \
                  the plan and call it again."
             }
-            Self::ByUser => {
+            Self::User => {
                 "Call ExitPlanMode. The user reads the plan and approves it, or says what to change; then improve the\n   \
                  plan and call it again. As soon as it is approved you may carry it out, also with teammates."
             }
-            Self::ByCaller => "Answer with the plan. Whoever sent you out reads it and decides.",
+            Self::Caller => "Answer with the plan. Whoever sent you out reads it and decides.",
         }
     }
 }
