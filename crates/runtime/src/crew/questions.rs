@@ -20,7 +20,7 @@ impl TeamLoop {
     pub(super) async fn plan_waits(&mut self, pending: &Pending) -> Vec<News> {
         match (self.quarters.asking.asks(), pending.own_plan()) {
             (Asks::Deny, Some(plan)) => {
-                self.plan = Some(plan.trim_end().to_owned());
+                self.unapproved_plan = Some(plan.trim_end().to_owned());
                 let open = self.open_work().await;
                 vec![News::EndAsked(Why::Unfinished(Shortfall::PlanUnapproved, open))]
             }

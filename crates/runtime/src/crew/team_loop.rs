@@ -46,8 +46,7 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_text: Option<String>,
-    /// The lead's plan, which nobody was there to approve.
-    pub(super) plan: Option<String>,
+    pub(super) unapproved_plan: Option<String>,
     /// The lead ended since something under it failed.
     pub(super) lead_is_broken: bool,
     /// The tasks of a team that its lead has deleted, as they were then.
