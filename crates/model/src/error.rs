@@ -227,8 +227,11 @@ impl ModelError {
 fn out_of_patience(waited: Duration, patience: Duration, source: &ModelError) -> String {
     let (waited, patience) = (waited.as_secs(), patience.as_secs());
     match source.retry_after().map(|asked| asked.as_secs()) {
-        Some(asked) if waited.saturating_add(asked) >= patience && asked > 0 => {
+        Some(asked) if asked >= patience && asked > 0 => {
             format!("the model asks to wait {asked} s, longer than the patience of {patience} s allows")
+        }
+        Some(asked) if waited.saturating_add(asked) >= patience && asked > 0 => {
+            format!("the model asks to wait {asked} s, longer than what is left of the patience of {patience} s")
         }
         Some(_) | None => format!("the model was unavailable for {waited} s, as long as the patience allows"),
     }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
@@ -127,7 +127,7 @@ pub(crate) fn start() -> ExitCode {
     }
     let cli = match Cli::try_parse_from(&surroundings.args) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(&error, &surroundings.args),
+        Err(error) => return not_understood(without_hidden(error), &surroundings.args),
     };
     let output = Output::new(asked_form(&surroundings.args), cli.shared.color.into());
     surroundings.listen();
@@ -169,8 +169,19 @@ fn asked_form(args: &[OsString]) -> Form {
     }
 }
 
+/// The error without the commands that only pitcrew itself calls.
+fn without_hidden(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidSubcommand) {
+        let all = definition();
+        let is_hidden = |name: &str| all.find_subcommand(name).is_some_and(clap::Command::is_hide_set);
+        let shown = names.iter().filter(|name| !is_hidden(name)).cloned().collect();
+        error.insert(ContextKind::ValidSubcommand, ContextValue::Strings(shown));
+    }
+    error
+}
+
 /// Help and version are answers; everything else is a malformed request, told in the form that was asked for.
-fn not_understood(error: &clap::Error, args: &[OsString]) -> ExitCode {
+fn not_understood(error: clap::Error, args: &[OsString]) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_answer || asked_form(args) == Form::Text {
         return match error.print() {

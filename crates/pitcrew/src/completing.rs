@@ -15,7 +15,7 @@ use crate::cli::{self, Color, Shared};
 use crate::context::{Context, Surroundings};
 use crate::failure::Failure;
 use crate::output::{Form, Output};
-use crate::selection;
+use crate::selection::{self, Purpose};
 
 /// The environment's name for the shell that asks for completions.
 const VARIABLE: &str = "PITCREW_COMPLETE";
@@ -97,7 +97,7 @@ pub(crate) fn resumable_teams(typed: &OsStr) -> Vec<CompletionCandidate> {
 /// The members of the team that is named, or meant.
 pub(crate) fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, team: Option<&str>| {
-        let config = selection::open(context, team).await?.config().await?;
+        let config = selection::open(context, team, Purpose::Look).await?.config().await?;
         Ok(config.members.iter().map(|member| member.name.to_string()).collect())
     });
     candidates(typed, names)

@@ -30,7 +30,7 @@ use crate::cli::Shared;
 use crate::commands::sandbox_exec;
 use crate::failure::{Explained, Failure, chain, hint_of};
 use crate::limits;
-use crate::output::{self, Output};
+use crate::output::{self, Output, shell_word};
 
 /// The environment's name for the root.
 const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
@@ -100,6 +100,8 @@ pub(crate) struct Context {
     pub(crate) root: PathBuf,
     /// The same, when the command line names it.
     pub(crate) given_root: Option<PathBuf>,
+    /// Whether a command without `--root` means the same root.
+    is_default_root: bool,
     /// The working folder.
     pub(crate) cwd: PathBuf,
     /// The user's home folder, when it is known.
@@ -134,12 +136,29 @@ impl Context {
         let exe = std::env::current_exe()
             .map_err(|e| Failure::internal(e).hint("our own executable is not found; it may have been replaced"))?;
         let environment = surroundings.environment;
-        Ok(Self { root: cwd.join(root), given_root, cwd, home, exe, environment, output })
+        Ok(Self {
+            root: cwd.join(root),
+            is_default_root: given_root.is_none(),
+            given_root,
+            cwd,
+            home,
+            exe,
+            environment,
+            output,
+        })
     }
 
     /// The same context with another root.
     pub(crate) fn at_root(&self, root: PathBuf) -> Self {
-        Self { root, ..self.clone() }
+        Self { root, is_default_root: false, ..self.clone() }
+    }
+
+    /// What a command that is to be typed needs to mean this root: nothing, or ` --root ROOT`.
+    pub(crate) fn root_flag(&self) -> String {
+        match self.is_default_root {
+            true => String::new(),
+            false => format!(" --root {}", shell_word(&self.root.to_string_lossy())),
+        }
     }
 
     /// The files teams are kept in.

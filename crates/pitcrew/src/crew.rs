@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::context::{Context, Loaded};
 use crate::failure::{Explained, Failure, FailureKind};
 use crate::hosting::{HostingArgs, Left, hosting};
+use crate::output::shell_word;
 use crate::owners;
 use crate::trusting;
 
@@ -131,7 +132,8 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
         lead_key: plan.lead_key,
         lead_process: plan.lead_process,
     };
-    let handle = Runtime::join(options).await.map_err(not_started)?;
+    let joined = options.team.clone();
+    let handle = Runtime::join(options).await.map_err(|error| not_started(context, &joined, error))?;
     let team = teams.open(&handle.team).await?;
     Ok((handle, team))
 }
@@ -176,7 +178,7 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         hosting,
         bounds: plan.bounds,
     };
-    Runtime::start(options).await.map_err(not_started)
+    Runtime::start(options).await.map_err(|error| not_started(context, "", error))
 }
 
 /// Sees that a limit on the cost can be kept.
@@ -373,13 +375,22 @@ fn permission_mode(name: &str) -> Result<PermissionMode, Failure> {
     })
 }
 
-fn not_started(error: RunError) -> Failure {
+fn not_started(context: &Context, team: &str, error: RunError) -> Failure {
     match error {
         RunError::Team(error) => error.into(),
-        error @ RunError::Held { .. } => Failure::new(FailureKind::Conflict, error)
-            .hint("`pitcrew shutdown TEAM` ends it; `pitcrew inbox --follow` reads along"),
-        error @ RunError::MemberHeld { .. } => Failure::new(FailureKind::Conflict, error)
-            .hint("a member runs in one process at a time; `pitcrew shutdown TEAM --member NAME` ends it"),
+        RunError::Held { ref team, .. } => {
+            let (root, team) = (context.root_flag(), shell_word(team).into_owned());
+            Failure::new(FailureKind::Conflict, error).hint(format!(
+                "`pitcrew{root} shutdown {team}` ends it; `pitcrew{root} inbox --team {team} --follow` reads along"
+            ))
+        }
+        RunError::MemberHeld { ref agent, .. } => {
+            let (root, agent) = (context.root_flag(), shell_word(agent.as_str()).into_owned());
+            Failure::new(FailureKind::Conflict, error).hint(format!(
+                "a member runs in one process at a time; `pitcrew{root} shutdown {team} --member {agent}` ends it",
+                team = shell_word(team),
+            ))
+        }
         error @ RunError::Spent { .. } => Failure::new(FailureKind::LimitReached, error)
             .hint("a higher --max-cost-usd lets it go on; the limit counts all runs of a team together"),
         error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),

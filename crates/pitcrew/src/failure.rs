@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use serde_json::{Map, Value};
 
 use crate::archive;
+use crate::output::shell_word;
 
 /// What kind of end a command came to; each kind has one exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -353,7 +354,11 @@ pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
 
 fn hint_of_corrupt(path: &Path) -> String {
     match path.ends_with("config.json") {
-        true => "a config is put right by hand; `pitcrew team delete TEAM --force` clears the team away".to_owned(),
+        true => {
+            let team = path.parent().and_then(Path::file_name).map(|name| name.to_string_lossy()).unwrap_or_default();
+            let team = shell_word(&team);
+            format!("a config is put right by hand; `pitcrew team delete {team} --force` clears the team away")
+        }
         false => "`pitcrew doctor --repair` puts it right; what it takes out is kept for a week".to_owned(),
     }
 }

@@ -147,7 +147,16 @@ pub(crate) fn hosting(
     };
     let socket = socket.or_else(|| tmux_socket(context));
     let former_panes = former.filter(|left| left.mode != mode).and_then(|left| former_panes(context, left, &programs));
-    let panes = panes(context, &mode, socket)?;
+    let panes = panes(context, &mode, socket.clone())?;
+    if mode == TeammateMode::Tmux && context.variable("TMUX").is_none() {
+        let server = socket
+            .as_ref()
+            .map_or_else(String::new, |socket| format!(" -S {}", output::shell_word(&socket.to_string_lossy())));
+        output::remark(&format!(
+            "teammates get panes in the tmux session {TMUX_SESSION}, which no terminal shows yet; once there are some, \
+             `tmux{server} attach -t {TMUX_SESSION}` goes there"
+        ));
+    }
     if args.teammate_program == Some(TeammateProgram::Claude) && panes.is_none() {
         return Err(Failure::usage("claude runs in panes only, and this run has none")
             .hint("give it panes: --teammate-mode tmux, or start the run inside tmux"));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Zoned;
 use pitcrew_runtime::agent::{Role, Status};
 use pitcrew_runtime::gate::allow_flag;
-use pitcrew_runtime::run::{AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, TaskSummary};
+use pitcrew_runtime::run::{AgentSummary, KeptWorktree, Limit, RunEnd, RunOutcome, Shortfall, TaskSummary};
 use serde_json::{Map, Value, json};
 
 use crate::archive;
@@ -207,7 +207,17 @@ pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Opt
             let said = std::iter::once(shortfall.in_words().to_owned());
             let all: Vec<String> = said.chain(open.in_words()).chain(open.causes()).collect();
             let said = format!("the run ended, and its work is not whole ({}): {}", shortfall.as_str(), all.join("; "));
-            Failure::new(FailureKind::Unfinished, said)
+            let failure = Failure::new(FailureKind::Unfinished, said);
+            match resume {
+                Some(resume) if *shortfall == Shortfall::PlanUnapproved => {
+                    return Err(failure
+                        .hint(format!(
+                            "to approve it: {resume} --permission-mode acceptEdits \"The plan is approved.\""
+                        ))
+                        .hint(format!("to have it changed: {resume} --permission-mode plan \"WHAT TO CHANGE\"")));
+                }
+                Some(_) | None => failure,
+            }
         }
         RunEnd::Failed { reason } => return Err(Failure::new(FailureKind::Failed, reason.clone())),
         RunEnd::Broken { reason } => {
@@ -251,7 +261,7 @@ mod tests {
     use jiff::tz::TimeZone;
     use pitcrew_model::Usage;
     use pitcrew_protocol::{AgentName, TaskId, TaskStatus};
-    use pitcrew_runtime::run::{OpenWork, Shortfall, Totals};
+    use pitcrew_runtime::run::{OpenWork, Totals};
 
     use super::*;
 

@@ -1,9 +1,11 @@
-//! Which team a command is about: the one that is named, else the one that runs here.
+//! Which team a command is about: the one that is named, else the one that runs in this repository, else the one that waits
+//! there. [`pick`] is the rule.
 
 use std::path::{Path, PathBuf};
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, TeamConfig, TeamDir};
+use pitcrew_runtime::trust::Repository;
 use pitcrew_store::{ArchivedTeam, StoreError};
 use pitcrew_team::{Team, Teams};
 
@@ -62,12 +64,20 @@ impl NamedTeam {
 }
 
 impl TeamChoice {
-    /// Opens the team.
+    /// Opens the team for a command that changes something.
     ///
     /// # Errors
-    /// When it does not exist, or none is named and none stands out; the hints then list the teams.
+    /// When it does not exist, or none is named and none is meant; the hints then list the teams.
     pub(crate) async fn open(&self, context: &Context) -> Result<Team, Failure> {
-        open(context, self.team.as_deref()).await
+        open(context, self.team.as_deref(), Purpose::Change).await
+    }
+
+    /// Opens the team for a command that only shows something.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub(crate) async fn look(&self, context: &Context) -> Result<Team, Failure> {
+        open(context, self.team.as_deref(), Purpose::Look).await
     }
 }
 
@@ -84,12 +94,12 @@ pub(crate) enum Chosen {
 ///
 /// # Errors
 /// As for [`TeamChoice::open`].
-pub(crate) async fn open(context: &Context, name: Option<&str>) -> Result<Team, Failure> {
+pub(crate) async fn open(context: &Context, name: Option<&str>, purpose: Purpose) -> Result<Team, Failure> {
     let teams = context.teams()?;
     if let Some(name) = name {
         return Ok(teams.open(name).await?);
     }
-    match meant(context, &teams).await? {
+    match meant(context, &teams, purpose).await? {
         Some(team) => Ok(team),
         None => Err(none_there(context, &teams).await),
     }
@@ -102,7 +112,7 @@ pub(crate) async fn open(context: &Context, name: Option<&str>) -> Result<Team, 
 pub(crate) async fn open_or_archived(context: &Context, name: Option<&str>) -> Result<Chosen, Failure> {
     let teams = context.teams()?;
     let Some(name) = name else {
-        return match meant(context, &teams).await? {
+        return match meant(context, &teams, Purpose::Look).await? {
             Some(team) => Ok(Chosen::Live(team)),
             None => match last_here(context, &teams).await {
                 Some(archived) => Ok(Chosen::Archived(Box::new(archived))),
@@ -123,83 +133,112 @@ pub(crate) async fn open_or_archived(context: &Context, name: Option<&str>) -> R
 /// A team that may be meant.
 struct Candidate {
     folder: TeamDir,
+    /// Its name, which may be another than its folder's.
+    name: String,
     /// Whether a process runs it now.
     runs: bool,
-    /// Whether its lead works in this repository.
+    /// The repository that its lead works in, where that is known.
+    repository: Option<PathBuf>,
+    /// Whether that is the one of the command.
     is_here: bool,
 }
 
-/// The team that is meant when none is named; nothing when there is no team at all.
-async fn meant(context: &Context, teams: &Teams) -> Result<Option<Team>, Failure> {
-    let folders = folders(teams).await?;
-    if let [only] = folders.as_slice() {
-        return Ok(Some(teams.open(only.as_str()).await?));
+/// What a command does with the team.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It shows something of it.
+    Look,
+    /// It changes something in it, or ends it.
+    Change,
+}
+
+/// Why no team is meant.
+enum NotMeant<'a> {
+    /// Several run in this repository.
+    SeveralRun(Vec<&'a Candidate>),
+    /// Several wait in it.
+    SeveralWait(Vec<&'a Candidate>),
+    /// None does either.
+    NoneHere,
+}
+
+impl NotMeant<'_> {
+    fn in_words(&self) -> &'static str {
+        match self {
+            Self::SeveralRun(_) => "several teams run here",
+            Self::SeveralWait(_) => "several teams wait here, and none runs",
+            Self::NoneHere => "no team runs or waits here",
+        }
     }
+}
+
+/// The team that is meant when none is named; nothing when there is no team at all.
+async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Option<Team>, Failure> {
     let here = repository(&context.cwd);
     let mut candidates = Vec::new();
-    for folder in folders {
-        // One that cannot be read can only be meant by its name.
-        let Ok(config) = teams.backend().team(&folder).await else { continue };
+    let mut unreadable = None;
+    for folder in teams.backend().teams().await.map_err(Failure::internal)? {
+        // Each is read once: one that is torn is waited for, as its writer may be at it.
+        let config = match teams.backend().team(&folder).await {
+            Ok(config) => config,
+            // A link in the place of one is never meant: it can only be refused.
+            Err(StoreError::NoFolder { .. } | StoreError::NoTeam { .. }) => continue,
+            // One that cannot be read can only be meant by its name.
+            Err(error) => {
+                unreadable.get_or_insert(error);
+                continue;
+            }
+        };
         let Ok(team) = teams.at(&folder) else { continue };
         let runs = match Running::of(&team, &config).await {
             Ok(Running::ByPitcrew { .. } | Running::BySession { .. }) => true,
             Ok(Running::Stale { .. } | Running::Elsewhere { .. } | Running::No | Running::Unknown) | Err(_) => false,
         };
-        candidates.push(Candidate { is_here: lead_folder(&config).as_ref() == Some(&here), folder, runs });
+        let repository = lead_folder(&config);
+        let (name, is_here) = (config.name.to_string(), repository.as_ref() == Some(&here));
+        candidates.push(Candidate { is_here, name, repository, folder, runs });
     }
     if candidates.is_empty() {
-        return Ok(None);
+        // Where there is no other, what is wrong with it is the answer.
+        return unreadable.map_or(Ok(None), |error| Err(Failure::internal(error)));
     }
-    let named = repository_name(&context.cwd).map(|name| TeamDir::of(&name));
-    match pick(&candidates, named.as_ref()) {
+    let is_in_repository = here.join(".git").exists();
+    match pick(&candidates, purpose, is_in_repository) {
         Ok(candidate) => Ok(Some(teams.open(candidate.folder.as_str()).await?)),
-        Err(why) => Err(several(&candidates, why)),
+        Err(why) => Err(not_meant(&candidates, &why)),
     }
 }
 
-/// The folders of all teams. A link in the place of one is never meant: it can only be refused.
-async fn folders(teams: &Teams) -> Result<Vec<TeamDir>, Failure> {
-    let mut folders = Vec::new();
-    for folder in teams.backend().teams().await.map_err(Failure::internal)? {
-        if !matches!(teams.backend().team(&folder).await, Err(StoreError::NoFolder { .. })) {
-            folders.push(folder);
+/// The rule: the one that runs in this repository, else the one that waits here. A team of another place is never meant by a
+/// command that changes something; one that shows something, called outside of every repository, shows the only team there is.
+fn pick(candidates: &[Candidate], purpose: Purpose, is_in_repository: bool) -> Result<&Candidate, NotMeant<'_>> {
+    let (running, waiting): (Vec<_>, Vec<_>) =
+        candidates.iter().filter(|candidate| candidate.is_here).partition(|candidate| candidate.runs);
+    match (running.as_slice(), waiting.as_slice(), candidates, purpose) {
+        ([only], ..) | ([], [only], ..) => Ok(only),
+        ([_, ..], ..) => Err(NotMeant::SeveralRun(running)),
+        ([], [_, ..], ..) => Err(NotMeant::SeveralWait(waiting)),
+        ([], [], [only], Purpose::Look) if !is_in_repository => Ok(only),
+        ([], [], _, Purpose::Look | Purpose::Change) => Err(NotMeant::NoneHere),
+    }
+}
+
+fn not_meant(candidates: &[Candidate], why: &NotMeant<'_>) -> Failure {
+    let names = |of: &[&Candidate]| -> Vec<String> { of.iter().map(|it| it.name.clone()).collect() };
+    let all: Vec<&Candidate> = candidates.iter().collect();
+    let listed = match why {
+        NotMeant::SeveralRun(teams) | NotMeant::SeveralWait(teams) => teams,
+        NotMeant::NoneHere => &all,
+    };
+    let error = ApiError::new(ErrorCode::TeamNotFound, why.in_words()).with("available_teams", names(listed));
+    let mut failure = Failure::from(error);
+    if let NotMeant::NoneHere = why {
+        for running in candidates.iter().filter(|it| it.runs) {
+            let place = running.repository.as_ref().map(|place| printable(&place.to_string_lossy()).into_owned());
+            let place = place.map_or_else(String::new, |place| format!(" in {place}"));
+            failure = failure.hint(format!("{} runs{place}", printable(&running.name)));
         }
     }
-    Ok(folders)
-}
-
-/// The one candidate that is meant; `named` is the folder of a team with this repository's name. The error says why it is
-/// none of them.
-fn pick<'a>(candidates: &'a [Candidate], named: Option<&TeamDir>) -> Result<&'a Candidate, &'static str> {
-    let that = |runs: Option<bool>, is_here: Option<bool>| -> Vec<&'a Candidate> {
-        let is_it =
-            |it: &&Candidate| runs.is_none_or(|runs| it.runs == runs) && is_here.is_none_or(|here| it.is_here == here);
-        candidates.iter().filter(is_it).collect()
-    };
-    let (running_here, running) = (that(Some(true), Some(true)), that(Some(true), None));
-    match (running_here.as_slice(), running.as_slice()) {
-        ([only], _) => return Ok(only),
-        ([_, ..], _) => return Err("several teams run here"),
-        // A team that waits here may be meant as well: what is sent to the wrong one cannot be taken back.
-        ([], [only]) if that(Some(false), Some(true)).is_empty() => return Ok(only),
-        ([], [_, ..]) => return Err("teams run elsewhere, and none runs here"),
-        ([], []) => {}
-    }
-    let here = that(None, Some(true));
-    let wanted = candidates.iter().find(|candidate| Some(&candidate.folder) == named);
-    match (here.as_slice(), candidates) {
-        ([only], _) => Ok(*only),
-        ([], [only]) => Ok(only),
-        _ => wanted.ok_or("there are several teams, and none runs"),
-    }
-}
-
-fn several(candidates: &[Candidate], why: &'static str) -> Failure {
-    let names: Vec<&str> = candidates.iter().map(|it| it.folder.as_str()).collect();
-    let error = ApiError::new(ErrorCode::TeamNotFound, why).with("available_teams", names);
-    let running: Vec<&str> = candidates.iter().filter(|it| it.runs).map(|it| it.folder.as_str()).collect();
-    let failure = Failure::from(error);
-    let failure = if running.is_empty() { failure } else { failure.hint(format!("running: {}", running.join(", "))) };
     failure.hint("name one with --team, or as TEAM where the command takes it; `pitcrew team list` shows them")
 }
 
@@ -231,51 +270,65 @@ fn lead_folder(config: &TeamConfig) -> Option<PathBuf> {
     Some(repository(Path::new(folder)))
 }
 
-/// The top folder of the git repository that `folder` is in, or `folder` itself.
+/// The top folder of the git repository that `folder` is in, of a worktree that of its repository, or `folder` itself.
 fn repository(folder: &Path) -> PathBuf {
-    folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(folder).to_owned()
+    // A team may outlive the folder that its lead worked in.
+    Repository::of(folder).map_or_else(|_gone| folder.to_owned(), |repository| repository.top)
 }
 
 /// The name of the folder of the git repository that `folder` is in, or of `folder` itself.
 pub(crate) fn repository_name(folder: &Path) -> Option<String> {
-    Some(repository(folder).file_name()?.to_str()?.to_owned())
+    let top = folder.ancestors().find(|folder| folder.join(".git").exists()).unwrap_or(folder);
+    Some(top.file_name()?.to_str()?.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn picked(candidates: &[(&str, bool, bool)], named: &str) -> Result<String, &'static str> {
+    use super::Purpose::{Change, Look};
+
+    fn picked(candidates: &[(&str, bool, bool)], purpose: Purpose, is_in_repository: bool) -> Result<String, String> {
         let of = |(name, runs, is_here): &(&str, bool, bool)| Candidate {
             folder: TeamDir::of(name),
+            name: (*name).to_owned(),
             runs: *runs,
+            repository: None,
             is_here: *is_here,
         };
         let candidates: Vec<Candidate> = candidates.iter().map(of).collect();
-        pick(&candidates, Some(&TeamDir::of(named))).map(|picked| picked.folder.to_string())
+        let picked = pick(&candidates, purpose, is_in_repository);
+        picked.map(|picked| picked.folder.to_string()).map_err(|why| why.in_words().to_owned())
     }
 
     #[test]
-    fn the_team_that_runs_here_is_meant_before_all_others() {
+    fn the_team_that_runs_here_is_meant_and_else_the_one_that_waits_here() {
         let teams = [("done", false, true), ("here", true, true), ("there", true, false), ("work", false, true)];
-        assert_eq!(picked(&teams, "work"), Ok("here".to_owned()));
-        assert_eq!(picked(&[("a", true, true), ("b", true, true)], "a"), Err("several teams run here"));
-        assert_eq!(picked(&[("a", true, false), ("b", false, false)], "b"), Ok("a".to_owned()));
+        let waits = [("a", true, false), ("b", false, true)];
+        for (purpose, is_in_repository) in [(Look, true), (Change, true), (Look, false), (Change, false)] {
+            assert_eq!(picked(&teams, purpose, is_in_repository), Ok("here".to_owned()));
+            assert_eq!(picked(&waits, purpose, is_in_repository), Ok("b".to_owned()));
+        }
     }
 
     #[test]
-    fn a_team_that_runs_elsewhere_is_not_meant_where_another_waits() {
-        let said = Err("teams run elsewhere, and none runs here");
-        assert_eq!(picked(&[("a", true, false), ("b", false, true)], "b"), said);
-        assert_eq!(picked(&[("a", true, false), ("b", true, false)], "b"), said);
+    fn several_that_run_or_wait_here_are_listed_and_no_others() {
+        let run = [("a", true, true), ("b", true, true), ("c", true, false), ("d", false, true)];
+        let wait = [("a", false, true), ("b", false, true), ("c", true, false)];
+        for purpose in [Look, Change] {
+            assert_eq!(picked(&run, purpose, true), Err("several teams run here".to_owned()));
+            assert_eq!(picked(&wait, purpose, true), Err("several teams wait here, and none runs".to_owned()));
+        }
     }
 
     #[test]
-    fn when_none_runs_the_one_that_waits_here_is_meant_and_of_several_the_one_with_the_repositorys_name() {
-        assert_eq!(picked(&[("a", false, false), ("b", false, true)], "x"), Ok("b".to_owned()));
-        assert_eq!(picked(&[("a", false, true), ("b", false, true)], "b"), Ok("b".to_owned()));
-        let said = Err("there are several teams, and none runs");
-        assert_eq!(picked(&[("a", false, true), ("b", false, true)], "x"), said);
-        assert_eq!(picked(&[("a", false, false), ("b", false, false)], "x"), said);
+    fn a_team_of_another_place_is_shown_where_there_is_no_repository_and_never_changed() {
+        let none = Err("no team runs or waits here".to_owned());
+        for runs in [true, false] {
+            assert_eq!(picked(&[("a", runs, false)], Look, false), Ok("a".to_owned()));
+            assert_eq!(picked(&[("a", runs, false)], Look, true), none);
+            assert_eq!(picked(&[("a", runs, false)], Change, false), none);
+            assert_eq!(picked(&[("a", runs, false), ("b", false, false)], Look, false), none);
+        }
     }
 }

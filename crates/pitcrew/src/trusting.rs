@@ -2,14 +2,14 @@
 //!
 //! What the files would do and how far they count is `pitcrew_runtime::trust`'s; here the list is printed, and the question asked.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
 use pitcrew_runtime::trust::{Answer, LeftOut, Project, Standing, TRUSTED_ITEMS, Trust, WhyLeftOut};
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Loaded};
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::live::trust_prompt;
 use crate::output::{self, visible};
 
@@ -49,7 +49,8 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
         Standing::NotTrusted => TrustedBefore::Never,
         Standing::Grown => TrustedBefore::Less,
     };
-    match trust_prompt::ask(&TrustQuestion::of(&project, before)).map_err(Failure::internal)? {
+    let stopped = "stopped: nothing was answered, and nothing was run";
+    match trust_prompt::ask(&TrustQuestion::of(&project, before), stopped).map_err(Failure::internal)? {
         Some(answer) => keep(context, &project, answer),
         None => Ok(()),
     }
@@ -70,10 +71,26 @@ pub(crate) fn say(loaded: &Loaded) {
         output::remark(&format!("left out of {}: {} ({because})", visible(&file.display().to_string()), few(keys)));
     }
     if can_be_trusted {
-        output::remark("`pitcrew trust add` shows and trusts it, --trust for one run");
+        output::remark("`pitcrew trust show` shows it, `pitcrew trust add` trusts it, --trust for one run");
     }
     for warning in &loaded.warnings {
         output::remark(&format!("warning: {}", visible(warning)));
+    }
+}
+
+/// Reads the project in a folder, else in the one that the command was called in, with the top folder of its repository.
+///
+/// # Errors
+/// When there is no such folder, or its files cannot be read.
+pub(crate) fn find(context: &Context, folder: Option<&Path>) -> Result<(Project, PathBuf), Failure> {
+    let folder = folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
+    let project = read(context, &folder)?;
+    match project.top().map(Path::to_path_buf) {
+        Some(top) => Ok((project, top)),
+        None => {
+            let said = format!("there is no folder {}", visible(&folder.display().to_string()));
+            Err(Failure::new(FailureKind::NotFound, said))
+        }
     }
 }
 

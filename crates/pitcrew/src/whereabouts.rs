@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
 use pitcrew_runtime::identity::{ProcessIdentity, process_of_agent};
 use pitcrew_store::LeaseName;
-use pitcrew_team::{PaneHost, PanePlace, Program, SpawnRecord, Started, Team};
+use pitcrew_team::{PaneHost, PanePlace, Program, Request, RequestKind, SpawnRecord, Started, Team};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -26,6 +26,8 @@ pub(crate) struct Whereabouts {
     pid: Option<u32>,
     /// How it stands.
     state: Standing,
+    /// What it has asked for and waits for, in words; null when it waits for no answer.
+    waits_for: Option<String>,
 }
 
 /// How a member's process stands.
@@ -69,7 +71,8 @@ impl Whereabouts {
         let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
         let started = if has_ours { team.started().await? } else { BTreeMap::new() };
         let now_ms = team.teams().now_ms();
-        let mut found = Vec::new();
+        let requests = if has_ours { team.requests().await? } else { BTreeMap::new() };
+        let mut found: Vec<Self> = Vec::new();
         for member in &config.members {
             found.push(match started.get(&member.name) {
                 Some(started) => Self::of_started(member, started, now_ms),
@@ -91,6 +94,9 @@ impl Whereabouts {
                     }
                 }
             });
+        }
+        for found in &mut found {
+            found.waits_for = waits_for(&found.name, &requests);
         }
         Ok(found)
     }
@@ -114,7 +120,8 @@ impl Whereabouts {
             (None, Some(pid)) => format!(", process {pid}"),
             (Some(_) | None, None) => String::new(),
         };
-        [printable(&place).into_owned(), format!("{}{who}", self.state.text())]
+        let asks = self.waits_for.as_ref().map(|what| format!(", {}", printable(what))).unwrap_or_default();
+        [printable(&place).into_owned(), format!("{}{who}{asks}", self.state.text())]
     }
 
     fn of_started(member: &Member, started: &Started, now_ms: i64) -> Self {
@@ -133,6 +140,7 @@ impl Whereabouts {
             pane: started.pane.clone(),
             pid: process.map(|process| process.pid),
             state,
+            waits_for: None,
         }
     }
 
@@ -146,7 +154,7 @@ impl Whereabouts {
             Running::No => (Some("pitcrew"), None, Standing::NotRunning),
             Running::Unknown => (None, None, Standing::Unknown),
         };
-        Self { name: member.name.clone(), program: program.map(str::to_owned), pane: None, pid, state }
+        Self { name: member.name.clone(), program: program.map(str::to_owned), pane: None, pid, state, waits_for: None }
     }
 
     /// A pane teammate of a session that runs here: its client records no process, but its words name it.
@@ -177,8 +185,20 @@ impl Whereabouts {
             pane.filter(|(_, id)| !id.is_empty()).map(|(backend, id)| PanePlace { host: PaneHost::of(&backend), id });
         // Only our own members hold leases.
         let program = record.map(|record| record.program.as_str()).or(pid.map(|_| "pitcrew"));
-        Self { name: member.name.clone(), program: program.map(str::to_owned), pane, pid, state }
+        Self { name: member.name.clone(), program: program.map(str::to_owned), pane, pid, state, waits_for: None }
     }
+}
+
+/// What a member has asked for that has no answer yet: a permission, or the approval of its plan.
+fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<String> {
+    let open = requests.values().filter(|request| request.is_open() && request.from == *name);
+    let latest = open.filter(|request| request.kind != RequestKind::Shutdown).max_by_key(|request| request.at_ms)?;
+    Some(match (latest.kind, &latest.tool) {
+        (RequestKind::Permission, Some(tool)) => format!("asks permission for {tool}"),
+        (RequestKind::Permission, None) => "asks permission".to_owned(),
+        (RequestKind::Plan, _) => "asks to approve its plan".to_owned(),
+        (RequestKind::Shutdown, _) => return None,
+    })
 }
 
 fn is_in_process(member: &Member) -> bool {

@@ -38,14 +38,11 @@ impl TeamDeleted {
         Self { success: true, message, team_name: team_name.to_owned() }
     }
 
-    /// The team stays, since these teammates have not shut down.
+    /// The team stays, since these teammates have not shut down; `how` says how they do.
     #[must_use]
-    pub fn refused(team_name: &str, active: &[String]) -> Self {
-        let message = format!(
-            "Cannot cleanup team with {} active member(s): {}. Use requestShutdown to gracefully terminate teammates first.",
-            active.len(),
-            active.join(", ")
-        );
+    pub fn refused(team_name: &str, active: &[String], how: &str) -> Self {
+        let message =
+            format!("Cannot cleanup team with {} active member(s): {}. {how}", active.len(), active.join(", "));
         Self { success: false, message, team_name: team_name.to_owned() }
     }
 

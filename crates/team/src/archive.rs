@@ -43,17 +43,23 @@ impl Teams {
         }
         let dir = TeamDir::of(given);
         let is_of_team = |archive: &&ArchiveName| archive.to_string().starts_with(&format!("{dir}-"));
-        // The time stands in the name: the newest is the last.
+        // The time stands in the name, to the second: the newest is among the last.
+        let second = |archive: &ArchiveName| archive.to_string().rsplit_once('-').map(|(named, _id)| named.to_owned());
+        let mut newest: Option<ArchivedTeam> = None;
         for archive in archives.iter().rev().filter(is_of_team) {
+            if newest.as_ref().is_some_and(|newest| second(&newest.name) != second(archive)) {
+                break;
+            }
             // One that cannot be read is no reason not to find another.
             let Ok(Some(team)) = self.backend().archived_team(archive).await else { continue };
             let name = &team.config.name;
             let is_named = given == dir.as_str() || name.as_str().to_lowercase() == given.to_lowercase();
-            if name.dir() == dir && is_named {
-                return Ok(Some(team));
+            let is_newer = newest.as_ref().is_none_or(|newest| newest.archived_at_ms < team.archived_at_ms);
+            if name.dir() == dir && is_named && is_newer {
+                newest = Some(team);
             }
         }
-        Ok(None)
+        Ok(newest)
     }
 
     /// Opens the team called `given`; when there is none, the one of the archive that goes by that name or id, which is moved

@@ -99,7 +99,14 @@ impl Team {
         self.count_call().await?;
         let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            return Ok(TeamDeleted::refused(config.name.as_str(), &left));
+            // The reference names a function that no model can call.
+            let how = match actor {
+                Actor::User | Actor::Outside(_) => "They have to shut down, or be removed, first.",
+                Actor::Lead | Actor::Member(_) => {
+                    "Ask each of them to shut down first: SendMessage with the type shutdown_request."
+                }
+            };
+            return Ok(TeamDeleted::refused(config.name.as_str(), &left, how));
         }
         self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
         self.ask(self.backend().archive_team(&self.dir)).await?;

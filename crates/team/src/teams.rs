@@ -323,7 +323,9 @@ impl Teams {
     pub(crate) async fn unknown(&self, given: &str) -> ApiError {
         let mut names = Vec::new();
         for dir in self.backend().teams().await.unwrap_or_default().into_iter().take(NAMES_LISTED) {
-            names.push(self.backend().team(&dir).await.map_or_else(|_| dir.to_string(), |c| c.name.to_string()));
+            let name = self.backend().team(&dir).await.map_or_else(|_| dir.to_string(), |c| c.name.to_string());
+            // A folder that no name falls on cannot be asked for.
+            names.extend(TeamName::new(&name).is_ok().then_some(name));
         }
         self.with_archived(given, refusal::unknown_team(given, names)).await
     }

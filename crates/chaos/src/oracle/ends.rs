@@ -18,13 +18,14 @@ use crate::writers::members;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The ends that a document may name, with their exit codes.
-const CODES: [(&str, &[i32]); 14] = [
+const CODES: [(&str, &[i32]); 15] = [
     ("completed", &[0]),
     ("refused", &[8]),
     ("truncated", &[8]),
     ("empty", &[8]),
     ("looping", &[8]),
     ("failed_to_start", &[8]),
+    ("plan_unapproved", &[8]),
     ("stalled", &[8]),
     ("max_turns", &[7]),
     ("max_cost", &[7]),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::TeamDir;
 use pitcrew_runtime::question::Choice;
-use pitcrew_runtime::run::{Ask, Asks, Begin, RunEnd, RunLimits};
+use pitcrew_runtime::run::{Ask, Asks, Begin, RunEnd, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -20,12 +20,16 @@ use crate::live::asking::QUESTIONS_WAITING;
 use crate::live::signals::Signals;
 use crate::live::tally::Sums;
 use crate::live::watch::{Face, Watched, watch};
-use crate::output::FAINT;
+use crate::output::{FAINT, shell_word};
 use crate::report;
 use crate::showcase::{Showcase, Tests};
 
 /// The demo's team.
 const TEAM: &str = "demo";
+
+/// What is said of a demo that was stopped in a temporary folder.
+const GONE: &str =
+    "its temporary folder is removed; with `pitcrew demo --dir DIR` a demo can go on after it was stopped";
 
 /// What its lead is told.
 const GOAL: &str = "Three modules of this crate are wrong. Make all tests pass.";
@@ -158,14 +162,29 @@ impl Demo {
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;
         let is_good = is_good && (questions == 0 || !self.sandbox);
-        let ended = report::ended(&outcome, signal, report::resume(&outcome).as_deref()).and_then(|()| match is_good {
+        let resume = self.resume_command(context, place, &outcome);
+        let ended = report::ended(&outcome, signal, resume.as_deref()).and_then(|()| match is_good {
             true => Ok(()),
             false => Err(Failure::new(FailureKind::Failed, "the demo did not come to its end")),
         });
-        let run = Some((tally.sums(), report::summary(&outcome, None)));
+        let ended = ended.map_err(|failure| match &resume {
+            None if !outcome.team_deleted => failure.hint(GONE),
+            Some(_) | None => failure,
+        });
+        let left = resume.map(|resume| format!("\nit goes on with: {resume}")).unwrap_or_default();
+        let run = Some((tally.sums(), report::table(&outcome) + &left));
         let mut shown = self.shown(place, &showcase, (tests_before, tests_after), run).await?;
         shown.success = ended.is_ok();
         Ok((shown, ended))
+    }
+
+    /// The command that goes on with the demo; none where nothing is left to go on with.
+    fn resume_command(&self, context: &Context, place: &Place, outcome: &RunOutcome) -> Option<String> {
+        let is_kept = self.keep || matches!(place, Place::Named(_));
+        let root = context.given_root.as_ref().map(|root| format!(" --root {}", shell_word(&root.to_string_lossy())));
+        let folder = place.path().to_string_lossy();
+        let command = || format!("pitcrew{} demo --resume {}", root.unwrap_or_default(), shell_word(&folder));
+        (is_kept && !outcome.team_deleted).then(command)
     }
 
     /// The answer; without a run when nothing was left to do.

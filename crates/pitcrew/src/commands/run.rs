@@ -403,7 +403,7 @@ fn team_name(context: &Context) -> String {
 /// Reads an amount of money.
 pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(dollars) if dollars.is_finite() && dollars >= 0.0 => Ok(dollars),
-        Ok(_) | Err(_) => Err("an amount such as 2.50".to_owned()),
+        Ok(dollars) if dollars.is_finite() && dollars > 0.0 => Ok(dollars),
+        Ok(_) | Err(_) => Err("an amount above 0, such as 2.50".to_owned()),
     }
 }

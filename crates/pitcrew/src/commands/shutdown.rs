@@ -18,7 +18,7 @@ use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::lead;
 use crate::leftovers::{Leftovers, StoppedView};
-use crate::selection::{self, TeamWord};
+use crate::selection::{self, Purpose, TeamWord};
 
 /// How long what is forced has to heed TERM before it is killed.
 const FORCE_GRACE: Duration = Duration::from_secs(3);
@@ -71,7 +71,7 @@ impl Shutdown {
     }
 
     async fn end(&self, context: &Context) -> Result<Answer, Failure> {
-        let team = selection::open(context, self.team.name()).await?;
+        let team = selection::open(context, self.team.name(), Purpose::Change).await?;
         let pid = self.end_lead(&team).await?;
         let term = if self.force || pid.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match still_there(&team).await? {
@@ -136,7 +136,7 @@ async fn is_asked(team: &Team, wait_seconds: u32) -> Result<bool, Failure> {
 
 /// Asks one member to shut down: through the lead's process, or where no lead of ours signs, for ourselves.
 async fn ask(context: &Context, team: Option<&str>, member: String) -> Result<(), Failure> {
-    let team = selection::open(context, team).await?;
+    let team = selection::open(context, team, Purpose::Change).await?;
     let said = format!("{member} is asked to shut down");
     let request = Knock::Shutdown { member: member.clone(), reason: None };
     let answer = match lead::ask(&team, &request).await? {

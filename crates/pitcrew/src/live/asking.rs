@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pitcrew_runtime::question::{Choice, Keep, Offer, Part, PermissionQuestion};
+use pitcrew_runtime::question::{Choice, Keep, Offer, Part, PermissionQuestion, Place};
 use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
 
@@ -38,17 +38,30 @@ pub(crate) enum Heard {
 }
 
 /// What of the question is to be seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// How many pages it has.
     pub(crate) pages: usize,
     /// Whether there is room for the rules that are offered; without it they are no answers.
     pub(crate) shows_rules: bool,
+    /// Where its pages begin.
+    pub(crate) starts: Vec<Place>,
+}
+
+impl Seen {
+    /// The part to show instead of this one when the layout was another before, as on a terminal of another size: the page
+    /// with the same text. Nothing where that is the same page.
+    pub(crate) fn kept(&self, before: &Self, part: Part) -> Option<Part> {
+        let Part::Page(page) = part else { return None };
+        let place = before.starts.get(page).filter(|_| before.starts != self.starts)?;
+        let there = self.starts.iter().rposition(|start| start <= place)?;
+        (there != page).then_some(Part::Page(there))
+    }
 }
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { pages: 1, shows_rules: true }
+        Self { pages: 1, shows_rules: true, starts: Vec::new() }
     }
 }
 
@@ -116,21 +129,36 @@ impl Questions {
         }
     }
 
-    /// Takes a typed line as the answer to the question that is shown; one that is no answer changes nothing.
-    pub(crate) fn typed(&mut self, line: &str, seen: Seen) {
-        let Some(choice) = self.waiting.front().and_then(|ask| choice(line, &ask.question.offers)) else { return };
-        if !seen.shows_rules && matches!(choice, Choice::Always { offer: Offer::Rule(_), .. }) {
-            return;
-        }
+    /// Takes a typed line as the answer to the question that is shown.
+    ///
+    /// # Errors
+    /// When it is no answer, which changes nothing: what the answers are.
+    pub(crate) fn typed(&mut self, line: &str, seen: &Seen) -> Result<(), String> {
+        let Some(ask) = self.waiting.front() else { return Ok(()) };
+        let is_shown = |offer: &&Offer| seen.shows_rules || !matches!(offer, Offer::Rule(_));
+        let offers: Vec<Offer> = ask.question.offers.iter().filter(is_shown).cloned().collect();
+        let Some(choice) = choice(line, &offers) else {
+            let keys: Vec<String> = offers.iter().map(|offer| key(offer).to_string()).collect();
+            let more: String = keys.iter().map(|key| format!(", {key}")).collect();
+            return Err(format!(
+                "that is no answer, and nothing was answered; answers are: y, n, n and the reason{more}"
+            ));
+        };
         if let Some(ask) = self.waiting.pop_front() {
             ask.reply(choice);
         }
         self.show_next();
+        Ok(())
     }
 
     /// Turns the pages of the question that is shown.
-    pub(crate) fn turn(&mut self, turn: Turn, Seen { pages, .. }: Seen) {
-        self.part = turn.from(self.part, pages);
+    pub(crate) fn turn(&mut self, turn: Turn, Seen { pages, .. }: &Seen) {
+        self.part = turn.from(self.part, *pages);
+    }
+
+    /// Shows another part of the question.
+    pub(crate) fn show(&mut self, part: Part) {
+        self.part = part;
     }
 
     fn show_next(&mut self) {
@@ -150,7 +178,10 @@ pub(crate) fn key(offer: &Offer) -> char {
 fn choice(line: &str, offers: &[Offer]) -> Option<Choice> {
     let line = line.trim();
     let (word, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    let (word, rest) = (word.to_lowercase(), rest.trim());
+    // As people write: "no, use another file".
+    let plain = word.trim_end_matches([',', ':', ';', '.', '!', '-']);
+    let (word, rest) = if plain.is_empty() { (word, rest) } else { (plain, rest) };
+    let (word, rest) = (word.to_lowercase(), rest.trim().trim_start_matches(['-', ':', ',']).trim_start());
     let always = |key_of: char| {
         let offer = offers.iter().find(|offer| key(offer) == key_of)?.clone();
         let keep = match rest.to_lowercase().as_str() {
@@ -187,7 +218,7 @@ pub(super) mod tests {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
         let rules = Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });
         let asker = &AgentName::new("bob").unwrap();
-        PermissionQuestion::of(AskedCall { asker, tool, input, folder, reason: command, rules })
+        PermissionQuestion::of(AskedCall { asker, tool, input, folder, reason: command, says: None, rules })
     }
 
     fn ask(command: &str) -> (Heard, oneshot::Receiver<Answer>) {
@@ -208,17 +239,20 @@ pub(super) mod tests {
         questions.take(first);
         questions.take(second);
         assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)));
-        for no_answer in ["what?", "", "yes please", "a now", "yno"] {
-            questions.typed(no_answer, Seen::default());
+        for no_answer in ["what?", "", "?", "ok", "yes please", "yes, but commit first", "a now", "yno", "now", "nope"]
+        {
+            let said = questions.typed(no_answer, &Seen::default()).unwrap_err();
+            assert!(said.ends_with("answers are: y, n, n and the reason, a, p"), "{said}");
             assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "{no_answer}");
         }
-        questions.typed("p", Seen { shows_rules: false, ..Seen::default() });
+        let said = questions.typed("p", &Seen { shows_rules: false, ..Seen::default() }).unwrap_err();
+        assert!(said.ends_with("n and the reason, a"), "{said}");
         assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "the rule is not to be seen");
-        questions.typed("y", Seen::default());
+        questions.typed("y", &Seen::default()).unwrap();
         assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
         let first = first_answer.try_recv().unwrap();
         assert_eq!((first.choice, &first.digest), (Choice::Once, question("make it").digest()));
-        questions.typed("no  it is mine ", Seen::default());
+        questions.typed("no  it is mine ", &Seen::default()).unwrap();
         assert_eq!(shown(&questions), None);
         let reason = Some("it is mine".to_owned());
         assert_eq!(second_answer.try_recv().unwrap().choice, Choice::No { reason });
@@ -231,7 +265,7 @@ pub(super) mod tests {
         let (second, _second_answer) = ask("rm x");
         questions.take(first);
         questions.take(second);
-        questions.turn(Turn::On, Seen { pages: 3, ..Seen::default() });
+        questions.turn(Turn::On, &Seen { pages: 3, ..Seen::default() });
         drop(first_answer);
         let heard = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(questions.next());
         assert!(matches!(heard, Heard::Settled));
@@ -256,14 +290,40 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn a_no_is_taken_with_its_reason_as_people_write_it() {
+        let no = |reason: Option<&str>| Some(Choice::No { reason: reason.map(str::to_owned) });
+        for line in
+            ["no, use n9.txt", "n use n9.txt", "No: use n9.txt", "no - use n9.txt", "n, use n9.txt", "no. use n9.txt"]
+        {
+            assert_eq!(choice(line, &[]), no(Some("use n9.txt")), "{line}");
+        }
+        assert_eq!([choice("no!", &[]), choice("n.", &[])], [no(None), no(None)]);
+        assert_eq!([choice("y.", &[]), choice("Yes!", &[])], [Some(Choice::Once), Some(Choice::Once)]);
+    }
+
+    #[test]
     fn pages_are_turned_from_head_and_tail_and_back_to_them() {
         let (_sender, mut questions) = Questions::open();
         let mut turned = |turn, pages| {
-            questions.turn(turn, Seen { pages, ..Seen::default() });
+            questions.turn(turn, &Seen { pages, ..Seen::default() });
             questions.part
         };
         assert_eq!([Turn::On; 4].map(|on| turned(on, 2)), [Part::Page(0), Part::Page(1), Part::Ends, Part::Page(0)]);
         assert_eq!([Turn::Back; 3].map(|back| turned(back, 2)), [Part::Ends, Part::Page(1), Part::Page(0)]);
         assert_eq!(turned(Turn::On, 1), Part::Ends, "everything is shown now, as on a terminal that has grown");
+    }
+
+    #[test]
+    fn a_page_is_found_again_by_its_text_in_another_layout() {
+        let seen = |starts: &[usize]| Seen {
+            pages: starts.len(),
+            starts: starts.iter().map(|line| Place { line: *line, chars: 0 }).collect(),
+            ..Seen::default()
+        };
+        let (high, low) = (seen(&[0, 20, 40]), seen(&[0, 5, 10, 15, 20, 25, 30, 35, 40, 45]));
+        assert_eq!(low.kept(&high, Part::Page(1)), Some(Part::Page(4)));
+        assert_eq!(high.kept(&low, Part::Page(7)), Some(Part::Page(1)));
+        assert_eq!((low.kept(&low, Part::Page(3)), low.kept(&high, Part::Ends)), (None, None));
+        assert_eq!(low.kept(&high, Part::Page(0)), None, "it is the same page");
     }
 }

@@ -5,6 +5,7 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 use crossterm::event::Event as Key;
 use pitcrew_protocol::Color;
+use pitcrew_runtime::question::Part;
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
@@ -48,16 +49,28 @@ impl Board {
         let agents = view.agents().iter().map(row).collect();
         let prompt = if self.has_keys() { PROMPT } else { "" };
         let foot = Foot::of(agents, self.question.as_ref(), Terminal::room(), prompt);
+        if let Some(part) = foot.seen.kept(&self.seen, self.part())
+            && let Some(question) = &mut self.question
+        {
+            question.part = part;
+            self.seen = foot.seen;
+            return self.show(view, remarks);
+        }
+        self.terminal.draw(&lines, &foot, &self.entry.parts())?;
         self.seen = foot.seen;
-        self.terminal.draw(&lines, &foot, &self.entry.parts())
+        Ok(())
+    }
+
+    /// The part of the question that is shown: after a resize the page with the same text.
+    pub(crate) fn part(&self) -> Part {
+        self.question.as_ref().map_or(Part::Ends, |question| question.part)
     }
 
     /// Takes the question in that is to be shown from now on.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
         let is_another = question.as_ref().map(|it| &it.question) != self.question.as_ref().map(|it| &it.question);
         if is_another {
-            // A line that was begun as a message is no answer, and the other way round.
-            self.entry = Entry::default();
+            self.entry.question_changed(self.question.is_some(), question.is_some());
         }
         self.question = question;
     }
@@ -65,6 +78,11 @@ impl Board {
     /// Takes a key in, and says what it came to.
     pub(crate) fn pressed(&mut self, key: Key) -> Typed {
         self.entry.take(key)
+    }
+
+    /// Puts a line back that is to be corrected.
+    pub(crate) fn put_back(&mut self, line: &str) {
+        self.entry.put_back(line);
     }
 
     /// Stops the job until its shell goes on with it.
@@ -86,8 +104,8 @@ impl Board {
     }
 
     /// What of the question is to be seen.
-    pub(crate) fn seen(&self) -> Seen {
-        self.seen
+    pub(crate) fn seen(&self) -> &Seen {
+        &self.seen
     }
 }
 

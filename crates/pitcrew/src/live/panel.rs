@@ -1,7 +1,7 @@
 //! A question as rows of a terminal: the same in the lead's terminal, in a pane and in `join`. Pure.
 
 use anstyle::{AnsiColor, Style};
-use pitcrew_runtime::question::{Kind, Line, Offer, Part, PermissionQuestion, Row, Size, lay_out, wrap};
+use pitcrew_runtime::question::{Kind, Line, Offer, Part, PermissionQuestion, Place, Row, Size, lay_out, wrap};
 
 use super::asking::{Current, Seen, key};
 use crate::output::{FAINT, STRONG};
@@ -34,7 +34,7 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     let count = if *waiting > 1 { format!(" (1 of {waiting})") } else { String::new() };
     let mut heading = wrap(&format!("{}{count}", question.heading()), columns);
     let mut answers = answers(question, columns);
-    let mut seen = Seen { pages: 1, shows_rules: true };
+    let mut seen = Seen::default();
     if heading.len() + answers.len() + ROWS_FOR_CALL > rows {
         answers = wrap(&answers_in_short(question), columns);
     }
@@ -48,24 +48,25 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     }
     let room = Size { columns, rows: rows.saturating_sub(heading.len() + answers.len()).max(1) };
     let call;
-    (call, seen.pages) = lay_out_call(question, room, *part);
+    (call, seen.starts) = lay_out_call(question, room, *part);
+    seen.pages = seen.starts.len();
     let strong = |text: String| (STRONG, text);
     let rows =
         heading.into_iter().map(strong).chain(call.into_iter().map(styled)).chain(answers.into_iter().map(strong));
     Panel { rows: rows.collect(), seen }
 }
 
-/// The rows of the call, with place and reason before it, and how many pages these have.
-fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<Row>, usize) {
+/// The rows of the call, with place and reason before it, and where their pages begin.
+fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<Row>, Vec<Place>) {
     let notes = question.notes();
     let all: Vec<_> = notes.iter().chain(&question.lines).cloned().collect();
     let shown = lay_out(&all, room, part, TURN);
     if shown.pages == 1 || part != Part::Ends {
-        return (shown.rows, shown.pages);
+        return (shown.rows, shown.starts);
     }
     let whole = |note: &Line| lay_out(std::slice::from_ref(note), Size { rows: usize::MAX, ..room }, part, TURN).rows;
     if room.rows < ROWS_FOR_NOTES {
-        return (beside_hidden_notes(question, notes.iter().map(|note| whole(note).len()).sum(), room), shown.pages);
+        return (beside_hidden_notes(question, notes.iter().map(|note| whole(note).len()).sum(), room), shown.starts);
     }
     // A long reason is not to push the call out of sight: of each note the first row is shown.
     let first_rows = notes.iter().filter_map(|note| {
@@ -82,7 +83,7 @@ fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<R
     let mut rows: Vec<Row> = first_rows.collect();
     let left = Size { rows: room.rows - rows.len(), ..room };
     rows.extend(lay_out(&question.lines, left, Part::Ends, TURN).rows);
-    (rows, shown.pages)
+    (rows, shown.starts)
 }
 
 /// The call where there is no room for place and reason: their rows are counted with those of the call that are left out.
@@ -129,6 +130,9 @@ fn answers(question: &PermissionQuestion, columns: usize) -> Vec<String> {
             None => String::new(),
         };
         match offer {
+            Offer::Edits if question.is_plan() => {
+                "[a]pproved, and edits are not asked about: mode acceptEdits".to_owned()
+            }
             Offer::Exactly { .. } => format!("[a]lways exactly this, in this run{saving}"),
             Offer::Edits => {
                 "[a]lways in this run: mode acceptEdits (all edits, and commands that only write in its folder)"

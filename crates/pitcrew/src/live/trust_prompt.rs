@@ -10,21 +10,27 @@ use rustix::process::{Signal, getpid, kill_process};
 use super::asking::Seen;
 use super::desk::{Entry, Foot, Terminal, Typed};
 use super::panel::{TURN, styled};
-use crate::output::STRONG;
+use crate::output::{self, STRONG};
 
 /// What is asked for first, and after a line that is no answer.
 const PROMPT: &str = "[y]es, [n]o: ";
 const PROMPT_AGAIN: &str = "[y]es or [n]o: ";
 
-/// Asks until it is answered; none when the terminal is gone.
+/// Asks until it is answered; none when the terminal is gone. `stopped` is said when the user presses Ctrl-C instead.
 ///
 /// # Errors
 /// When the terminal cannot be read key by key.
-pub(crate) fn ask(question: &TrustQuestion) -> io::Result<Option<Answer>> {
+pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<Answer>> {
     let mut terminal = Terminal::enter()?;
     let (mut entry, mut part, mut prompt) = (Entry::default(), Part::Ends, PROMPT);
+    let mut before = Seen::default();
     loop {
-        let foot = foot(question, part, Terminal::room(), prompt);
+        let mut foot = foot_of(question, part, Terminal::room(), prompt);
+        if let Some(kept) = foot.seen.kept(&before, part) {
+            part = kept;
+            foot = foot_of(question, part, Terminal::room(), prompt);
+        }
+        before = foot.seen.clone();
         terminal.draw(&[], &foot, &entry.parts())?;
         let Ok(event) = crossterm::event::read() else { return Ok(None) };
         match entry.take(event) {
@@ -36,6 +42,7 @@ pub(crate) fn ask(question: &TrustQuestion) -> io::Result<Option<Answer>> {
             Typed::End => {
                 // The terminal is the shell's again, and the process ends as by the key at any other time.
                 drop(terminal);
+                output::remark(stopped);
                 kill_process(getpid(), Signal::INT)?;
                 return Ok(None);
             }
@@ -46,7 +53,7 @@ pub(crate) fn ask(question: &TrustQuestion) -> io::Result<Option<Answer>> {
 }
 
 /// The question in a room. What does not fit is said, and shown page by page.
-fn foot(question: &TrustQuestion, part: Part, Size { columns, rows }: Size, prompt: &str) -> Foot {
+fn foot_of(question: &TrustQuestion, part: Part, Size { columns, rows }: Size, prompt: &str) -> Foot {
     let strong =
         |text: &str| wrap(text, columns).into_iter().map(|row| (STRONG, row)).collect::<Vec<(Style, String)>>();
     let (heading, asks) = (strong(&question.heading), strong(&question.asks));
@@ -58,7 +65,11 @@ fn foot(question: &TrustQuestion, part: Part, Size { columns, rows }: Size, prom
     // On a terminal that is too low for all the list goes before the question does.
     let most = rows.saturating_sub(1).max(1);
     lines.drain(..lines.len().saturating_sub(most));
-    Foot { lines, prompt: prompt.to_owned(), seen: Seen { pages: shown.pages, shows_rules: true } }
+    Foot {
+        lines,
+        prompt: prompt.to_owned(),
+        seen: Seen { pages: shown.pages, starts: shown.starts, ..Seen::default() },
+    }
 }
 
 fn answer(line: &str) -> Option<Answer> {
@@ -87,7 +98,7 @@ mod tests {
     }
 
     fn shown(question: &TrustQuestion, (columns, rows): (usize, usize), part: Part) -> String {
-        let foot = foot(question, part, Size { columns, rows }, PROMPT);
+        let foot = foot_of(question, part, Size { columns, rows }, PROMPT);
         assert!(foot.lines.len() < rows, "{foot:?}");
         assert!(foot.lines.iter().all(|(_, row)| row.chars().count() <= columns), "{foot:?}");
         foot.lines.iter().map(|(_, row)| row.trim_end()).collect::<Vec<_>>().join("\n")

@@ -158,7 +158,9 @@ impl Watching {
     fn show(&mut self, remarks: &[Remark]) -> Result<(), Failure> {
         let Some(board) = &mut self.board else { return Ok(()) };
         board.ask(self.questions.current());
-        board.show(&self.view, remarks).map_err(Failure::internal)
+        board.show(&self.view, remarks).map_err(Failure::internal)?;
+        self.questions.show(board.part());
+        Ok(())
     }
 
     /// Stops a run that can be shown to nobody any more, so that nothing of it is left running.
@@ -194,7 +196,12 @@ impl Watching {
         match board.pressed(key) {
             Typed::End => return self.end(handle, EndSignal::Interrupt),
             Typed::Suspend => board.suspend().map_err(Failure::internal)?,
-            Typed::Line(line) if board.asks() => self.questions.typed(&line, board.seen()),
+            Typed::Line(line) if board.asks() => {
+                if let Err(text) = self.questions.typed(&line, board.seen()) {
+                    board.put_back(&line);
+                    said = Some(Remark { agent: None, text });
+                }
+            }
             Typed::Line(line) => said = Some(send(&self.team, line).await),
             Typed::Turn(turn) => self.questions.turn(turn, board.seen()),
             Typed::Editing | Typed::Resized | Typed::Interrupt => {}

@@ -298,7 +298,6 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     asks permission for Write
     bob asks permission for Write
       in [dir]/work
-      because Write [dir]/work/it
       file it
       a new file
     │+written
@@ -308,10 +307,15 @@ fn a_permission_is_given_at_the_pane_and_the_question_to_the_lead_is_void() {
     answer>
     "#);
     seat.until("the lead is asked", || (seat.outcomes() == ["asked"]).then_some(()));
+    let shown = seat.room.json(&["team", "show", "--team", "crew"]);
+    let waits: Vec<&Value> = shown["runs"].as_array().unwrap().iter().map(|it| &it["waits_for"]).collect();
+    assert!(waits.contains(&&json!("asks permission for Write")), "{shown:#}");
     seat.tmux(&["send-keys", "-l", "what?"]);
     seat.shows_text("answer> what?");
     seat.tmux(&["send-keys", "Enter"]);
-    seat.shows("what was no answer is gone", |screen| screen.ends_with("answer>"));
+    seat.shows_text("that is no answer, and nothing was answered; answers are: y, n, n and the reason, a, p");
+    seat.shows("what was no answer is kept", |screen| screen.ends_with("answer> what?"));
+    seat.tmux(&["send-keys", "C-u"]);
     seat.types("y");
     check_it_was_answered(&seat);
     let is_request = |mail: &Mail| matches!(mail.frame, Some(Frame::PermissionRequest(_)));

@@ -57,7 +57,7 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
     assert!(ran.stderr.contains("left out of .git/objects/info/alternates: gitFolders"), "{ran:?}");
     let (seen, _) = conversation(&room, &command, &["--trust"]);
     assert!(seen.contains(SECRET), "trusted for one run: {seen}");
-    let listed = room.ok(&["trust", "add"]);
+    let listed = room.ok(&["trust", "add", "--yes"]);
     assert!(
         listed.stderr.contains("borrows git objects of") || listed.stdout.contains("borrows git objects of"),
         "{listed:?}"

@@ -31,7 +31,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
                    times
       shutdown     Shut a team down: ask the process that runs it, and wait for its end
       models       List models with their prices and context windows, and the source of each figure
-      trust        List, add and remove repositories whose settings, hooks and agents count
+      trust        Show, list, add and remove repositories whose settings, hooks and agents count
       doctor       Look for what crashes left behind: stale locks, torn files, processes, panes, mail
                    for nobody, worktrees
       prune        Remove teams from the archive for good

@@ -43,7 +43,7 @@ const COMMANDS: [&[&str]; 12] = [
     &["inbox", "bob", "--team", "crew"],
     &["doctor"],
     &["trust", "list"],
-    &["trust", "add"],
+    &["trust", "add", "--yes"],
 ];
 
 /// The commands that go on until somebody ends them.
@@ -160,7 +160,7 @@ fn no_command_waits_for_a_fifo_of_git() {
             false => _ = fs::remove_file(&path),
         }
         make_fifo(&path);
-        for args in [COMMANDS[0], &["doctor"], &["trust", "add"], &["team", "list"]] {
+        for args in [COMMANDS[0], &["doctor"], &["trust", "add", "--yes"], &["team", "list"]] {
             let ran = scene.run(args);
             assert!(args[0] != "run" || ran.stdout.contains("Done."), "{file}: {ran:?}");
         }

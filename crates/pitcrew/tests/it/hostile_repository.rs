@@ -231,7 +231,7 @@ fn without_trust_nothing_of_it_counts_but_what_restricts_and_the_run_says_so() {
     left out of .claude/settings.json: apiKeyHelper, pitcrew.claude, pitcrew.teammateProgram, sandbox, teammateMode, pitcrew.teammateMode, permissions.defaultMode, env.ANTHROPIC_BASE_URL, env.OPENAI_BASE_URL, env.HTTP_PROXY, env.https_proxy, env.ALL_PROXY and 15 more (no project may set it)
     left out of .claude/settings.local.json: pitcrew.teammateMode, permissions.defaultMode, env.ANTHROPIC_BASE_URL (no project may set it)
     left out of .claude/agents/evil\u{1b}[2K.md: permissionMode: bypassPermissions, program (no project may set it)
-    `pitcrew trust add` shows and trusts it, --trust for one run
+    `pitcrew trust show` shows it, `pitcrew trust add` trusts it, --trust for one run
     left out the instructions [dir]/work/CLAUDE.md: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
     left out the import [dir]/work/docs/key.md: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
     left out the import [dir]/work/../.ssh/id_rsa: it leads to [dir]/.ssh/id_rsa, out of [dir]/work
@@ -243,7 +243,7 @@ fn without_trust_nothing_of_it_counts_but_what_restricts_and_the_run_says_so() {
 #[test]
 fn after_trust_its_hooks_and_rules_work_and_what_no_project_may_set_does_not() {
     let hostile = Hostile::new();
-    let added = hostile.room.json(&["trust", "add"]);
+    let added = hostile.room.json(&["trust", "add", "--yes"]);
     assert!(added["things"].as_array().unwrap().len() > 10, "{added:#}");
     let ran = hostile.run(&[]);
     hostile.check_never();
@@ -299,7 +299,9 @@ fn an_archive_with_configuration_and_hooks_of_git_runs_nothing_either() {
     }
     // The agent's own `git status` is another matter: see the sandbox.
     hostile.run_programs();
-    for args in [&["team", "list"][..], &["doctor"], &["trust", "list"], &["team", "create", "x"], &["trust", "add"]] {
+    for args in
+        [&["team", "list"][..], &["doctor"], &["trust", "list"], &["team", "create", "x"], &["trust", "add", "--yes"]]
+    {
         hostile.room.run(args);
     }
     assert_eq!(hostile.run_programs(), Vec::<String>::new());
@@ -439,7 +441,7 @@ fn teammates_in_panes_obey_the_same_trust_as_their_lead() {
             fs::remove_file(&canary).unwrap();
         }
     }
-    terminal.room.ok(&["trust", "add"]);
+    terminal.room.ok(&["trust", "add", "--yes"]);
     let ran = ended(terminal.start(&script, &[]));
     assert!(canary.exists(), "{ran:?}");
 }
@@ -447,7 +449,7 @@ fn teammates_in_panes_obey_the_same_trust_as_their_lead() {
 #[test]
 fn an_agent_s_command_cannot_trust_a_folder() {
     let hostile = Hostile::new();
-    let mut add = hostile.room.command(&["trust", "add"]);
+    let mut add = hostile.room.command(&["trust", "add", "--yes"]);
     let ran = Ran::of(add.env("PITCREW_JOB", "a-tool").output().unwrap());
     assert_eq!(ran.code, 5, "{ran:?}");
     assert_eq!(hostile.room.json(&["trust", "list"])["total"], 0);
@@ -465,9 +467,11 @@ fn the_answers_are_listed_and_forgotten() {
     fs::create_dir_all(room.work().join(".claude")).unwrap();
     let settings = json!({"permissions": {"allow": ["Bash(make:*)"]}, "env": {"CI": "1\u{1b}[2J", "PATH": "x"}});
     fs::write(room.work().join(".claude/settings.json"), settings.to_string()).unwrap();
-    let typed: [&[&str]; 6] = [
+    let typed: [&[&str]; 8] = [
         &["trust", "list"],
         &["trust", "add"],
+        &["trust", "show"],
+        &["trust", "add", "--yes"],
         &["trust", "add", "nowhere"],
         &["trust", "remove"],
         &["trust", "remove"],
@@ -477,6 +481,16 @@ fn the_answers_are_listed_and_forgotten() {
     $ pitcrew trust list
     nothing was answered yet
     $ pitcrew trust add
+    error: nothing was trusted: nobody confirmed it
+    hint: `pitcrew trust show` shows what its files would do
+    hint: --yes trusts it without asking
+    [exit 2]
+    $ pitcrew trust show
+    [dir]/work is not trusted. Its files would do this:
+      1. sets CI=1<U+001B>[2J (.claude/settings.json)
+      2. allows without a question: Bash(make:*) (.claude/settings.json)
+      never, trusted or not: env.PATH in .claude/settings.json
+    $ pitcrew trust add --yes
     [dir]/work is trusted, and its files do this from now on:
       1. sets CI=1<U+001B>[2J (.claude/settings.json)
       2. allows without a question: Bash(make:*) (.claude/settings.json)
@@ -493,11 +507,24 @@ fn the_answers_are_listed_and_forgotten() {
     $ pitcrew trust list
     nothing was answered yet
     ");
-    room.ok(&["trust", "add"]);
+    room.ok(&["trust", "add", "--yes"]);
     // A folder that is gone is forgotten by its name.
     let work = room.work().canonicalize().unwrap().display().to_string();
     fs::remove_dir_all(room.work().join(".claude")).unwrap();
     assert_eq!(room.json(&["trust", "list"])["folders"][0]["folder"], work);
     let ran = Ran::of(room.command(&["trust", "remove", &work]).current_dir("/").output().unwrap());
     assert_eq!(ran.code, 0, "{ran:?}");
+}
+
+#[test]
+fn a_run_that_trusts_for_once_warns_of_nothing_and_what_is_left_out_is_named_by_its_key() {
+    let room = Room::new();
+    fs::create_dir_all(room.work().join(".claude")).unwrap();
+    let settings = json!({"model": "opus", "pitcrew": {"contextWindow": {"x": 1000}}});
+    fs::write(room.work().join(".claude/settings.json"), settings.to_string()).unwrap();
+    let model = room.script("agents:\n  team-lead:\n    - text: Done.\n");
+    let ran = room.ok(&["run", "go", "--model", &model]);
+    assert!(ran.stderr.contains("left out of .claude/settings.json: model, pitcrew.contextWindow ("), "{ran:?}");
+    let ran = room.ok(&["run", "go", "--model", &model, "--trust"]);
+    assert!(!ran.stderr.contains("nothing heeds") && !ran.stderr.contains("left out"), "{ran:?}");
 }

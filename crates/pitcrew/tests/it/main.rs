@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod advice;
 mod agent;
 mod attacks;
 mod bad_input;
@@ -39,6 +40,7 @@ mod overwritten;
 mod own_files;
 mod panes;
 mod patience;
+mod plans;
 mod prices;
 mod processes;
 mod recordings;

@@ -84,7 +84,7 @@ fn after_a_run() -> Room {
     fs::create_dir(room.work().join(".claude")).unwrap();
     fs::write(room.work().join(".claude/settings.json"), r#"{"permissions": {"allow": ["Bash(ls)"]}}"#).unwrap();
     let model = room.script(BUSY);
-    openly(&room, &["trust", "add"]);
+    openly(&room, &["trust", "add", "--yes"]);
     let ran = openly(&room, &["run", "do it", "--model", &model, "--permission-mode", "bypassPermissions"]);
     assert!(ran.stderr.contains("It is done."), "{ran:?}");
     room

@@ -148,6 +148,9 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew trust add", Empty),
     ("pitcrew trust add [FOLDER]", Empty),
     ("pitcrew trust add ~/src/backend", Empty),
+    ("pitcrew trust show", Empty),
+    ("pitcrew trust show [FOLDER]", Empty),
+    ("pitcrew trust show ~/src/backend", Empty),
     ("pitcrew trust list", Empty),
     ("pitcrew trust remove", Empty),
     ("pitcrew trust remove [FOLDER]", Empty),
@@ -322,6 +325,8 @@ fn filled(room: &Room, line: &str, message: &str) -> String {
         ("SHELL", "bash"),
         ("PROGRAM", "pitcrew pane serve tmux"),
         ("[FOLDER]", "."),
+        // On a terminal it asks.
+        ("trust add", "trust add --yes"),
         ("message ID", &format!("message {message}")),
     ];
     let line = words.iter().fold(line.to_owned(), |line, (word, by)| line.replace(word, by));

@@ -66,9 +66,9 @@ fn a_team_with_teammates_is_not_deleted() {
     let room = Room::with_crew();
     assert_snapshot!(room.transcript(&[&["team", "delete", "crew"]]), @r#"
     $ pitcrew team delete crew
-    error: Cannot cleanup team with 2 active member(s): ann, bob. Use requestShutdown to gracefully terminate teammates first.
-    hint: `pitcrew shutdown` ends a running team; `pitcrew member remove NAME` removes one that is dead
-    hint: `pitcrew team delete NAME --force` deletes it after a crash
+    error: Cannot cleanup team with 2 active member(s): ann, bob. They have to shut down, or be removed, first.
+    hint: `pitcrew shutdown crew` ends a running team; `pitcrew member remove NAME --team crew` removes one that is dead
+    hint: `pitcrew team delete crew --force` deletes it after a crash
     [exit 4]
     "#);
 }
@@ -88,17 +88,18 @@ fn a_name_that_falls_on_the_folder_of_another_team_is_refused() {
 }
 
 #[test]
-fn of_several_teams_the_one_named_after_the_repository_is_meant() {
+fn of_several_teams_that_wait_here_none_is_meant() {
     let room = Room::new();
     for team in ["work", "other"] {
         room.ok(&["team", "create", team]);
     }
-    assert!(room.ok(&["team", "show"]).stdout.starts_with("work"));
+    assert_eq!(room.run(&["team", "show"]).code, 3);
     room.ok(&["team", "delete", "work"]);
+    assert!(room.ok(&["team", "show"]).stdout.starts_with("other"));
     room.ok(&["team", "create", "third"]);
     assert_snapshot!(room.transcript(&[&["team", "show"], &["team", "show", "thrid"]]), @r#"
     $ pitcrew team show
-    error: there are several teams, and none runs
+    error: several teams wait here, and none runs
     hint: teams: other, third
     hint: name one with --team, or as TEAM where the command takes it; `pitcrew team list` shows them
     [exit 3]

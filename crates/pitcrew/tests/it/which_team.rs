@@ -118,14 +118,12 @@ fn of_several_stopped_teams_the_running_one_is_meant_and_several_running_ones_ar
     assert_snapshot!(room.transcript(&[&["send", "bob", "hello"], &["shutdown"]]), @r#"
     $ pitcrew send bob hello
     error: several teams run here
-    hint: teams: new, newer, old
-    hint: running: new, newer
+    hint: teams: new, newer
     hint: name one with --team, or as TEAM where the command takes it; `pitcrew team list` shows them
     [exit 3]
     $ pitcrew shutdown
     error: several teams run here
-    hint: teams: new, newer, old
-    hint: running: new, newer
+    hint: teams: new, newer
     hint: name one with --team, or as TEAM where the command takes it; `pitcrew team list` shows them
     [exit 3]
     "#);
@@ -300,4 +298,79 @@ fn an_instruction_for_a_new_lead_is_not_taken_for_a_team_that_a_flag_names() {
     assert!(ran.code == 0 && ran.stderr.contains("team work goes on"), "{ran:?}");
     let both = room.run(&["team", "lead", "work", "finish it", "-t", "work", "--take-over"]);
     assert_eq!(both.code, 2, "{both:?}");
+}
+
+/// Another folder beside the room's, a repository or none.
+fn elsewhere(room: &Room, name: &str, is_repository: bool) -> std::path::PathBuf {
+    let folder = room.work().join("..").join(name);
+    std::fs::create_dir_all(folder.join(if is_repository { ".git" } else { "" })).unwrap();
+    folder.canonicalize().unwrap()
+}
+
+/// Runs the binary in another folder.
+fn run_in(room: &Room, folder: &std::path::Path, args: &[&str]) -> Ran {
+    Ran::of(room.command(args).current_dir(folder).output().unwrap())
+}
+
+#[test]
+fn a_command_that_changes_something_never_means_a_team_of_another_place() {
+    let room = Room::new();
+    let run = started(&room, "zed");
+    let (beside, nowhere) = (elsewhere(&room, "beside", true), elsewhere(&room, "nowhere", false));
+    let changes: [&[&str]; 6] = [
+        &["send", "bob", "x"],
+        &["broadcast", "x"],
+        &["task", "create", "x"],
+        &["member", "mode", "bob", "plan"],
+        &["member", "remove", "bob"],
+        &["shutdown", "--force"],
+    ];
+    for folder in [&beside, &nowhere] {
+        for args in changes {
+            let ran = run_in(&room, folder, args);
+            assert_eq!(ran.code, 3, "{args:?}: {ran:?}");
+            let said = format!(
+                "error: no team runs or waits here\nhint: teams: zed\nhint: zed runs in {}",
+                room.work().display()
+            );
+            assert!(ran.stderr.starts_with(&said), "{args:?}: {ran:?}");
+        }
+    }
+    for args in [&["team", "show"][..], &["task", "list"], &["inbox"], &["member", "list"]] {
+        assert_eq!(run_in(&room, &nowhere, args).code, 0, "{args:?}");
+        assert_eq!(run_in(&room, &beside, args).code, 3, "{args:?}");
+    }
+    assert_eq!(run_in(&room, &beside, &["send", "bob", "x", "--team", "zed"]).code, 0);
+    stopped(run);
+}
+
+#[test]
+fn the_team_that_waits_here_is_meant_while_another_runs_elsewhere_and_several_are_listed_alone() {
+    let room = Room::new();
+    let beside = elsewhere(&room, "beside", true);
+    assert_eq!(run_in(&room, &beside, &["team", "create", "waits"]).code, 0);
+    let run = started(&room, "zed");
+    let shown = run_in(&room, &beside, &["team", "show", "--json"]);
+    let shown: Value = serde_json::from_str(&shown.stdout).unwrap();
+    assert_eq!(shown["team"]["name"], "waits");
+    assert_eq!(run_in(&room, &beside, &["task", "create", "x"]).code, 0);
+    assert_eq!(run_in(&room, &beside, &["team", "create", "waits-2"]).code, 0);
+    for args in [&["task", "create", "x"][..], &["team", "show"], &["send", "bob", "x"]] {
+        let ran = run_in(&room, &beside, args);
+        let said = "error: several teams wait here, and none runs\nhint: teams: waits, waits-2\nhint: name one";
+        assert!(ran.code == 3 && ran.stderr.starts_with(said), "{args:?}: {ran:?}");
+    }
+    stopped(run);
+}
+
+#[test]
+fn of_archives_of_one_second_the_newest_is_meant() {
+    let room = Room::new();
+    for goal in 1..=6 {
+        let goal = goal.to_string();
+        let model = room.script("agents: {team-lead: [{text: Done.}]}");
+        room.ok(&["run", &goal, "--team", "sel", "--model", &model]);
+        let shown = room.json(&["team", "show", "sel"]);
+        assert_eq!(shown["team"]["description"], goal.as_str(), "{shown:#}");
+    }
 }

@@ -17,7 +17,12 @@ fn rebuilt(tool: &str, call: &Value, data: &Value) -> ToolAnswer {
     }
     match (tool, call["type"].as_str()) {
         ("TeamCreate", _) => read::<TeamCreated>(data).into(),
-        ("TeamDelete", _) => TeamDeleted::refused("probe", &["worker".into()]).into(),
+        ("TeamDelete", _) => TeamDeleted::refused(
+            "probe",
+            &["worker".into()],
+            "Use requestShutdown to gracefully terminate teammates first.",
+        )
+        .into(),
         ("TaskCreate", _) => read::<TaskCreated>(data).into(),
         ("TaskUpdate", _) => read::<TaskUpdated>(data).into(),
         ("TaskList", _) => read::<TaskListed>(data).into(),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, Member};
+use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
 use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -19,6 +19,7 @@ use crate::question::{AskedCall, Choice, Digest, Keep, Offer, PermissionQuestion
 use crate::run::{Answer, Ask, Asks};
 use crate::sandbox::Profile;
 use crate::settings::save_allowing_rule;
+use crate::team_tools::EXIT_PLAN_MODE;
 use crate::transcript::Grant;
 
 /// A call that somebody is asked about.
@@ -30,9 +31,22 @@ pub(crate) struct Pending {
     /// Where the call is made.
     pub(crate) folder: PathBuf,
     pub(crate) description: String,
+    /// What the asker says of it, where that is not in the call.
+    pub(crate) says: Option<String>,
 }
 
 impl Pending {
+    /// The plan that the lead wants approved.
+    pub(super) fn own_plan(&self) -> Option<&str> {
+        let is_plan = self.tool == EXIT_PLAN_MODE && self.agent.as_str() == LEAD_NAME;
+        self.input.get("plan").and_then(Value::as_str).filter(|_| is_plan)
+    }
+
+    /// What comes with a plain yes: a lead whose plan is approved leaves plan mode.
+    fn updates_of_yes(&self) -> Vec<Value> {
+        self.own_plan().map(|_| mode_update(PermissionMode::Default)).into_iter().collect()
+    }
+
     fn call(&self) -> Call<'_> {
         Call { tool: &self.tool, input: &self.input, cwd: &self.folder, plan_file: None }
     }
@@ -122,7 +136,7 @@ impl Asking {
     /// Gets the answer. A person that does not answer, or is gone, denies.
     pub(crate) async fn decide(self, pending: Pending) -> Decided {
         match self.asks.clone() {
-            Asks::Allow => allowed(Vec::new()).into(),
+            Asks::Allow => allowed(pending.updates_of_yes()).into(),
             Asks::Deny => self.refuse(&pending),
             Asks::Person(person) => {
                 let said = self.ask(person, pending).await;
@@ -137,11 +151,15 @@ impl Asking {
     }
 
     fn refuse(&self, pending: &Pending) -> Decided {
+        if pending.own_plan().is_some() {
+            let reason = "nobody is there to approve the plan; the run ends here, and shows it to the user".to_owned();
+            return denied(reason).into();
+        }
         let rules = self.gate.allowing_rules(&pending.call());
         let reason = format!(
             "nobody is there to ask, and the run denies what is not allowed by a rule ({}); {}",
             pending.description,
-            rules.in_words()
+            self.gate.how_to_allow(&pending.call())
         );
         Decided { grant: denied(reason), would_allow: rules.narrowest().map(str::to_owned) }
     }
@@ -182,20 +200,32 @@ impl Asking {
     async fn question(&self, pending: &Pending) -> Option<PermissionQuestion> {
         let (gate, pending) = (self.gate.clone(), pending.clone());
         let made = tokio::task::spawn_blocking(move || {
-            let Pending { agent, tool, input, folder, description } = &pending;
+            let Pending { agent, tool, input, folder, description, says } = &pending;
+            let rule = gate.asking_rule(&pending.call()).map(|rule| format!("the ask {rule} wants it asked"));
+            let reason = rule.as_ref().unwrap_or(description);
             let rules = match tool.as_str() {
-                // A plan is approved each on its own.
-                "ExitPlanMode" => AllowingRules::default(),
+                // A plan is approved each on its own; whoever approves the lead's may let it edit at once.
+                EXIT_PLAN_MODE => {
+                    AllowingRules { accept_edits: pending.own_plan().is_some(), ..AllowingRules::default() }
+                }
                 _ => gate.allowing_rules(&pending.call()),
             };
-            PermissionQuestion::of(AskedCall { asker: agent, tool, input, folder, reason: description, rules })
+            PermissionQuestion::of(AskedCall {
+                asker: agent,
+                tool,
+                input,
+                folder,
+                reason,
+                says: says.as_deref(),
+                rules,
+            })
         });
         made.await.ok()
     }
 
     async fn follow(&self, choice: Choice, pending: &Pending) -> Grant {
         match choice {
-            Choice::Once => allowed(Vec::new()),
+            Choice::Once => allowed(pending.updates_of_yes()),
             Choice::No { reason: None } => denied("the user said no".to_owned()),
             Choice::No { reason: Some(reason) } => denied(format!("the user said no: {reason}")),
             Choice::Always { offer, keep } => {
@@ -226,10 +256,7 @@ impl Asking {
                 });
                 allowed(vec![update])
             }
-            Offer::Edits => {
-                let mode = PermissionMode::AcceptEdits;
-                allowed(vec![json!({"type": "setMode", "mode": mode, "destination": "session"})])
-            }
+            Offer::Edits => allowed(vec![mode_update(PermissionMode::AcceptEdits)]),
         }
     }
 
@@ -244,6 +271,11 @@ impl Asking {
         let text = format!("the answer holds for this run only; it was not saved: {text}");
         self.sink.tell(RunEvent::Warning { text }).await;
     }
+}
+
+/// A mode as the wire's permission updates carry it.
+fn mode_update(mode: PermissionMode) -> Value {
+    json!({"type": "setMode", "mode": mode, "destination": "session"})
 }
 
 /// A rule as the wire's permission updates carry it.

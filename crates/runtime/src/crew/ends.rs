@@ -67,7 +67,7 @@ impl TeamLoop {
         match part {
             Part::Lead => {
                 self.quarters.note_state(agent, status, reason.clone()).await;
-                self.lead_text = text;
+                self.lead_text = self.unapproved_plan.take().or(text);
                 self.drop_errands();
                 vec![News::LeadEnded(status, reason)]
             }

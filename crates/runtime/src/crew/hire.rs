@@ -19,7 +19,7 @@ use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name,
 use crate::gate::PermissionMode;
 use crate::sandbox;
 use crate::supervision::EscapeLog;
-use crate::team_tools::{exit_plan_mode, team_tools};
+use crate::team_tools::{exit_plan_mode, show_plan, team_tools};
 use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
 use crate::transcript::{Conversation, OpenCall};
 
@@ -181,15 +181,18 @@ impl Quarters {
     fn tools_of(&self, hire: &Hire, desk: &Desk) -> Toolbox {
         let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
         match hire.role {
-            Role::Lead if self.has_team_tools => {
-                tools.extend(lead_tools(desk));
-                tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
+            Role::Lead => {
+                if self.has_team_tools {
+                    tools.extend(lead_tools(desk));
+                    tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
+                }
+                tools.push(show_plan(self.plan_file(&hire.name)));
             }
             Role::Teammate => {
                 tools.extend(team_tools(&self.team, &Actor::Member(hire.name.clone()), self.sockets.as_ref()));
                 tools.push(exit_plan_mode(&self.team, &hire.name, self.plan_file(&hire.name)));
             }
-            Role::Lead | Role::Subagent => {}
+            Role::Subagent => {}
         }
         let team_tools = tools.len();
         tools.extend(plain_tools());

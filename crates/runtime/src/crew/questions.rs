@@ -2,18 +2,32 @@
 
 use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
-use pitcrew_team::{Actor, PermissionAnswer, Request};
+use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
 
 use super::answers::{Decided, Pending, by_rule, folder_of};
+use super::course::{News, Why};
 use super::team_loop::TeamLoop;
 use super::wake::{Asked, Decision};
 use crate::agent::Event;
 use crate::driver::chain;
 use crate::events::RunEvent;
 use crate::question::Digest;
+use crate::run::{Asks, Shortfall};
 use crate::transcript::Grant;
 
 impl TeamLoop {
+    /// Ends a run whose lead wants its plan approved where nobody is there to ask: the plan is what the run says.
+    pub(super) async fn plan_waits(&mut self, pending: &Pending) -> Vec<News> {
+        match (self.quarters.asking.asks(), pending.own_plan()) {
+            (Asks::Deny, Some(plan)) => {
+                self.unapproved_plan = Some(plan.trim_end().to_owned());
+                let open = self.open_work().await;
+                vec![News::EndAsked(Why::Unfinished(Shortfall::PlanUnapproved, open))]
+            }
+            (Asks::Deny | Asks::Allow | Asks::Person(_), _) => Vec::new(),
+        }
+    }
+
     pub(super) async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
         let ledger = self.quarters.team.requests().await.unwrap_or_default();
         if ledger.get(&asked.request_id).is_some_and(|request| !request.is_open()) {
@@ -24,12 +38,16 @@ impl TeamLoop {
         }
         let agent = AgentName::foreign(&asked.agent_id);
         let member = self.quarters.team.member(agent.as_str()).await.ok();
+        // Ours tell the reason of their gate; another client what its model wrote.
+        let is_ours = member.as_ref().is_some_and(SpawnRecord::is_run_by_us);
+        let (description, says) = if is_ours { (asked.description, None) } else { (None, asked.description) };
         let pending = Pending {
             agent: agent.clone(),
             tool: asked.tool_name,
             input: asked.input.unwrap_or_default(),
             folder: folder_of(&self.quarters, member.as_ref()),
-            description: asked.description.unwrap_or_default(),
+            description: description.unwrap_or_default(),
+            says,
         };
         let digest = Digest::of_call(&pending.tool, &pending.input);
         let (asking, request) = (self.quarters.asking.clone(), asked.request_id);

@@ -94,6 +94,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         limits,
         kept: Vec::new(),
         lead_text: None,
+        unapproved_plan: None,
         lead_is_broken: false,
         deleted_tasks: None,
         deleted_lost: Vec::new(),

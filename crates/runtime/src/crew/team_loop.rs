@@ -46,6 +46,7 @@ pub(super) struct TeamLoop {
     pub(super) limits: RunLimits,
     pub(super) kept: Vec<KeptWorktree>,
     pub(super) lead_text: Option<String>,
+    pub(super) unapproved_plan: Option<String>,
     /// The lead ended since something under it failed.
     pub(super) lead_is_broken: bool,
     /// The tasks of a team that its lead has deleted, as they were then.
@@ -542,12 +543,14 @@ impl TeamLoop {
                     input: call.input.clone(),
                     folder,
                     description: question.description,
+                    says: None,
                 };
+                let news = self.plan_waits(&pending).await;
                 let asking = self.quarters.asking.clone();
                 let deciding =
                     async move { Ok(Decision::AtOnce { agent, call, decided: asking.decide(pending).await }) };
                 self.wakers.decisions.push(Box::pin(deciding));
-                Vec::new()
+                news
             }
             ReportKind::UsedUp => {
                 let limit = self.used_up(&agent);

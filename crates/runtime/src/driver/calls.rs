@@ -12,6 +12,7 @@ use crate::events::RunEvent;
 use crate::gate::{Call, Gate, Judged, PermissionMode, Verdict};
 use crate::hooks::{Decision, HookKind, HookOutcome, TaskFields, reminder};
 use crate::sandbox::Profile;
+use crate::team_tools::{EXIT_PLAN_MODE, plan_of};
 use crate::tools::{ToolContext, ToolOutcome};
 use crate::transcript::ToolCall;
 
@@ -42,6 +43,9 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
             let judged = gate.judge_path(mode, &to_judge);
             let judgement = with_decision(decision, judged.verdict);
             match (judgement, judged.path) {
+                (judgement, _) if seat.role == Role::Lead && call.tool == EXIT_PLAN_MODE => {
+                    (own_plan(&seat, mode, &call, judgement).await, None)
+                }
                 (Judgement::Ask(_), Some(path)) if judged.is_by_link => {
                     (Judgement::Deny { reason: by_link(&path) }, None)
                 }
@@ -89,6 +93,20 @@ async fn pointless(
     let context = ToolContext { judged: path, ..seat.context.clone() };
     let outcome = seat.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &context).await?;
     Some(Judgement::Deny { reason: outcome.text })
+}
+
+/// The lead's own plan is always the user's to approve, whatever rules and hooks allow.
+async fn own_plan(seat: &Seat, mode: PermissionMode, call: &ToolCall, judgement: Judgement) -> Judgement {
+    if let Judgement::Deny { .. } = judgement {
+        return judgement;
+    }
+    if mode != PermissionMode::Plan {
+        return Judgement::Deny { reason: "You are not in plan mode, and need no approval".to_owned() };
+    }
+    match plan_of(&call.input, &seat.plan_file, seat.context.limits.file_bytes).await {
+        Ok(_plan) => Judgement::Ask(Question { description: String::new(), suggestions: Vec::new() }),
+        Err(reason) => Judgement::Deny { reason },
+    }
 }
 
 /// Runs the hooks for an event; what went wrong with them is told to the face.

@@ -26,6 +26,7 @@ use crate::dropped::as_member;
 use crate::events::{RunEvent, ToolEnded};
 use crate::gate::{Gate, PermissionMode};
 use crate::question::Digest;
+use crate::team_tools::{EXIT_PLAN_MODE, plan_of};
 use crate::transcript::{Grant, Step, ToolCall};
 
 /// Events the crew may have sent that an agent has not taken yet. They are few: answers, notices, a stop. They are boxed,
@@ -113,6 +114,17 @@ enum Outcome {
     /// One after the other.
     AllHappened(Vec<Event>),
     Ended(ReportKind),
+}
+
+/// A call of ExitPlanMode with the plan in its input, for whoever is to read it.
+async fn with_plan(seat: &Seat, mut call: ToolCall) -> ToolCall {
+    if call.tool == EXIT_PLAN_MODE
+        && let Ok(plan) = plan_of(&call.input, &seat.plan_file, seat.context.limits.file_bytes).await
+        && let Value::Object(fields) = &mut call.input
+    {
+        fields.insert("plan".to_owned(), plan.into());
+    }
+    call
 }
 
 impl Driver {
@@ -410,6 +422,7 @@ impl Driver {
         seat.sink.tell(RunEvent::PermissionAsked { agent, call: call.id.clone(), tool }).await;
         if seat.role != Role::Teammate {
             let folder = seat.context.cwd.clone();
+            let call = with_plan(&seat, call).await;
             return self.tell_crew(ReportKind::Asks { call, question, folder }).await;
         }
         let ask = PermissionAsk {

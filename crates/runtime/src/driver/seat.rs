@@ -13,7 +13,8 @@ use crate::agent::{Mail, Question, Role, Status};
 use crate::events::{RunEvent, Spending};
 use crate::gate::PermissionMode;
 use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
-use crate::prompts::Prompt;
+use crate::prompts::{PlanApprover, Prompt};
+use crate::team_tools::EXIT_PLAN_MODE;
 use crate::tools::{ToolContext, Toolbox};
 use crate::transcript::{AnswerFault, ToolCall};
 
@@ -130,7 +131,14 @@ impl Seat {
         let mut blocks = self.system.parts.clone();
         let plan_file = self.plan_file.to_string_lossy();
         let addition = match mode {
-            PermissionMode::Plan => Prompt::PlanMode.render(&[("plan_file", plan_file.as_ref())]),
+            PermissionMode::Plan => {
+                let approval = match self.role {
+                    Role::Lead => PlanApprover::User,
+                    Role::Teammate => PlanApprover::Lead,
+                    Role::Subagent => PlanApprover::Caller,
+                };
+                Prompt::PlanMode.render(&[("plan_file", plan_file.as_ref()), ("approval", approval.text())])
+            }
             PermissionMode::Delegate => {
                 Prompt::Delegate.render(&[("team", self.team.name().as_str()), ("tasks", &self.system.tasks)])
             }
@@ -153,7 +161,11 @@ impl Seat {
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
         };
-        self.tools.iter().filter(|tool| mode.offers(tool.name())).map(spec).collect()
+        // A lead is in plan mode or not; a teammate may hand in a plan unasked.
+        let is_out_of_place =
+            |name: &str| self.role == Role::Lead && name == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
+        let offered = |tool: &&Arc<dyn crate::tools::Tool>| mode.offers(tool.name()) && !is_out_of_place(tool.name());
+        self.tools.iter().filter(offered).map(spec).collect()
     }
 
     /// An event for the hooks.

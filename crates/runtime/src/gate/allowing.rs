@@ -80,6 +80,38 @@ impl Gate {
         gate.allows_freely(call)
     }
 
+    /// The ask rule because of which the call is asked about, by its text and its layer; none where it would be asked about, or
+    /// denied, without one.
+    #[must_use]
+    pub fn asking_rule(&self, call: &Call<'_>) -> Option<String> {
+        if self.rules.ask.is_empty() {
+            return None;
+        }
+        let mut gate = self.clone();
+        let rules = std::mem::take(&mut gate.rules.ask);
+        let everything =
+            SourcedRule { text: canonical(call.tool).to_owned(), layer: Layer::Cli, origin: String::new(), base: None };
+        gate.rules.allow.extend(Rule::parse(&everything, self.home.as_deref()).ok());
+        let is_asked = |gate: &Self| matches!(gate.judge(PermissionMode::Default, call), Verdict::Ask { .. });
+        if is_asked(&gate) {
+            return None;
+        }
+        let asks = |rule: &&Rule| {
+            gate.rules.ask = vec![Rule::clone(rule)];
+            is_asked(&gate)
+        };
+        rules.iter().find(asks).map(Rule::cite)
+    }
+
+    /// How the call could have been allowed without asking, or why no rule for that is of use.
+    #[must_use]
+    pub fn how_to_allow(&self, call: &Call<'_>) -> String {
+        match self.asking_rule(call) {
+            Some(rule) => format!("the ask {rule} wants it asked, whatever --allow says"),
+            None => self.allowing_rules(call).in_words(),
+        }
+    }
+
     /// Whether the gate allows a call in the mode `default`, and bounds it by nothing.
     pub(crate) fn allows_freely(&self, call: &Call<'_>) -> bool {
         matches!(self.judge(PermissionMode::Default, call), Verdict::Allow { profile: Profile::Free })
@@ -229,6 +261,36 @@ mod tests {
         let input = json!({"command": "make it"});
         let call = Call { tool: "Bash", input: &input, cwd: Path::new("/work/here"), plan_file: None };
         assert_eq!(gate.allowing_rules(&call), AllowingRules::default());
+        assert_eq!(
+            gate.how_to_allow(&call),
+            "the ask rule `Bash(make:*)` of the session wants it asked, whatever --allow says"
+        );
+    }
+
+    #[test]
+    fn the_ask_rule_that_decides_is_named_and_no_other() {
+        let mut gate = Gate::default();
+        for rule in ["Bash(make:*)", "Edit(secret/**)", "Read(//etc/**)", "WebFetch"] {
+            let (tool, content) = rule.trim_end_matches(')').split_once('(').unwrap_or((rule, ""));
+            let named = if content.is_empty() {
+                json!({"toolName": tool})
+            } else {
+                json!({"toolName": tool, "ruleContent": content})
+            };
+            gate.apply(&json!({"type": "addRules", "rules": [named], "behavior": "ask"})).unwrap();
+        }
+        for (tool, input, rule) in [
+            ("Bash", json!({"command": "make it"}), Some("Bash(make:*)")),
+            ("Bash", json!({"command": "touch x"}), None),
+            ("Edit", json!({"file_path": "secret/a", "old_string": "a", "new_string": "b"}), Some("Edit(secret/**)")),
+            ("Write", json!({"file_path": "secret/a", "content": "a"}), Some("Edit(secret/**)")),
+            ("Write", json!({"file_path": "a", "content": "a"}), None),
+            ("WebFetch", json!({"url": "x"}), Some("WebFetch")),
+        ] {
+            let call = Call { tool, input: &input, cwd: Path::new("/work/here"), plan_file: None };
+            let said = rule.map(|rule| format!("rule `{rule}` of the session"));
+            assert_eq!(gate.asking_rule(&call), said, "{tool} {input}");
+        }
     }
 
     #[test]

@@ -224,7 +224,7 @@ impl Gate {
         };
         match (mode, verdict) {
             (PermissionMode::DontAsk, Verdict::Ask { description, .. }) => {
-                let how = self.allowing_rules(call).in_words();
+                let how = self.how_to_allow(call);
                 Verdict::deny(format!("nobody is asked in mode dontAsk, and no rule allows this: {description}; {how}"))
             }
             (_, verdict) => verdict,

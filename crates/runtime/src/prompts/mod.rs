@@ -4,4 +4,5 @@
 
 mod prompt;
 
+pub(crate) use prompt::PlanApprover;
 pub use prompt::{Prompt, RenderError};

@@ -22,7 +22,7 @@ pub enum Prompt {
     /// To a member that has become the lead. Takes `name`, the one it had, `team`, `cwd`, where the lead works, `members`,
     /// the others, and `tasks`.
     TookOver,
-    /// To an agent in plan mode. Takes `plan_file`.
+    /// To an agent in plan mode. Takes `plan_file`, and `approval`, which is one of [`PlanApprover`].
     PlanMode,
     /// To an agent of the built-in type Explore.
     Explore,
@@ -38,6 +38,34 @@ pub enum Prompt {
     Briefing,
     /// To the same. Takes `summary`, what it wrote.
     Summary,
+}
+
+/// Who approves a plan, as an agent in plan mode learns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlanApprover {
+    /// By the lead, by mail.
+    Lead,
+    /// By the user, who is asked while the call waits.
+    User,
+    /// By whoever sent the agent out; its last word is the plan.
+    Caller,
+}
+
+impl PlanApprover {
+    /// The step of the prompt.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Lead => {
+                "Call ExitPlanMode and end your turn. The lead approves or answers with what to change; then improve\n   \
+                 the plan and call it again."
+            }
+            Self::User => {
+                "Call ExitPlanMode. The user reads the plan and approves it, or says what to change; then improve the\n   \
+                 plan and call it again. As soon as it is approved you may carry it out, also with teammates."
+            }
+            Self::Caller => "Answer with the plan. Whoever sent you out reads it and decides.",
+        }
+    }
 }
 
 /// Says why a prompt could not be filled in.
@@ -137,7 +165,7 @@ mod tests {
         (Prompt::Delegate, &["team", "tasks"]),
         (Prompt::HeadlessShutdown, &["members"]),
         (Prompt::TookOver, &["name", "team", "cwd", "members", "tasks"]),
-        (Prompt::PlanMode, &["plan_file"]),
+        (Prompt::PlanMode, &["plan_file", "approval"]),
         (Prompt::Explore, &[]),
         (Prompt::PlanAgent, &[]),
         (Prompt::GeneralPurpose, &[]),
@@ -167,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_value_is_not_filled_in_again() {
-        let rendered = Prompt::PlanMode.render(&[("plan_file", "{{plan_file}}")]).unwrap();
+        let rendered = Prompt::PlanMode.render(&[("plan_file", "{{plan_file}}"), ("approval", "x")]).unwrap();
         assert!(rendered.contains("{{plan_file}}"));
     }
 

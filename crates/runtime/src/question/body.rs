@@ -52,7 +52,7 @@ pub(super) fn lines(tool: &str, input: &Value, folder: &Path) -> Vec<Line> {
 
 /// What else is set comes before the command, where no length of it hides that.
 fn command_lines(command: &str, fields: &Map<String, Value>) -> Vec<Line> {
-    // The description is the reason, which is shown with the question.
+    // The description is not of the call: it is shown below it, as the asker's words.
     let mut lines = notes(fields, &["command", "description"]);
     lines.extend(texts(command));
     lines

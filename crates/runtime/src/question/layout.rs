@@ -43,6 +43,17 @@ pub struct Shown {
     pub rows: Vec<Row>,
     /// How many pages there are; 1 when everything is to be seen at once.
     pub pages: usize,
+    /// Where each page begins.
+    pub starts: Vec<Place>,
+}
+
+/// A place in lines, whatever their width: by it a page is found again in another layout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The line, from 0.
+    pub line: usize,
+    /// The characters of it before the place.
+    pub chars: usize,
 }
 
 /// Lays lines out. `turn` names the key that turns to the next page, for the row that says what is left out.
@@ -52,10 +63,11 @@ pub fn lay_out(lines: &[Line], size: Size, part: Part, turn: &str) -> Shown {
     let height = size.rows.max(1);
     let all: Vec<Row> = lines.iter().flat_map(|line| rows_of(line, columns)).collect();
     if all.len() <= height {
-        return Shown { rows: all, pages: 1 };
+        return Shown { rows: all, pages: 1, starts: vec![Place::default()] };
     }
     let of_page = height.saturating_sub(1).max(1);
     let pages = all.len().div_ceil(of_page);
+    let starts = places(lines, columns).into_iter().step_by(of_page).collect();
     let rows = match part {
         Part::Ends => ends(&all, height, columns, turn),
         Part::Page(page) => {
@@ -68,7 +80,20 @@ pub fn lay_out(lines: &[Line], size: Size, part: Part, turn: &str) -> Shown {
             shown.chain((height > 1).then_some(mark)).collect()
         }
     };
-    Shown { rows, pages }
+    Shown { rows, pages, starts }
+}
+
+/// The place at which each row begins.
+fn places(lines: &[Line], columns: usize) -> Vec<Place> {
+    let of_line = |(line, text): (usize, &Line)| {
+        let rows = wrap(&text.text, columns - 2);
+        rows.into_iter().scan(0, move |before, row| {
+            let place = Place { line, chars: *before };
+            *before += row.chars().count();
+            Some(place)
+        })
+    };
+    lines.iter().enumerate().flat_map(of_line).collect()
 }
 
 fn ends(all: &[Row], height: usize, columns: usize, turn: &str) -> Vec<Row> {

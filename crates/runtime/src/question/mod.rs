@@ -15,7 +15,7 @@ mod visible;
 
 pub use body::{Kind, Line};
 pub use digest::Digest;
-pub use layout::{Part, Row, Shown, Size, lay_out, wrap};
+pub use layout::{Part, Place, Row, Shown, Size, lay_out, wrap};
 pub use model::{AskedCall, Choice, Keep, Offer, PermissionQuestion};
 pub use trust::{TrustQuestion, TrustedBefore};
 pub use visible::visible;

@@ -10,6 +10,12 @@ use super::digest::Digest;
 use super::visible::visible;
 use crate::gate::AllowingRules;
 
+/// The tool by which a plan is handed in.
+const PLAN: &str = "ExitPlanMode";
+
+/// The most that is shown of what an asker says of its call.
+const SAYS_CHARS: usize = 160;
+
 /// A permission that somebody is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PermissionQuestion {
@@ -112,8 +118,10 @@ pub struct AskedCall<'a> {
     pub input: &'a Value,
     /// The folder it is made in, absolute.
     pub folder: &'a Path,
-    /// Why it is asked about.
+    /// Why it is asked about; what of it are the asker's own words is left out.
     pub reason: &'a str,
+    /// What the asker says of the call, where that is not in its input.
+    pub says: Option<&'a str>,
     /// The rules that would allow it.
     pub rules: AllowingRules,
 }
@@ -122,16 +130,17 @@ impl PermissionQuestion {
     /// Makes the question. For a change of a file it reads the file as it is now, and so may block.
     #[must_use]
     pub fn of(call: AskedCall<'_>) -> Self {
-        let AskedCall { asker, tool, input, folder, reason, rules } = call;
+        let AskedCall { asker, tool, input, folder, reason, says, rules } = call;
         let one_line = |text: &str| visible(text.trim()).replace('\n', " ");
-        // A command without a description is its own reason.
-        let is_command = input.get("command").and_then(Value::as_str).is_some_and(|command| command == reason);
+        let says = says.or_else(|| described(input)).map(&one_line).filter(|says| !says.is_empty());
+        let mut lines = body::lines(tool, input, folder);
+        lines.extend(says.map(|says| Line { kind: Kind::Note, text: format!("it says: {}", shortened(&says)) }));
         let mut question = Self {
             asker: asker.clone(),
             tool: one_line(tool),
             folder: one_line(&folder.to_string_lossy()),
-            reason: if is_command { String::new() } else { one_line(reason) },
-            lines: body::lines(tool, input, folder),
+            reason: one_line(own_reason(tool, input, reason)),
+            lines,
             offers: offers(tool, rules),
             digest: Digest::of_call(tool, input),
         };
@@ -145,10 +154,20 @@ impl PermissionQuestion {
         &self.digest
     }
 
+    /// Whether a plan is to be approved.
+    #[must_use]
+    pub fn is_plan(&self) -> bool {
+        self.tool == PLAN
+    }
+
     /// Who asks for what, in a line.
     #[must_use]
     pub fn heading(&self) -> String {
-        format!("{} asks permission for {}", visible(self.asker.as_str()), self.tool)
+        let asker = visible(self.asker.as_str());
+        match self.tool.as_str() {
+            PLAN => format!("{asker} asks you to approve its plan"),
+            tool => format!("{asker} asks permission for {tool}"),
+        }
     }
 
     /// Where the call is made, and why it is asked about: to be shown before its lines.
@@ -169,10 +188,40 @@ impl PermissionQuestion {
     }
 }
 
+/// What the model says of its command.
+fn described(input: &Value) -> Option<&str> {
+    input.get("command")?;
+    input.get("description").and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+/// What of a reason is not the asker's own words, and not what the call says anyway.
+fn own_reason<'a>(tool: &str, input: &Value, reason: &'a str) -> &'a str {
+    let text = |name: &str| input.get(name).and_then(Value::as_str);
+    let words = described(input).or(text("command"));
+    if let Some(rest) = words.and_then(|words| reason.strip_prefix(words)) {
+        let rest = rest.trim();
+        return rest.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(rest);
+    }
+    let is_call = |(verb, about): (&str, &str)| {
+        let path = text("file_path").or(text("path")).or(text("notebook_path"));
+        let is_path = path.is_some_and(|path| about.ends_with(path.trim_start_matches("./")));
+        (verb == "Use" && about == tool) || ((verb == tool || verb == "Read") && is_path)
+    };
+    if reason.split_once(' ').is_some_and(is_call) { "" } else { reason }
+}
+
+/// The asker's words, in one line of bounded length.
+fn shortened(says: &str) -> String {
+    if says.chars().count() <= SAYS_CHARS {
+        return says.to_owned();
+    }
+    says.chars().take(SAYS_CHARS).chain("...".chars()).collect()
+}
+
 fn offers(tool: &str, rules: AllowingRules) -> Vec<Offer> {
     let first = match tool {
-        // The same edit is hardly ever made twice.
-        "Edit" | "Write" if rules.accept_edits => Some(Offer::Edits),
+        // The same edit is hardly ever made twice, and a plan is approved each on its own.
+        "Edit" | "Write" | PLAN if rules.accept_edits => Some(Offer::Edits),
         "Edit" | "Write" => None,
         _ => Some(Offer::Exactly { rule: rules.exact }),
     };

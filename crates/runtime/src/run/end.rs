@@ -76,6 +76,8 @@ pub enum Shortfall {
     Looping,
     /// A teammate never started to work.
     FailedToStart,
+    /// The lead's plan waits for the user, whom nobody could ask.
+    PlanUnapproved,
     /// Tasks are open, or a plan waits for its answer, and nobody works on it.
     Stalled,
     /// The lead's last answer has no text, and nothing else is open.
@@ -92,6 +94,7 @@ impl Shortfall {
             Self::Empty => "empty",
             Self::Looping => "looping",
             Self::FailedToStart => "failed_to_start",
+            Self::PlanUnapproved => "plan_unapproved",
             Self::Stalled => "stalled",
         }
     }
@@ -105,6 +108,7 @@ impl Shortfall {
             Self::Empty => AnswerFault::Empty.in_words(),
             Self::Looping => "an agent repeated the same call with the same result",
             Self::FailedToStart => "a teammate never started",
+            Self::PlanUnapproved => "the plan waits for your approval, and nobody was there to ask",
             Self::Stalled => "nobody works on what is open",
         }
     }

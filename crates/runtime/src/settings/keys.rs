@@ -3,7 +3,8 @@
 use pitcrew_team::nearest;
 use serde_json::Value;
 
-use super::layers::{Settings, Source};
+use super::layers::{Layer, Settings, Source};
+use crate::trust::TRUSTED_ITEMS;
 
 /// Sections whose names are looked at, with what they may hold. Ours are known whole; to the others later clients add.
 const SECTIONS: [Section; 4] = [
@@ -132,7 +133,9 @@ impl Section {
             return Vec::new();
         };
         let unknown = fields.keys().filter(|name| !self.names.contains(&name.as_str()));
-        unknown.filter_map(|name| self.tell(name, source)).collect()
+        // The list of what is trusted for one run is in its own layer only, where `--trust` put it.
+        let is_of_run = |name: &str| self.is_ours && source.layer == Layer::Cli && name == TRUSTED_ITEMS;
+        unknown.filter(|name| !is_of_run(name)).filter_map(|name| self.tell(name, source)).collect()
     }
 
     fn tell(&self, name: &str, source: &Source) -> Option<String> {

@@ -442,6 +442,7 @@ impl SoloLoop {
             input: call.input,
             folder,
             description: question.description,
+            says: None,
         };
         let id = call.id.clone();
         let asking = self.quarters.asking.clone();

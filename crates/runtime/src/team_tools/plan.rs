@@ -1,6 +1,6 @@
-//! ExitPlanMode: hands a plan to the lead.
+//! ExitPlanMode: a teammate hands its plan to the lead, and a lead shows its own to the user.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -16,9 +16,72 @@ use crate::tools::{Tool, ToolContext, ToolOutcome};
 /// The longest plan a frame carries; the file may be longer.
 const PLAN_CHARS: usize = 50_000;
 
+/// The name of the tools.
+pub(crate) const EXIT_PLAN_MODE: &str = "ExitPlanMode";
+
 /// The tool by which a teammate hands in its plan.
 pub(crate) fn exit_plan_mode(team: &Team, member: &AgentName, plan_file: PathBuf) -> Arc<dyn Tool> {
     Arc::new(ExitPlanMode { team: team.clone(), member: member.clone(), plan_file })
+}
+
+/// The tool by which a lead leaves plan mode. The user is asked before it is called, and so has approved the plan.
+pub(crate) fn show_plan(plan_file: PathBuf) -> Arc<dyn Tool> {
+    Arc::new(ShowPlan { plan_file })
+}
+
+/// The plan that a call hands in: the one in its input, else the one in the plan file.
+///
+/// # Errors
+/// Words for the model, when there is none.
+pub(crate) async fn plan_of(input: &Value, plan_file: &Path, most_bytes: u64) -> Result<String, String> {
+    let given = input.get("plan").and_then(Value::as_str);
+    let plan = match given {
+        Some(plan) => plan.to_owned(),
+        None => {
+            let file = plan_file.to_owned();
+            let read =
+                tokio::task::spawn_blocking(move || read_own(&file, most_bytes).map_err(|error| error.to_string()));
+            let read = read.await.unwrap_or_else(|error| Err(error.to_string()));
+            read.map_err(|error| format!("Write your plan to {} first: {error}", plan_file.display()))?
+        }
+    };
+    if plan.trim().is_empty() {
+        return Err(format!("The plan in {} is empty", plan_file.display()));
+    }
+    Ok(plan)
+}
+
+struct ShowPlan {
+    plan_file: PathBuf,
+}
+
+#[async_trait]
+impl Tool for ShowPlan {
+    fn name(&self) -> &'static str {
+        EXIT_PLAN_MODE
+    }
+
+    fn description(&self) -> &'static str {
+        "Shows the plan in your plan file to the user, who approves it or says what to change."
+    }
+
+    fn input_schema(&self) -> Value {
+        tool_schema(EXIT_PLAN_MODE).unwrap_or_else(|| json!({"type": "object"}))
+    }
+
+    fn is_read_only(&self) -> bool {
+        false
+    }
+
+    async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
+        match plan_of(&input, &self.plan_file, context.limits.file_bytes).await {
+            Ok(plan) => ToolOutcome::done(
+                "The user has approved your plan, and you are no longer in plan mode. Carry the plan out.",
+                json!({"plan": plan, "filePath": self.plan_file}),
+            ),
+            Err(reason) => ToolOutcome::refused(reason),
+        }
+    }
 }
 
 struct ExitPlanMode {
@@ -30,7 +93,7 @@ struct ExitPlanMode {
 #[async_trait]
 impl Tool for ExitPlanMode {
     fn name(&self) -> &'static str {
-        "ExitPlanMode"
+        EXIT_PLAN_MODE
     }
 
     fn description(&self) -> &'static str {
@@ -38,7 +101,7 @@ impl Tool for ExitPlanMode {
     }
 
     fn input_schema(&self) -> Value {
-        tool_schema("ExitPlanMode").unwrap_or_else(|| json!({"type": "object"}))
+        tool_schema(EXIT_PLAN_MODE).unwrap_or_else(|| json!({"type": "object"}))
     }
 
     fn is_read_only(&self) -> bool {
@@ -46,29 +109,13 @@ impl Tool for ExitPlanMode {
     }
 
     async fn call(&self, input: Value, context: &ToolContext) -> ToolOutcome {
-        let given = match TeamCall::parse("ExitPlanMode", input) {
-            Some(Ok(TeamCall::ExitPlanMode(input))) => input.plan,
-            Some(Ok(_)) | None => None,
-            Some(Err(error)) => return malformed(&error),
-        };
-        let plan = match given {
-            Some(plan) => plan,
-            None => {
-                let (file, most) = (self.plan_file.clone(), context.limits.file_bytes);
-                let read =
-                    tokio::task::spawn_blocking(move || read_own(&file, most).map_err(|error| error.to_string()));
-                match read.await.unwrap_or_else(|error| Err(error.to_string())) {
-                    Ok(plan) => plan,
-                    Err(error) => {
-                        let path = self.plan_file.display();
-                        return ToolOutcome::refused(format_args!("Write your plan to {path} first: {error}"));
-                    }
-                }
-            }
-        };
-        if plan.trim().is_empty() {
-            return ToolOutcome::refused(format_args!("The plan in {} is empty", self.plan_file.display()));
+        if let Some(Err(error)) = TeamCall::parse(EXIT_PLAN_MODE, input.clone()) {
+            return malformed(&error);
         }
+        let plan = match plan_of(&input, &self.plan_file, context.limits.file_bytes).await {
+            Ok(plan) => plan,
+            Err(reason) => return ToolOutcome::refused(reason),
+        };
         let path = self.plan_file.to_string_lossy();
         let shown: String = plan.chars().take(PLAN_CHARS).collect();
         let (team, actor) = (&self.team, Actor::Member(self.member.clone()));

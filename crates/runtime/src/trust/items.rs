@@ -64,6 +64,15 @@ impl ItemKind {
 }
 
 impl Item {
+    /// What it is called where it is left out: a setting by its key, all else by its kind.
+    pub(super) fn left_out_name(&self) -> String {
+        let setting = self.does.strip_prefix("sets ").and_then(|rest| rest.split_once(" to "));
+        match (self.kind, setting) {
+            (ItemKind::Setting, Some((key, _))) => key.to_owned(),
+            (kind, _) => kind.name().to_owned(),
+        }
+    }
+
     /// Whether pitcrew itself acts on it.
     #[must_use]
     pub fn acts(&self) -> bool {

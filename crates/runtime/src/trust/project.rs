@@ -230,7 +230,7 @@ fn reduced(layers: Vec<Source>, part: fn(&Value) -> Value) -> Vec<Source> {
 
 /// What is left out for want of trust, file by file, in few words.
 fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
-    let mut found: Vec<(PathBuf, Vec<(&'static str, usize)>)> = Vec::new();
+    let mut found: Vec<(PathBuf, Vec<(String, usize)>)> = Vec::new();
     for item in items.iter().filter(|item| item.acts()) {
         // Agents are told with their folder, as there may be many.
         let file = if item.kind == ItemKind::Agent { item.file.parent().unwrap_or(&item.file) } else { &item.file };
@@ -239,14 +239,14 @@ fn left_out(items: &[Item], why: WhyLeftOut) -> Vec<LeftOut> {
             found.len() - 1
         });
         let Some((_, counts)) = found.get_mut(at) else { continue };
-        let name = item.kind.name();
+        let name = item.left_out_name();
         match counts.iter_mut().find(|(known, _)| *known == name) {
             Some((_, count)) => *count += 1,
             None => counts.push((name, 1)),
         }
     }
-    let words = |(name, count): (&str, usize)| if count == 1 { name.to_owned() } else { format!("{name} ({count})") };
-    let of_file = |(file, counts): (PathBuf, Vec<(&'static str, usize)>)| LeftOut {
+    let words = |(name, count): (String, usize)| if count == 1 { name } else { format!("{name} ({count})") };
+    let of_file = |(file, counts): (PathBuf, Vec<(String, usize)>)| LeftOut {
         file,
         keys: counts.into_iter().map(words).collect(),
         why,

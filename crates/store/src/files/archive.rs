@@ -5,6 +5,7 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::time::UNIX_EPOCH;
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
@@ -41,7 +42,7 @@ impl Files {
             Stands::Folder => read_folder(&place.join("tasks"))?,
             Stands::Nothing | Stands::File | Stands::Link | Stands::Other => Vec::new(),
         };
-        let archived_at_ms = time_of(archive);
+        let archived_at_ms = time_of(archive).map(|at_ms| to_the_millisecond(at_ms, &place));
         Ok(Some(ArchivedTeam { name: archive.clone(), config, tasks, archived_at_ms, place }))
     }
 
@@ -121,6 +122,16 @@ fn read_config(place: &Path) -> Result<TeamConfig, StoreError> {
         return Err(StoreError::Corrupt { path, reason: "it is not there".to_owned() });
     };
     parse(&bytes).map_err(|fault| fault.at(&path))
+}
+
+/// The time of a name, which has seconds only, to the millisecond by the folder, which was filled right after it was named.
+/// A folder of another time, as of a copy, says nothing.
+fn to_the_millisecond(at_ms: i64, place: &Path) -> i64 {
+    const FILLED_WITHIN_MS: i64 = 2_000;
+    let filled = place.metadata().and_then(|folder| folder.modified()).ok();
+    let filled = filled.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+    let filled_ms = filled.and_then(|since| i64::try_from(since.as_millis()).ok());
+    filled_ms.filter(|filled_ms| (at_ms..at_ms + FILLED_WITHIN_MS).contains(filled_ms)).unwrap_or(at_ms)
 }
 
 /// When a team came into the archive, by the archive's name.

@@ -1,7 +1,7 @@
 //! The check of members: a team that nobody leads, and whose members wait for the next run; and members that joined by
 //! themselves, in anybody's team, and whose process is gone. Neither is a fault: it was stopped, or crashed, and can go on.
 
-use pitcrew_protocol::{AgentName, LEAD_NAME, Member, TeamDir};
+use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::LeaseName;
 use pitcrew_team::SpawnRecord;
@@ -10,6 +10,7 @@ use super::fault::Fault;
 use super::report::Finding;
 use super::rooms::TeamView;
 use crate::failure::Failure;
+use crate::output::shell_word;
 
 pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     let is_ours = |member: &&Member| SpawnRecord::of(member).is_some() && !member.is_called(LEAD_NAME);
@@ -19,8 +20,12 @@ pub(super) async fn look(view: &TeamView) -> Result<Vec<Fault>, Failure> {
     for member in joined {
         notes.extend(of_joined(view, &member.name).await?);
     }
-    let waits_for_a_run = view.is_ours() && !spawned.is_empty() && !view.is_led().await?;
-    notes.extend(waits_for_a_run.then(|| of_stopped(view.team.dir(), &spawned)));
+    if view.is_ours() && !view.is_led().await? {
+        let (team, lease) = (&view.team, LeaseName::Run);
+        let ran = team.backend().last_holder(team.dir(), &lease).await.map_err(Failure::internal)?.is_some();
+        // One that nobody has ever run was made, and waits.
+        notes.extend((ran || !spawned.is_empty()).then(|| of_stopped(view, &spawned)));
+    }
     Ok(notes)
 }
 
@@ -40,10 +45,14 @@ async fn of_joined(view: &TeamView, name: &AgentName) -> Result<Option<Fault>, F
 }
 
 /// A team that nobody leads.
-fn of_stopped(dir: &TeamDir, waiting: &[&Member]) -> Fault {
-    let names = waiting.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", ");
+fn of_stopped(view: &TeamView, waiting: &[&Member]) -> Fault {
+    let names = match waiting {
+        [] => "its lead".to_owned(),
+        waiting => waiting.iter().map(|member| member.name.as_str()).collect::<Vec<_>>().join(", "),
+    };
+    let word = shell_word(view.config.name.as_str());
     let detail = format!(
-        "nobody runs it; `pitcrew run --resume {dir}` goes on with {names}, `pitcrew team delete {dir} --force` ends it"
+        "nobody runs it; `pitcrew run --resume {word}` goes on with {names}, `pitcrew team delete {word} --force` ends it"
     );
-    Fault::note(Finding::new("stopped", detail).in_team(dir))
+    Fault::note(Finding::new("stopped", detail).in_team(view.team.dir()))
 }

@@ -24,7 +24,7 @@ struct Listed {
 
 impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let members = self.team.open(context).await?.config().await?.members.clone();
+        let members = self.team.look(context).await?.config().await?.members.clone();
         let listed = Listed { total: members.len(), members };
         context.output.answer(&listed, |listed| table(&listed.members))
     }

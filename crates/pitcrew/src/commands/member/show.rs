@@ -23,7 +23,7 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.open(context).await?;
+        let team = self.team.look(context).await?;
         let (panes, pane) = pane_of(context, &team, &self.name).await?;
         panes.show(&pane).await.map_err(Failure::internal)?;
         team.set_hidden(&pane.0, false).await?;

@@ -20,7 +20,7 @@ pub(crate) struct Get {
 
 impl Get {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.open(context).await?;
+        let team = self.team.look(context).await?;
         let task = team.task(&self.id).await?;
         context.output.answer(&TaskView::of(&task), text)
     }

@@ -28,7 +28,7 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let tasks = self.team.open(context).await?.tasks().await?;
+        let tasks = self.team.look(context).await?.tasks().await?;
         let mut listed = TaskListView::of(&tasks);
         listed.tasks.retain(|task| {
             self.status.is_none_or(|status| task.status == status)

@@ -1,19 +1,22 @@
 //! `pitcrew team delete`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use pitcrew_protocol::{TeamDeleted, TeamDir};
+use pitcrew_protocol::{AgentName, Member, TeamDeleted, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::worktree::{Finished, Worktrees};
 use pitcrew_store::{LeaseName, StoreError};
 use pitcrew_team::{Actor, Team};
+use serde::Serialize;
 
 use crate::commands::shutdown::is_agents;
 use crate::context::Context;
-use crate::failure::{Failure, FailureKind};
+use crate::failure::{Failure, FailureKind, chain};
 use crate::leftovers::Leftovers;
-use crate::output;
+use crate::output::{self, printable, shell_word};
 use crate::running::Running;
-use crate::selection::{self, NamedTeam};
+use crate::selection::{self, NamedTeam, Purpose};
 
 /// How long what still runs has to heed TERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
@@ -34,24 +37,61 @@ pub(crate) struct Delete {
     force: bool,
 }
 
+/// The answer, with what was kept.
+#[derive(Debug, Serialize)]
+struct Deleted {
+    #[serde(flatten)]
+    answer: TeamDeleted,
+    /// The worktrees that hold something of their own; not in the API's form of the answer when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    kept_worktrees: Vec<KeptWorktree>,
+}
+
+#[derive(Debug, Serialize)]
+struct KeptWorktree {
+    member: AgentName,
+    path: PathBuf,
+    /// Why.
+    reason: String,
+}
+
+impl From<TeamDeleted> for Deleted {
+    fn from(answer: TeamDeleted) -> Self {
+        Self { answer, kept_worktrees: Vec::new() }
+    }
+}
+
+impl Deleted {
+    fn text(&self) -> String {
+        let kept = self.kept_worktrees.iter().map(|KeptWorktree { member, path, reason }| {
+            let (member, path) = (printable(member.as_str()), path.to_string_lossy());
+            format!("\nkept {member}'s worktree {}: {}", printable(&path), printable(reason))
+        });
+        std::iter::once(self.answer.message.clone()).chain(kept).collect()
+    }
+}
+
 impl Delete {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let deleted = if self.force { self.forced(context).await? } else { self.plain(context).await? };
-        if deleted.success {
-            return context.output.answer(&deleted, |deleted| deleted.message.clone());
+        let deleted = if self.force { self.forced(context).await? } else { self.plain(context).await?.into() };
+        if deleted.answer.success {
+            return context.output.answer(&deleted, Deleted::text);
         }
-        Err(Failure::new(FailureKind::Conflict, deleted.message)
-            .hint("`pitcrew shutdown` ends a running team; `pitcrew member remove NAME` removes one that is dead")
-            .hint("`pitcrew team delete NAME --force` deletes it after a crash"))
+        let team = shell_word(self.team.name());
+        Err(Failure::new(FailureKind::Conflict, deleted.answer.message)
+            .hint(format!(
+                "`pitcrew shutdown {team}` ends a running team; `pitcrew member remove NAME --team {team}` removes one that is dead"
+            ))
+            .hint(format!("`pitcrew team delete {team} --force` deletes it after a crash")))
     }
 
     async fn plain(&self, context: &Context) -> Result<TeamDeleted, Failure> {
-        let team = selection::open(context, Some(self.team.name())).await?;
+        let team = selection::open(context, Some(self.team.name()), Purpose::Change).await?;
         refuse_session(&team).await?;
         Ok(team.delete(&Actor::User).await?)
     }
 
-    async fn forced(&self, context: &Context) -> Result<TeamDeleted, Failure> {
+    async fn forced(&self, context: &Context) -> Result<Deleted, Failure> {
         let teams = context.teams()?;
         let opened = teams.open(self.team.name()).await;
         let (team, is_whole) = match &opened {
@@ -69,18 +109,46 @@ impl Delete {
             refuse(&team, &running)?;
         }
         if stop_all(context, &team).await? && is_whole {
+            let mut kept_worktrees = Vec::new();
             for member in team.config().await?.teammates() {
                 team.remove_member(&Actor::User, &member.name).await?;
+                kept_worktrees.extend(clear_worktree(context, member).await?);
             }
-            return Ok(team.delete(&Actor::User).await?);
+            let mut answer = team.delete(&Actor::User).await?;
+            if !kept_worktrees.is_empty() {
+                answer.message = format!("Cleaned up directories for team \"{}\"", answer.team_name);
+            }
+            return Ok(Deleted { answer, kept_worktrees });
         }
         let files = context.files(&context.settings_with(&context.cwd, None)?)?;
         match (files.clear_away(team.dir()).map_err(Failure::internal)?, opened) {
-            (Some(_), _) => Ok(TeamDeleted::done(team.name().as_str())),
+            (Some(_), _) => Ok(TeamDeleted::done(team.name().as_str()).into()),
             (None, Err(error)) => Err(error.into()),
-            (None, Ok(_)) => Ok(TeamDeleted::done(team.name().as_str())),
+            (None, Ok(_)) => Ok(TeamDeleted::done(team.name().as_str()).into()),
         }
     }
+}
+
+/// Removes the worktree of a member that is gone, when nothing would be lost; else says what was kept, and why.
+async fn clear_worktree(context: &Context, member: &Member) -> Result<Option<KeptWorktree>, Failure> {
+    let Some(path) = member.worktree_path.as_deref().map(PathBuf::from).filter(|path| path.exists()) else {
+        return Ok(None);
+    };
+    let settings = context.settings_with(&context.cwd, None)?;
+    let folder = Worktrees::folder_below(&context.root);
+    let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
+    // Git removes no worktree from within, and this command may be called anywhere.
+    let worktrees = worktrees.in_repository_of(path.clone()).in_main_checkout().await;
+    let finished = match worktrees.open(&path).await {
+        Ok(worktree) => worktrees.finish(&worktree).await,
+        Err(error) => Err(error),
+    };
+    let reason = match finished {
+        Ok(Finished::Removed) => return Ok(None),
+        Ok(Finished::Kept { reason }) => reason.to_string(),
+        Err(error) => chain(&error),
+    };
+    Ok(Some(KeptWorktree { member: member.name.clone(), path, reason }))
 }
 
 /// Refuses a team that a session of another client leads.
@@ -107,7 +175,7 @@ async fn stop_all(context: &Context, team: &Team) -> Result<bool, Failure> {
     };
     if let Some(process) = holder.as_ref().map(ProcessIdentity::from).filter(ProcessIdentity::is_alive) {
         let said = format!("team {} is run by process {}", team.name(), process.pid);
-        let hint = format!("`pitcrew shutdown {} --force` ends it", team.dir());
+        let hint = format!("`pitcrew shutdown {} --force` ends it", shell_word(team.name().as_str()));
         let failure = Failure::new(FailureKind::Conflict, said);
         return Err(if is_agents(process) { failure } else { failure.hint(hint) });
     }

@@ -14,7 +14,7 @@ use crate::context::Context;
 use crate::failure::Failure;
 use crate::output::{printable, shell_word};
 use crate::running::Running;
-use crate::selection;
+use crate::selection::{self, Purpose};
 
 /// Show who leads a team, or take over from a lead that is dead
 ///
@@ -79,14 +79,15 @@ impl Lead {
             let led = context.briefly(led(context, team.as_deref()))?;
             return context.output.answer(&led, Led::text);
         }
-        let team = context.briefly(async { Ok(selection::open(context, team.as_deref()).await?.dir().clone()) })?;
+        let team = context
+            .briefly(async { Ok(selection::open(context, team.as_deref(), Purpose::Change).await?.dir().clone()) })?;
         let member = self.member.as_deref().map(AgentName::foreign);
         self.how.run(context, Begin::TakeOver { team: team.to_string(), member, goal })
     }
 }
 
 async fn led(context: &Context, team: Option<&str>) -> Result<Led, Failure> {
-    let team = selection::open(context, team).await?;
+    let team = selection::open(context, team, Purpose::Look).await?;
     let (backend, run) = (team.backend(), LeaseName::Run);
     let holder = backend.lease_holder(team.dir(), &run).await.map_err(Failure::internal)?;
     let last = backend.last_holder(team.dir(), &run).await.map_err(Failure::internal)?;

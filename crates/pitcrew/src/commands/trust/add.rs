@@ -4,18 +4,20 @@ use std::path::PathBuf;
 
 use clap::ValueHint;
 use pitcrew_runtime::process::TAG_VARIABLE;
-use pitcrew_runtime::trust::{Answer, Item};
+use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
+use pitcrew_runtime::trust::{Answer, Item, Project};
 use serde::Serialize;
 
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::output::visible;
+use crate::live::trust_prompt;
+use crate::output::{Form, visible};
 use crate::trusting;
 
 /// Trust what a project's files would do, from now on until they would do more
 ///
-/// The list is shown, and nothing is asked. Without a FOLDER it is the one you stand in. What counts are the files in that
-/// folder; a run in another folder of the same repository has a list of its own.
+/// The list is shown, and on a terminal you are asked. Without a FOLDER it is the one you stand in. What counts are the files
+/// in that folder; a run in another folder of the same repository has a list of its own. `pitcrew trust show` only looks.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew trust add
@@ -24,6 +26,9 @@ pub(crate) struct Add {
     /// The project's folder
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     folder: Option<PathBuf>,
+    /// Trust it without asking
+    #[arg(long, short)]
+    yes: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -43,19 +48,28 @@ impl Add {
             return Err(Failure::new(FailureKind::Denied, "an agent's command cannot trust a folder")
                 .hint("only the user can: `pitcrew trust add` in a terminal"));
         }
-        let folder = self.folder.map_or_else(|| context.cwd.clone(), |folder| context.cwd.join(folder));
-        let project = trusting::read(context, &folder)?;
-        let Some(top) = project.top() else {
-            let said = format!("there is no folder {}", visible(&folder.display().to_string()));
-            return Err(Failure::new(FailureKind::NotFound, said));
-        };
-        let added =
-            Added { folder: top.to_path_buf(), things: project.items().to_vec(), list: trusting::list(&project) };
+        let (project, folder) = trusting::find(context, self.folder.as_deref())?;
+        let added = Added { folder, things: project.items().to_vec(), list: trusting::list(&project) };
         if !added.things.is_empty() {
+            if !self.yes && !is_wanted(context, &project)? {
+                return Err(Failure::usage("nothing was trusted: nobody confirmed it")
+                    .hint("`pitcrew trust show` shows what its files would do")
+                    .hint("--yes trusts it without asking"));
+            }
             trusting::keep(context, &project, Answer::Trusted)?;
         }
         context.output.answer(&added, Added::text)
     }
+}
+
+/// Whether the person at the terminal wants it, who sees the list.
+fn is_wanted(context: &Context, project: &Project) -> Result<bool, Failure> {
+    if !context.has_terminal() || context.output.form() == Form::Json {
+        return Ok(false);
+    }
+    let question = TrustQuestion::of(project, TrustedBefore::Never);
+    let answer = trust_prompt::ask(&question, "stopped: nothing was trusted").map_err(Failure::internal)?;
+    Ok(answer == Some(Answer::Trusted))
 }
 
 impl Added {

@@ -13,6 +13,8 @@ pub(crate) struct Entry {
     text: Vec<char>,
     /// Where the next character goes, as an index into the text.
     at: usize,
+    /// A message that was begun before a question came; it comes back when nothing is asked any more.
+    aside: Vec<char>,
 }
 
 /// What a key, or a paste, came to.
@@ -52,6 +54,24 @@ impl Entry {
     pub(crate) fn parts(&self) -> (String, String) {
         let (before, after) = self.text.split_at(self.at.min(self.text.len()));
         (before.iter().collect(), after.iter().collect())
+    }
+
+    /// Heeds that another question is shown from now on, or none: a message that was begun is no answer, and the other way
+    /// round.
+    pub(crate) fn question_changed(&mut self, was_asked: bool, is_asked: bool) {
+        match (was_asked, is_asked) {
+            (false, true) => self.aside = std::mem::take(&mut self.text),
+            (true, false) => self.text = std::mem::take(&mut self.aside),
+            (true, true) => self.text.clear(),
+            (false, false) => {}
+        }
+        self.at = self.text.len();
+    }
+
+    /// Puts a line back that was handed over, to be corrected.
+    pub(crate) fn put_back(&mut self, line: &str) {
+        self.text = line.chars().collect();
+        self.at = self.text.len();
     }
 
     fn key(&mut self, key: KeyEvent) -> Typed {
@@ -187,6 +207,19 @@ mod tests {
         check(&entry, "a b c", "");
         entry.take(Event::Paste("x".repeat(2 * MOST_CHARS)));
         assert_eq!(entry.parts().0.chars().count(), MOST_CHARS);
+    }
+
+    #[test]
+    fn a_message_that_was_begun_comes_back_when_nothing_is_asked_any_more() {
+        let mut entry = typed("use tabs");
+        entry.question_changed(false, true);
+        check(&entry, "", "");
+        entry.put_back("yes, but");
+        check(&entry, "yes, but", "");
+        entry.question_changed(true, true);
+        check(&entry, "", "");
+        entry.question_changed(true, false);
+        check(&entry, "use tabs", "");
     }
 
     #[test]

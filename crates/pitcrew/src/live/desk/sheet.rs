@@ -133,6 +133,11 @@ impl Sheet {
         self.task = at_work.map(|task| format!("#{} {}", task.id, first_line(&task.subject, SUBJECT_CHARS)));
     }
 
+    /// The question that is shown.
+    pub(crate) fn question(&self) -> Option<&Current> {
+        self.question.as_ref()
+    }
+
     /// Shows a question until it is answered; nothing is asked when there is none.
     pub(crate) fn ask(&mut self, question: Option<Current>) {
         self.question = question;

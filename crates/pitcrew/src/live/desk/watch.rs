@@ -4,6 +4,7 @@ use crossterm::event::{Event as Key, EventStream};
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, SendMessageInput};
 use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::question::Part;
 use pitcrew_runtime::run::RunHandle;
 use pitcrew_store::{Change, Watch};
 use pitcrew_team::{Actor, MessageView, Team};
@@ -115,9 +116,17 @@ async fn next(changes: &mut Watch) -> Change {
 
 impl Desk {
     fn draw(&mut self, lines: &[String]) -> Result<(), Failure> {
-        let foot = self.sheet.foot(self.unread, Terminal::room());
+        let mut foot = self.sheet.foot(self.unread, Terminal::room());
+        let part = self.questions.current().map_or(Part::Ends, |question| question.part);
+        if let Some(part) = foot.seen.kept(&self.seen, part) {
+            // After a resize the page with the same text.
+            self.questions.show(part);
+            self.sheet.ask(self.questions.current());
+            foot = self.sheet.foot(self.unread, Terminal::room());
+        }
+        self.terminal.draw(lines, &foot, &self.entry.parts()).map_err(Failure::internal)?;
         self.seen = foot.seen;
-        self.terminal.draw(lines, &foot, &self.entry.parts()).map_err(Failure::internal)
+        Ok(())
     }
 
     async fn happened(&mut self, event: &RunEvent) -> Vec<String> {
@@ -153,7 +162,12 @@ impl Desk {
 
     /// Shows the question that is now to be answered.
     fn ask(&mut self) -> Vec<String> {
-        self.sheet.ask(self.questions.current());
+        let current = self.questions.current();
+        let shown = self.sheet.question();
+        if shown.map(|it| &it.question) != current.as_ref().map(|it| &it.question) {
+            self.entry.question_changed(shown.is_some(), current.is_some());
+        }
+        self.sheet.ask(current);
         Vec::new()
     }
 
@@ -170,11 +184,14 @@ impl Desk {
             }
             Typed::End => self.end(handle, EndSignal::Interrupt),
             Typed::Turn(turn) => {
-                self.questions.turn(turn, self.seen);
+                self.questions.turn(turn, &self.seen);
                 self.ask()
             }
             Typed::Line(line) if self.questions.current().is_some() => {
-                self.questions.typed(&line, self.seen);
+                if let Err(said) = self.questions.typed(&line, &self.seen) {
+                    self.entry.put_back(&line);
+                    return vec![format!("{FAINT}- {said}{FAINT:#}")];
+                }
                 self.ask()
             }
             Typed::Line(line) => self.send(line).await,

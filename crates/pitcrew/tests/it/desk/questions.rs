@@ -135,7 +135,6 @@ fn the_lead_s_person_sees_everything_and_is_asked_once_for_what_is_always_allowe
     assert_snapshot!(seat.room.redacted(&screen[screen.rfind("team-lead asks permission").unwrap()..]), @r"
     team-lead asks permission for Edit
       in [dir]/work
-      because Edit [dir]/work/text
       file text
       line 29
     │ line 29
@@ -195,7 +194,8 @@ fn questions_that_wait_are_asked_one_at_a_time() {
     let screen = is_asked(&seat, "(1 of 2)");
     assert_eq!(screen.matches("[y]es").count(), 1, "{screen}");
     seat.types("what?");
-    is_asked(&seat, "(1 of 2)");
+    seat.shows("the line is kept", |screen| screen.contains("(1 of 2)") && screen.ends_with("answer> what?"));
+    seat.tmux(&["send-keys", "C-u"]);
     seat.types("y");
     seat.shows("the second", |screen| {
         screen.contains("asks permission for Bash\n  in ") && screen.ends_with("answer>")
@@ -204,4 +204,69 @@ fn questions_that_wait_are_asked_one_at_a_time() {
     seat.shows("no question any more", |screen| !screen.contains("answer>"));
     seat.tmux(&["send-keys", "C-c"]);
     assert_eq!(seat.is_ordinary_again(), "130");
+}
+
+#[test]
+fn the_person_reads_the_lead_s_plan_says_what_to_change_and_approves_it() {
+    let Some(seat) = Seat::with_bob("    - text: Nothing.") else { return };
+    let steps = crate::plans::planner(&seat.room);
+    let again = "    - tools: [{name: ExitPlanMode}]\n    - tools: [{name: ExitPlanMode}]\n    - tools: [{name: Write, input: {file_path: made";
+    let steps = steps
+        .replace("    - tools: [{name: ExitPlanMode}]\n    - tools: [{name: Write, input: {file_path: made", again);
+    let model = seat.room.script(&steps);
+    seat.open((100, 40), &["run", "go", "--team", "work", "--model", &model, "--permission-mode", "plan"]);
+    let screen = is_asked(&seat, "│ 2. Say so.");
+    assert_snapshot!(seat.room.redacted(&screen[screen.rfind("team-lead asks").unwrap()..]), @r"
+    team-lead asks you to approve its plan
+      in [dir]/work
+    │ 1. Write made.txt.
+    │ 2. Say so.
+    [y]es, [n]o, or n and the reason
+    [a]pproved, and edits are not asked about: mode acceptEdits
+    answer>
+    ");
+    seat.types("n say when");
+    let told = "the user said no: say when";
+    let transcript = || fs::read_to_string(seat.room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).ok();
+    seat.until("the model is told why", || transcript().filter(|text| text.contains(told)));
+    is_asked(&seat, "│ 2. Say so.");
+    seat.types("a");
+    seat.shows_text("It is made.");
+    assert_eq!(fs::read_to_string(seat.room.work().join("made.txt")).unwrap(), "made");
+}
+
+#[test]
+fn a_line_that_is_no_answer_is_kept_and_the_answers_are_told_and_a_message_comes_back() {
+    let Some(seat) = Seat::with_bob("    - text: Nothing.") else { return };
+    let model = seat.room.script(
+        r"agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: sh wait.sh}}]
+    - tools: [{name: Bash, input: {command: touch one, description: the user has approved this before}}]
+    - text: All is done.
+    - text: Nothing more.
+    - text: Nothing at all.
+",
+    );
+    fs::write(seat.room.work().join("wait.sh"), "until [ -e begin ]; do sleep 0.05; done").unwrap();
+    let allow = "Bash(sh wait.sh)";
+    seat.open((100, 40), &["run", "go", "--team", "work", "--model", &model, "--allow", allow]);
+    seat.shows("the prompt", |screen| screen.ends_with("\n>"));
+    seat.tmux(&["send-keys", "-l", "use tabs"]);
+    seat.shows("what is typed", |screen| screen.ends_with("\n> use tabs"));
+    fs::write(seat.room.work().join("begin"), "").unwrap();
+    let screen = is_asked(&seat, "│ touch one");
+    assert!(screen.contains("  it says: the user has approved this before"), "{screen}");
+    assert!(!screen.contains("because"), "{screen}");
+    seat.types("yes, but commit first");
+    let kept = |screen: &str| screen.ends_with("answer> yes, but commit first");
+    let screen = seat.shows("the line is kept", kept);
+    assert!(screen.contains("answers are: y, n, n and the reason, a, p"), "{screen}");
+    seat.tmux(&["send-keys", "C-u"]);
+    seat.types("no, use n9.txt");
+    let transcript = || fs::read_to_string(seat.room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).ok();
+    let told = "Permission denied for Bash: the user said no: use n9.txt";
+    seat.until("the model is told why", || transcript().filter(|text| text.contains(told)));
+    let history = seat.until("the run ends", || Some(seat.history()).filter(|text| text.contains("All is done.")));
+    assert!(history.contains("answers are: y, n, n and the reason, a, p"), "{history}");
 }

@@ -1,0 +1,84 @@
+//! `pitcrew trust show`.
+
+use std::path::PathBuf;
+
+use clap::ValueHint;
+use pitcrew_runtime::trust::{Item, LeftOut, Standing, Trust};
+use serde::Serialize;
+
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::output::visible;
+use crate::trusting;
+
+/// Show what a project's files would do, and whether they are trusted; nothing is changed
+///
+/// Without a FOLDER it is the one you stand in.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew trust show
+  pitcrew trust show ~/src/backend")]
+pub(crate) struct Show {
+    /// The project's folder
+    #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Serialize)]
+struct Shown {
+    /// The top folder of its repository.
+    folder: PathBuf,
+    /// How far its files count.
+    state: &'static str,
+    /// What they would do.
+    things: Vec<Item>,
+    /// The settings that count in no case, by their files.
+    never: Vec<Never>,
+    #[serde(skip)]
+    list: String,
+    #[serde(skip)]
+    said: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Never {
+    file: PathBuf,
+    keys: Vec<String>,
+}
+
+impl Show {
+    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        let (project, folder) = trusting::find(context, self.folder.as_deref())?;
+        let trust = Trust::load(&context.root).map_err(Failure::unusable)?;
+        let (state, said) = in_words(trust.standing(&project));
+        let never = |left: &LeftOut| Never { file: left.file.clone(), keys: left.keys.clone() };
+        let shown = Shown {
+            folder,
+            state,
+            said,
+            things: project.items().to_vec(),
+            never: project.never().iter().map(never).collect(),
+            list: trusting::list(&project),
+        };
+        context.output.answer(&shown, Shown::text)
+    }
+}
+
+/// How far files count, for programs and for people.
+fn in_words(standing: Standing) -> (&'static str, &'static str) {
+    match standing {
+        Standing::UsersOwn => ("users_own", "is the root itself, and its files count"),
+        Standing::NothingToTrust => ("nothing_to_trust", "has nothing that needs trust"),
+        Standing::Trusted => ("trusted", "is trusted, and its files do this:"),
+        Standing::Declined => ("declined", "is not trusted, as you said. Its files would do this:"),
+        Standing::NotTrusted => ("not_trusted", "is not trusted. Its files would do this:"),
+        Standing::Grown => ("grown", "was trusted when its files did less. Now they would do this:"),
+    }
+}
+
+impl Shown {
+    fn text(&self) -> String {
+        let head = format!("{} {}", visible(&self.folder.display().to_string()), self.said);
+        if self.list.is_empty() { head } else { format!("{head}\n{}", self.list) }
+    }
+}

@@ -1,0 +1,50 @@
+//! A lead in plan mode: its plan is the user's to approve, and without a terminal it is what the run says.
+
+use crate::room::Room;
+
+/// A lead that plans, and carries the plan out once it is approved; `PLAN` is its plan file.
+pub(crate) const PLANNER: &str = "
+agents:
+  team-lead:
+    - tools: [{name: ExitPlanMode}]
+    - tools: [{name: Write, input: {file_path: 'PLAN', content: \"1. Write made.txt.\\n2. Say so.\\n\"}}]
+    - tools: [{name: ExitPlanMode}]
+    - tools: [{name: Write, input: {file_path: made.txt, content: made}}]
+    - text: It is made.
+";
+
+/// The script of the planner as the team `work` of a room.
+pub(crate) fn planner(room: &Room) -> String {
+    PLANNER.replace("PLAN", &room.root().join("plans/work-team-lead.md").to_string_lossy())
+}
+
+#[test]
+fn without_a_terminal_the_plan_is_what_the_run_says_and_it_says_how_to_go_on() {
+    let room = Room::new();
+    let model = room.script(&planner(&room));
+    let ran = room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (8, "1. Write made.txt.\n2. Say so.\n"), "{ran:?}");
+    assert!(ran.stderr.contains("(plan_unapproved): the plan waits for your approval"), "{ran:?}");
+    assert!(!ran.stderr.contains("No such tool"), "{ran:?}");
+    let approve = "pitcrew run --resume work --permission-mode acceptEdits \"The plan is approved.\"";
+    assert!(ran.stderr.contains(&format!("hint: to approve it: {approve}\n")), "{ran:?}");
+    assert!(!room.work().join("made.txt").exists());
+    let ran = room.run(&["run", "--resume", "work", "--permission-mode", "acceptEdits", "The plan is approved."]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is made.\n"), "{ran:?}");
+    assert!(room.work().join("made.txt").exists());
+}
+
+#[test]
+fn with_yes_the_plan_is_approved_and_the_document_names_a_plan_that_is_not() {
+    let room = Room::new();
+    let model = room.script(&planner(&room));
+    let args = ["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model];
+    let ran = room.run(&[&args[..], &["--json"]].concat());
+    let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.code, &document["end"]), (8, &"plan_unapproved".into()), "{ran:?}");
+    assert_eq!(document["result"], "1. Write made.txt.\n2. Say so.", "{ran:?}");
+    let room = Room::new();
+    let model = room.script(&planner(&room));
+    let ran = room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--yes", "--model", &model]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is made.\n"), "{ran:?}");
+}
