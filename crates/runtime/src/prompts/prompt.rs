@@ -22,7 +22,7 @@ pub enum Prompt {
     /// To a member that has become the lead. Takes `name`, the one it had, `team`, `cwd`, where the lead works, `members`,
     /// the others, and `tasks`.
     TookOver,
-    /// To an agent in plan mode. Takes `plan_file`, and `approval`, which is one of [`PlanApprover`].
+    /// To an agent in plan mode. Takes `plan_file`, and `approval`, which is how to ask for it.
     PlanMode,
     /// To an agent of the built-in type Explore.
     Explore,
