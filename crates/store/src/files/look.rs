@@ -18,7 +18,7 @@ use super::lock::STALE_AFTER;
 use super::ours::{Means, Place, is_unborn, meaning};
 use super::paths::lease_in;
 use super::plain;
-use super::teams::{CONFIG, parse};
+use super::teams::{CONFIG, parse, without_end_of_a_longer};
 use super::too_open::Treatment;
 use super::update::{Fault, TORN_PAUSE};
 use crate::format::{newer_document, newer_line};
@@ -230,6 +230,9 @@ impl Look<'_> {
             }
         };
         let reason = match self.settled_config(&path, bytes) {
+            Err(Fault::Torn(reason)) if self.has_end_of_a_longer(&path) => {
+                format!("{reason}: the end of a longer write, which `pitcrew team show {team}` cuts off")
+            }
             Err(Fault::Torn(reason)) => reason,
             Err(Fault::Failed(error)) => {
                 self.unseen(&path, &error);
@@ -240,6 +243,11 @@ impl Look<'_> {
         };
         self.found(Leaving::BadConfig { path, reason });
         false
+    }
+
+    fn has_end_of_a_longer(&self, path: &Path) -> bool {
+        plain::read(path, plain::FILE_MOST)
+            .is_ok_and(|read| read.is_some_and(|it| without_end_of_a_longer(&it).is_some()))
     }
 
     /// A client that writes in place may be at it: what is torn is read again for a while. No lock is taken for a look.

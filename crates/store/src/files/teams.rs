@@ -159,20 +159,28 @@ impl Files {
         config
     }
 
-    /// Puts the config that was seen last into a file that stays empty: a client writes in place, and one that ends in the
-    /// middle of that leaves nothing. Says whether there was one to put there.
-    fn refill(&self, team: &TeamDir) -> Result<bool, StoreError> {
+    /// Mends a config that stays as a client's write in place can leave it, which keeps every client from its team: the
+    /// shorter of two at once has the end of the longer behind it, which is cut off, and one that ends in the middle leaves
+    /// nothing, and what was seen last is put there. Says whether it is whole then.
+    pub(super) fn refill(&self, team: &TeamDir) -> Result<bool, StoreError> {
         let seen = self.configs.lock().unwrap_or_else(PoisonError::into_inner).get(team).map(|(_, seen)| seen.clone());
-        let Some(seen) = seen else { return Ok(false) };
         let path = self.paths.config(team);
-        let updated = update::update(&self.disk, &path, &path, |before| match before {
-            Some(snapshot) if snapshot.bytes.is_empty() => Ok(Plan::Write(pretty(seen.as_ref())?, ())),
-            Some(_) | None => Ok(Plan::Keep(())),
+        let updated = update::update(&self.disk, &path, &path, |before| {
+            let Some(snapshot) = before else { return Ok(Plan::Keep(false)) };
+            if parse::<TeamConfig>(&snapshot.bytes).is_ok() {
+                return Ok(Plan::Keep(true));
+            }
+            let whole = without_end_of_a_longer(&snapshot.bytes).filter(|whole| parse::<TeamConfig>(whole).is_ok());
+            Ok(match (whole, &seen) {
+                (Some(whole), _) => Plan::Write(whole.to_owned(), true),
+                (None, Some(seen)) if snapshot.bytes.is_empty() => Plan::Write(pretty(seen.as_ref())?, true),
+                (None, Some(_) | None) => Plan::Keep(false),
+            })
         })?;
         if updated.written.is_some() {
-            tracing::warn!(path = %path.display(), "it was left empty; what it held last is in it again");
+            tracing::warn!(path = %path.display(), "another program left it torn; what it held is in it again");
         }
-        Ok(true)
+        Ok(updated.value)
     }
 
     pub(crate) fn edit_team(&self, team: &TeamDir, edit: &TeamEdit) -> Result<TeamConfig, StoreError> {
@@ -308,6 +316,14 @@ fn read_config(team: &TeamDir, snapshot: Option<&Snapshot>) -> Result<TeamConfig
 /// Whether the folder is that of an empty name, and so the folder of all teams.
 pub(crate) fn is_nameless(team: &TeamDir) -> bool {
     team.as_str().is_empty()
+}
+
+/// The bytes without what a longer text has left behind them, whose place a shorter one took: both end alike.
+pub(super) fn without_end_of_a_longer(bytes: &[u8]) -> Option<&[u8]> {
+    let mut values = serde_json::Deserializer::from_slice(bytes).into_iter::<serde::de::IgnoredAny>();
+    values.next()?.ok()?;
+    let (whole, rest) = bytes.split_at_checked(values.byte_offset())?;
+    (!rest.is_empty() && whole.ends_with(rest)).then_some(whole)
 }
 
 /// Reads a file of one JSON value, and says where the first fault is.

@@ -297,6 +297,17 @@ async fn a_config_that_a_client_left_empty_is_what_it_was_seen_last() {
     overwrite(&scene, path, "");
     describe(&scene, "ours again").await;
     assert_eq!(scene.read(path), theirs.replace("\"ours\"", "\"ours again\""));
+    // Two writes of a client at once: the shorter leaves the end of the longer. Who opens the team knows nothing else of it.
+    for left in ["}", "\n}", "\n  ]\n}"] {
+        let whole = scene.read(path);
+        overwrite(&scene, path, &format!("{whole}{left}"));
+        crate::scene::open(scene.root()).team(&scene.team).await.unwrap();
+        assert_eq!(scene.read(path), whole);
+    }
+    let longer = format!("{} {{}}", scene.read(path));
+    overwrite(&scene, path, &longer);
+    scene.backend.team(&scene.team).await.unwrap_err();
+    assert_eq!(scene.read(path), longer, "what else stands behind it is for a person to look at");
     overwrite(&scene, path, "{\"name\": \"pro");
     scene.backend.team(&scene.team).await.unwrap_err();
     assert_eq!(scene.read(path), "{\"name\": \"pro", "what is torn is for a person to look at");
