@@ -374,7 +374,8 @@ async fn without_team_tools_there_are_only_plain_tools() {
     options.furnishings.settings = Settings::merge(vec![(Layer::User, json!({"pitcrew": {"teams": false}}))]).unwrap();
     let ran = setting.run(options).await;
     let RunEvent::Started(started) = &ran.events[0] else { panic!("{:?}", ran.events[0]) };
-    assert_eq!(started.tools, ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "TaskStop"]);
+    // ExitPlanMode is offered in plan mode only.
+    assert_eq!(started.tools, ["ExitPlanMode", "Bash", "Read", "Write", "Edit", "Glob", "Grep", "TaskStop"]);
 }
 
 #[tokio::test]
