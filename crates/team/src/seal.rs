@@ -256,24 +256,27 @@ impl Trust {
     }
 
     /// The trust after the lease of the run changed hands: a key changes only together with the process that holds the
-    /// lease, and only after the process of the lead that is known has ended.
+    /// lease, and only after the process of the lead that is known has ended. Before any lead was seen, the first one shows
+    /// which key is its.
     ///
     /// # Errors
     /// [`NotRenewed`], with the trust that was still standing.
     pub fn renewed(
         &self,
-        known: &LeaseHolder,
+        known: Option<&LeaseHolder>,
         known_has_ended: bool,
         holder: &LeaseHolder,
     ) -> Result<Self, NotRenewed> {
         let shown = holder.verify_key.as_deref().map(str::parse::<VerifyKey>);
         let pid = holder.pid;
+        let known_stands = match known {
+            Some(known) => !known_has_ended || is_one_process(known, holder),
+            None => matches!(self, Self::Signed(_)),
+        };
         match (self, shown) {
             (Self::Founding, None) => Ok(Self::Founding),
             (Self::Signed(keys), Some(Ok(key))) if key == keys.0.now => Ok(self.clone()),
-            (_, _) if !known_has_ended || is_one_process(known, holder) => {
-                Err(NotRenewed::OldLeadLives { pid: known.pid })
-            }
+            (_, _) if known_stands => Err(NotRenewed::OldLeadLives { pid: known.map_or(pid, |known| known.pid) }),
             (Self::Signed(_), None) => Err(NotRenewed::SignsNothing { pid }),
             (_, Some(Err(_))) => Err(NotRenewed::NoKey { pid }),
             (Self::Founding, Some(Ok(key))) => Ok(Self::Signed(key.into())),
@@ -369,19 +372,24 @@ mod tests {
     fn a_key_changes_only_with_the_holder_of_the_lease_and_after_the_old_lead_has_ended() {
         let (old, new) = (*seal(1, 10).verify_key(), *seal(2, 20).verify_key());
         let (trust, known) = (Trust::of(Some(old)), holder(1, Some(&old)));
-        assert_eq!(trust.renewed(&known, false, &holder(1, Some(&old))), Ok(trust.clone()));
-        let renewed = trust.renewed(&known, true, &holder(2, Some(&new))).unwrap();
+        assert_eq!(trust.renewed(Some(&known), false, &holder(1, Some(&old))), Ok(trust.clone()));
+        let renewed = trust.renewed(Some(&known), true, &holder(2, Some(&new))).unwrap();
         let Trust::Signed(keys) = &renewed else { panic!("{renewed:?}") };
         assert_eq!(keys.to_string().parse().as_ref(), Ok(keys));
         assert_eq!((keys.now(), &keys.0.earlier), (&new, &vec![old]));
-        let refused = |ended, next: &LeaseHolder| trust.renewed(&known, ended, next).unwrap_err();
+        let refused = |ended, next: &LeaseHolder| trust.renewed(Some(&known), ended, next).unwrap_err();
         assert_eq!(refused(false, &holder(2, Some(&new))), NotRenewed::OldLeadLives { pid: 1 });
         assert_eq!(refused(true, &holder(1, Some(&new))), NotRenewed::OldLeadLives { pid: 1 });
         assert_eq!(refused(true, &holder(2, None)), NotRenewed::SignsNothing { pid: 2 });
         let broken = LeaseHolder { verify_key: Some("5.x".to_owned()), ..holder(2, None) };
         assert_eq!(refused(true, &broken), NotRenewed::NoKey { pid: 2 });
-        assert_eq!(Trust::Founding.renewed(&holder(1, None), true, &holder(2, Some(&new))), Ok(Trust::of(Some(new))));
-        assert_eq!(Trust::Founding.renewed(&holder(1, None), true, &holder(2, None)), Ok(Trust::Founding));
+        assert_eq!(
+            Trust::Founding.renewed(Some(&holder(1, None)), true, &holder(2, Some(&new))),
+            Ok(Trust::of(Some(new)))
+        );
+        assert_eq!(Trust::Founding.renewed(Some(&holder(1, None)), true, &holder(2, None)), Ok(Trust::Founding));
+        assert_eq!(Trust::Founding.renewed(None, false, &holder(1, Some(&new))), Ok(Trust::of(Some(new))));
+        assert_eq!(trust.renewed(None, false, &holder(1, Some(&new))), Err(NotRenewed::OldLeadLives { pid: 1 }));
     }
 
     /// Reads the bytes back; only an encoding that says all there is can be read so.

@@ -182,9 +182,11 @@ fn a_member_whose_lead_was_killed_is_parked_and_goes_on_under_the_next() {
     );
     let lead = |model: &str| Running::start(&room, &["run", "--resume", "crew", "wait", "--model", model]);
     let model = room.script(&format!("{MEMBERS}  team-lead: [{{repeat: {{at_most: 100000, turns: [{{delay_ms: 200, tools: [{{name: TaskList}}]}}]}}}}]\n"));
+    // A resume starts whoever has no process; bob has one.
+    let mut bob = Running::bob(&room);
+    bob.until("bob is parked");
     let mut first = lead(&model);
     first.until("team-lead TaskList");
-    let mut bob = Running::bob(&room);
     bob.until("bob is idle");
     first.signal(Signal::KILL);
     assert_eq!(first.ended().0, None);

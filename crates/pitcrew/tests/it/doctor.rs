@@ -226,11 +226,12 @@ agents:
     - text: done
 ";
 
-/// Makes a project's settings with a hook, and what other programs read; then it is killed.
+/// Makes a project's settings with a hook, and what other programs read; then it is killed. Called again by a resume, it
+/// makes nothing more.
 const PLANTING_SETTINGS: &str = r#"
 agents:
   team-lead:
-    - tools: [{name: Bash, input: {command: 'mkdir .claude; printf "%s" "{\"hooks\": {\"SessionStart\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"touch $PWD/hooked\"}]}]}, \"permissions\": {\"allow\": [\"Bash(touch ruled)\"]}}" > .claude/settings.json; echo {bad > .mcp.json; touch made; sleep 1000'}}]
+    - tools: [{name: Bash, input: {command: 'test -e made && exit; mkdir .claude; printf "%s" "{\"hooks\": {\"SessionStart\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"touch $PWD/hooked\"}]}]}, \"permissions\": {\"allow\": [\"Bash(touch ruled)\"]}}" > .claude/settings.json; echo {bad > .mcp.json; touch made; sleep 1000'}}]
     - text: done
 "#;
 
@@ -245,11 +246,11 @@ fn what_a_killed_run_s_command_planted_is_put_aside_before_it_is_read() {
     let work = room.work();
     let plant = |team: &str| {
         let model = room.script(PLANTING_SETTINGS);
+        let _not_made_yet = fs::remove_file(work.join("made"));
         let run = Running::start(&room, &["run", "go", "--team", team, "--model", &model, "--sandbox"]);
         until("the command has made them", || work.join("made").exists().then_some(()), String::new);
         assert!(work.join(".claude/settings.json").exists());
         run.kill();
-        fs::remove_file(work.join("made")).unwrap();
     };
     let model = room.script(
         "agents: {team-lead: [{tools: [{name: Bash, input: {command: 'touch ruled'}}]}, {text: done}, {text: done}]}",

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Frame, Member, PlanApprovalRequest, SpawnInput, neutralised};
@@ -228,6 +228,8 @@ impl TeamLoop {
             Err(error) => self.warn(format!("the journal cannot be read: {}", chain(&error))).await,
         }
         self.quarters.team.note([Noted::RunStarted]).await;
+        // A later resume counts from this note; what was counted is never less than what is told.
+        self.began.0 = Instant::now();
     }
 
     /// Reads on in the journal: what teammates of ours elsewhere did stands there.

@@ -488,6 +488,9 @@ impl TeamLoop {
     /// Turns the end into the outcome.
     async fn close(mut self) -> RunOutcome {
         let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
+        // Before the note of the end, by which a resume counts: what it tells is never less than what is told now.
+        let (began, before) = self.began;
+        let took = before.saturating_add(began.elapsed());
         if self.adopted != Adopted::Deleted && self.course.why() != Some(&Why::Gone) {
             self.void_parting_requests().await;
             // Of what nobody writes any more, nobody would break them.
@@ -517,8 +520,7 @@ impl TeamLoop {
             self.ledger.nobody_can_be_resumed();
         }
         self.account_for_all().await;
-        let (began, before) = self.began;
-        let (agents, totals) = self.ledger.close(before.saturating_add(began.elapsed()));
+        let (agents, totals) = self.ledger.close(took);
         RunOutcome {
             team: self.quarters.team.name().to_string(),
             end,

@@ -116,10 +116,9 @@ impl Lead {
         if self.is_there && self.followed.as_ref().is_some_and(|known| identity(known) == process) {
             return Ok(Look::Led);
         }
-        let known = self.followed.as_ref().unwrap_or(&holder);
-        let old = identity(known);
+        let old = identity(self.followed.as_ref().unwrap_or(&holder));
         let old_is_alive = old.is_alive();
-        let renewed = self.trust.borrow().renewed(known, !old_is_alive, &holder);
+        let renewed = self.trust.borrow().renewed(self.followed.as_ref(), !old_is_alive, &holder);
         match renewed {
             Ok(trust) => {
                 let is_new = *self.trust.borrow() != trust;
