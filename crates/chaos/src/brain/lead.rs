@@ -92,7 +92,7 @@ fn delete(heard: &Heard) -> Result<(), Say> {
         }
         let Some(names) = answers.iter().find_map(|answer| names_of_active(answer)) else { break };
         all(heard, names.iter().map(|name| shutdown(heard, name)))?;
-        if names.iter().any(|name| !heard.told.contains(&format!("{name} has shut down"))) {
+        if names.iter().any(|name| ends_of(heard, name) <= ends_before(heard, name)) {
             return Err(Say::Text("I wait until all have left.".to_owned()));
         }
     }
@@ -153,7 +153,19 @@ fn spawn(worker: &Worker, ids: &[String], nth: usize, world: World<'_>) -> Wante
 
 /// Whether the lead knows that a member has ended.
 fn has_ended(heard: &Heard, name: &str) -> bool {
-    ENDS.iter().any(|end| heard.told.contains(&format!("{name} {end}")))
+    ends_of(heard, name) > 0
+}
+
+/// How often the lead was told that a member has ended.
+fn ends_of(heard: &Heard, name: &str) -> usize {
+    ENDS.iter().map(|end| heard.told.matches(&format!("{name} {end}")).count()).sum()
+}
+
+/// How often a member has ended before it was to leave: one that has a successor ended, and went on after a resume.
+fn ends_before(heard: &Heard, name: &str) -> usize {
+    let (role, nth) = name.rsplit_once('-').unwrap_or((name, "1"));
+    let successor = format!("{role}-{}", nth.parse().unwrap_or(1_usize).saturating_add(1));
+    usize::from(heard.calls.iter().any(|call| call.input["name"] == successor.as_str()))
 }
 
 /// The members that the last run could not start again; they are in the team until they are asked to leave.
@@ -214,10 +226,11 @@ fn replies(heard: &Heard) -> Vec<Wanted> {
     notes.filter_map(reply).collect()
 }
 
-/// The request to shut down, a new one after each refusal.
+/// The request to shut down, a new one after each refusal, and after each failure: it may have been lost with the answer.
 fn shutdown(heard: &Heard, name: &str) -> Wanted {
     let refused = heard.words_with("shutdown-").into_iter().filter(|id| id.contains(&format!("@{name}")));
-    let nth = heard.told.matches("shutdown_rejected").count().min(refused.count());
+    let refused = heard.told.matches("shutdown_rejected").count().min(refused.count());
+    let nth = refused + heard.told.matches(&format!("Teammate \"{name}\" failed")).count();
     let input = json!({"type": "shutdown_request", "recipient": name, "content": "All is done."});
     Wanted::new(format!("e-{name}-{nth}"), "SendMessage", input)
 }
