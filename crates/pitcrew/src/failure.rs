@@ -180,8 +180,13 @@ impl Failure {
         Self::new(kind, error)
     }
 
-    /// Something under us failed.
+    /// Something under us failed. A team that was deleted or archived since it was opened is not there, and no failure of ours.
     pub(crate) fn internal(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        let error = error.into();
+        if let Some(StoreError::NoTeam { team }) = error.downcast_ref() {
+            let said = format!("Team '{team}' is not there any more");
+            return ApiError::new(ErrorCode::TeamNotFound, said).with("team_name", team.as_str()).into();
+        }
         Self::new(FailureKind::Internal, error)
     }
 
@@ -405,6 +410,14 @@ mod tests {
             let own = FailureKind::ALL.into_iter().find(|kind| kind.name() == code.as_str());
             assert!(own.is_none_or(|kind| kind == FailureKind::of(code)), "{code:?}");
         }
+    }
+
+    #[test]
+    fn a_team_that_was_deleted_while_it_was_looked_at_is_not_there_and_nothing_failed() {
+        let failure = Failure::internal(StoreError::NoTeam { team: pitcrew_protocol::TeamDir::of("work") });
+        assert_eq!(failure.kind.code(), 3);
+        assert_eq!(failure.document()["error"], "team_not_found");
+        assert_eq!(failure.chain(), "Team 'work' is not there any more");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub(crate) struct Whereabouts {
 /// How a member's process stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Standing {
+pub(crate) enum Standing {
     /// It runs.
     Running,
     /// It was started, and is not at work yet.
@@ -82,7 +82,10 @@ impl Whereabouts {
                     let holder = team.backend().lease_holder(team.dir(), &lease).await.map_err(Failure::internal)?;
                     let holder = holder.map(|holder| holder.pid);
                     match lead {
-                        Running::BySession { .. } if holder.is_none() && SpawnRecord::of(member).is_none() => {
+                        // A pane teammate outlives its session's lead.
+                        Running::BySession { .. } | Running::Stale { .. }
+                            if holder.is_none() && SpawnRecord::of(member).is_none() =>
+                        {
                             Self::of_session(member)
                         }
                         Running::BySession { .. }
@@ -99,6 +102,21 @@ impl Whereabouts {
             found.waits_for = waits_for(&found.name, &requests);
         }
         Ok(found)
+    }
+
+    /// Whose it is.
+    pub(crate) fn name(&self) -> &AgentName {
+        &self.name
+    }
+
+    /// How its process stands.
+    pub(crate) fn state(&self) -> Standing {
+        self.state
+    }
+
+    /// Its process, as far as it is known.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.pid
     }
 
     /// Whether it is known to run.
@@ -157,7 +175,7 @@ impl Whereabouts {
         Self { name: member.name.clone(), program: program.map(str::to_owned), pane: None, pid, state, waits_for: None }
     }
 
-    /// A pane teammate of a session that runs here: its client records no process, but its words name it.
+    /// A pane teammate of a session on this machine: its client records no process, but its words name it.
     fn of_session(member: &Member) -> Self {
         let process = member.agent_id.as_ref().and_then(|id| process_of_agent(id.as_ref()));
         let unknown = Self::on_its_own(member, None);

@@ -42,6 +42,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The pause after the system could not give us a caller, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The field of the answer to [`Knock::EndTeam`] that says why the run was ending already, in words; null when it was not.
+pub const ENDING: &str = "ending";
+
 /// What the lead can be asked for.
 ///
 /// Lead and caller may be of two versions. A reader passes over fields that it does not know, so a new field may only say

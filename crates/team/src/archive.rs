@@ -1,6 +1,6 @@
 //! Teams that came to their end: put into the archive, found there, taken out again, and removed for good.
 
-use pitcrew_protocol::{ApiError, TeamDir};
+use pitcrew_protocol::{ApiError, ErrorCode, TeamDir};
 use pitcrew_store::{ArchiveName, ArchivedTeam, Event, StoreError};
 
 use crate::clock::wire_time;
@@ -70,14 +70,27 @@ impl Teams {
     pub async fn open_or_restore(&self, given: &str) -> Result<(Team, bool), ApiError> {
         let missing = match self.open(given).await {
             Ok(team) => return Ok((team, false)),
-            Err(error) if error.code == pitcrew_protocol::ErrorCode::TeamNotFound => error,
+            Err(error) if error.code == ErrorCode::TeamNotFound => error,
             Err(error) => return Err(error),
         };
-        let Some(archived) = self.find_archived(given).await? else { return Err(missing) };
-        match self.backend().restore_team(&archived.name).await {
-            Ok(dir) => Ok((self.open(dir.as_str()).await?, true)),
-            Err(StoreError::NoTeam { .. }) => Err(missing),
-            Err(error) => Err(refusal::of_store(error)),
+        let Some(archived) = self.find_archived(given).await? else {
+            return self.brought_back(given).await?.ok_or(missing);
+        };
+        let refused = match self.backend().restore_team(&archived.name).await {
+            Ok(dir) => return Ok((self.open(dir.as_str()).await?, true)),
+            Err(StoreError::NoTeam { .. }) => missing,
+            Err(error @ StoreError::TeamTaken { .. }) if archived.name.to_string() != given => refusal::of_store(error),
+            Err(error) => return Err(refusal::of_store(error)),
+        };
+        self.brought_back(archived.config.name.as_str()).await?.ok_or(refused)
+    }
+
+    /// The team of that name when another process has brought it back, or made it, since it was looked for.
+    async fn brought_back(&self, name: &str) -> Result<Option<(Team, bool)>, ApiError> {
+        match self.open(name).await {
+            Ok(team) => Ok(Some((team, false))),
+            Err(error) if error.code == ErrorCode::TeamNotFound => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

@@ -174,17 +174,17 @@ impl Team {
 
 /// The event of a message that will not be delivered since `gone` has ended.
 pub(crate) fn dead(to: &AgentName, id: &MessageId, gone: &AgentName) -> Event {
-    Event::MessageDead { id: id.clone(), to: to.clone(), reason: has_shut_down(gone) }
+    Event::MessageDead { id: id.clone(), to: to.clone(), reason: is_no_member(gone) }
 }
 
-/// Why mail to a member that ended is dead.
-pub(crate) fn has_shut_down(gone: &AgentName) -> String {
-    format!("{gone} has shut down")
+/// Why mail to a member that left or was removed is dead. Its process may still run, as another client may have started it.
+pub(crate) fn is_no_member(gone: &AgentName) -> String {
+    format!("{gone} is no longer in the team")
 }
 
-/// The error for a message to a member that has ended.
+/// The error for a message to a member that left or was removed.
 pub(crate) fn undeliverable(to: &AgentName, id: &MessageId) -> ApiError {
-    let message = format!("Agent '{to}' has shut down; message {id} was not delivered");
+    let message = format!("Agent '{to}' is no longer in the team; message {id} was not delivered");
     ApiError::new(ErrorCode::AgentNotFound, message)
         .with("agent", to.as_str())
         .with("message_id", id.0.as_str())

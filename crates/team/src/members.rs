@@ -8,7 +8,7 @@ use pitcrew_store::{Event, RateScope, UnreadLimit};
 use serde::Serialize;
 
 use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
-use crate::delivery::{Letter, has_shut_down, is_undeliverable};
+use crate::delivery::{Letter, is_no_member, is_undeliverable};
 use crate::entropy::made_id;
 use crate::ours::{Program, SpawnRecord};
 use crate::seal::Trust;
@@ -306,7 +306,7 @@ impl Team {
             // A prompt that was never taken is no message to its lead, which hears of the launch itself.
             let is_prompt = stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
             if !is_prompt && pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
-                self.tell_sender(name, &stored.id, &stored.message.from, &has_shut_down(name)).await?;
+                self.tell_sender(name, &stored.id, &stored.message.from, &is_no_member(name)).await?;
             }
         }
         let dead: Vec<MessageId> = unread.into_iter().map(|stored| stored.id).collect();

@@ -227,7 +227,10 @@ impl Team {
             Recipient::Member(member) => Ok(member.name),
             Recipient::Ended(name) => {
                 let error = refusal::unknown_agent(config, name.as_str());
-                Err(ApiError { message: format!("Agent '{name}' has shut down and cannot own tasks"), ..error })
+                Err(ApiError {
+                    message: format!("Agent '{name}' is no longer in the team and cannot own tasks"),
+                    ..error
+                })
             }
         }
     }

@@ -22,7 +22,7 @@ const TRIES_AT_A_LIMIT: usize = 100;
 const LIMITS: [&str; 2] = ["os error 24", "os error 27"];
 
 /// The words of a refusal that tells the sender that its message is dead.
-pub const IS_DEAD: &str = "has shut down; message";
+pub const IS_DEAD: &str = "is no longer in the team; message";
 
 /// The lead's last words.
 pub const LAST_WORDS: &str = "Every part is done and everybody has left.";

@@ -165,7 +165,8 @@ pub(crate) fn live_alone(
             } else {
                 watch(handle, team, face(context, format, false), signals, questions).await?
             };
-            shown(&watched, format, &report::table(&watched.outcome), Some(resume))
+            let table = report::table(&watched.outcome);
+            shown(watched, format, &table, Some(resume))
         })
     })
 }

@@ -2,7 +2,7 @@
 
 use pitcrew_protocol::SendMessageInput;
 
-use super::send::{Sender, answered, content, through_sockets, unheard, waiting};
+use super::send::{Sender, answered, content, through_sockets, warnings};
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
@@ -29,9 +29,8 @@ impl Broadcast {
             let team = self.team.open(context).await?;
             let mut sent = team.send(&sender, input, None).await?;
             through_sockets(context, &team, &mut sent).await?;
-            let unheard = unheard(&team, &sent).await;
-            let waiting = waiting(&team, &sent).await;
-            Ok((sent, unheard, waiting))
+            let warnings = warnings(&team, &sent).await;
+            Ok((sent, warnings))
         })?;
         answered(context, &sent)
     }

@@ -157,7 +157,7 @@ impl Demo {
         let handle = crew::start(context, plan).await?;
         let team = context.teams()?.at(&TeamDir::of(&handle.team))?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
-        let Watched { outcome, signal, tally } = watch(handle, team, face, signals, None).await?;
+        let Watched { outcome, signal, tally, unwritten: _ } = watch(handle, team, face, signals, None).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;
         let tests_after = showcase.test().await?;
         let is_good = matches!(outcome.end, RunEnd::Success { .. }) && tests_after.failed == 0 && outcome.team_deleted;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::TeamDir;
-use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits};
+use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -22,6 +22,7 @@ use crate::hosting::HostingArgs;
 use crate::live::asking::Questions;
 use crate::live::signals::Signals;
 use crate::live::stream::{self, Stream};
+use crate::live::tally::Tally;
 use crate::live::watch::{Face, Watched, watch};
 use crate::output::{self, Form, printable};
 use crate::report;
@@ -236,7 +237,7 @@ impl RunArgs {
             let archive = archive::put_away(context, &watched.outcome).await;
             let (summary, resume) =
                 (report::summary(&watched.outcome, archive.as_deref()), report::resume(&watched.outcome));
-            shown(&watched, format, &summary, resume.as_deref())
+            shown(watched, format, &summary, resume.as_deref())
         })
     }
 
@@ -353,37 +354,61 @@ impl PermissionArgs {
     }
 }
 
-/// Shows how the run ended, on stdout in the form asked for, and says with what the process ends.
+/// Shows how the run ended, on stdout in the form asked for, and says with what the process ends. Where stdout cannot be
+/// written, stderr has the summary, the end and the command that goes on.
 pub(crate) fn shown(
-    watched: &Watched,
+    watched: Watched,
     format: OutputFormat,
     summary: &str,
     resume: Option<&str>,
 ) -> Result<(), Failure> {
-    let Watched { outcome, signal, tally, .. } = watched;
-    let ended = report::ended(outcome, *signal, resume);
-    match format {
-        OutputFormat::Text => {
-            output::remark(summary);
-            if let Some(refused) = report::refused(tally.would_allow()) {
-                output::remark(&refused);
-            }
-            if let Some(text) = report::last_words(outcome) {
-                output::line(&printable(text))?;
-            }
+    let Watched { outcome, signal, tally, unwritten } = watched;
+    let ended = report::ended(&outcome, signal, resume);
+    if format == OutputFormat::Text {
+        output::remark(summary);
+        if let Some(refused) = report::refused(tally.would_allow()) {
+            output::remark(&refused);
         }
-        OutputFormat::Json => {
-            let mut result = serde_json::to_value(tally.result(outcome)).map_err(Failure::internal)?;
-            if let Value::Object(result) = &mut result {
-                result.extend(report::document(outcome, resume));
-                result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
-            }
-            output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)?;
-            return ended.map_err(Failure::into_told);
-        }
-        OutputFormat::StreamJson => stream::print(&tally.result(outcome).into())?,
     }
-    ended
+    let written = match (unwritten, format) {
+        (Some(failure), _) => Err(failure),
+        (None, OutputFormat::Text) => {
+            report::last_words(&outcome).map_or(Ok(()), |text| output::line(&printable(text)))
+        }
+        (None, OutputFormat::Json) => json_result(&outcome, &tally, resume, &ended),
+        (None, OutputFormat::StreamJson) => stream::print(&tally.result(&outcome).into()),
+    };
+    match (written, format) {
+        (Ok(()), OutputFormat::Json) => ended.map_err(Failure::into_told),
+        (Ok(()), OutputFormat::Text | OutputFormat::StreamJson) => ended,
+        (Err(failure), _) => {
+            if format != OutputFormat::Text {
+                output::remark(summary);
+            }
+            Err(match ended {
+                Ok(()) => failure.hint("the run itself is completed; only its answer could not be written"),
+                Err(ended) => {
+                    let failure = failure.hint(format!("the end of the run itself: {}", ended.chain()));
+                    ended.hints().into_iter().fold(failure, Failure::hint)
+                }
+            })
+        }
+    }
+}
+
+/// Writes the one document of a run.
+fn json_result(
+    outcome: &RunOutcome,
+    tally: &Tally,
+    resume: Option<&str>,
+    ended: &Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut result = serde_json::to_value(tally.result(outcome)).map_err(Failure::internal)?;
+    if let Value::Object(result) = &mut result {
+        result.extend(report::document(outcome, resume));
+        result.extend(ended.as_ref().err().map(Failure::document).unwrap_or_default());
+    }
+    output::line(&serde_json::to_string_pretty(&result).map_err(Failure::internal)?)
 }
 
 /// The goal, from the command line or stdin.

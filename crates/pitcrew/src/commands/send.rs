@@ -3,9 +3,8 @@
 use std::io::Read as _;
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{AgentName, LEAD_NAME, SendMessageInput};
+use pitcrew_protocol::{LEAD_NAME, SendMessageInput};
 use pitcrew_runtime::client_socket::ClientSockets;
-use pitcrew_store::LeaseName;
 use pitcrew_team::{Actor, DeliveryState, OPERATOR, Receipt, Sent, SentView, Team, lead_reads_inbox};
 use serde::Serialize;
 
@@ -15,6 +14,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::running::Running;
 use crate::selection::TeamChoice;
+use crate::whereabouts::{Standing, Whereabouts};
 
 /// The most that is read from stdin: a text longer than this is over every limit.
 const STDIN_MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -63,9 +63,8 @@ impl Send {
             let team = self.team.open(context).await?;
             let mut sent = team.send(&sender, input, None).await?;
             through_sockets(context, &team, &mut sent).await?;
-            let unheard = unheard(&team, &sent).await;
-            let waiting = waiting(&team, &sent).await;
-            Ok((sent, unheard, waiting))
+            let warnings = warnings(&team, &sent).await;
+            Ok((sent, warnings))
         })?;
         answered(context, &sent)
     }
@@ -76,8 +75,8 @@ impl Send {
 struct Answer<'a> {
     #[serde(flatten)]
     sent: SentView<'a>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
 }
 
 /// Brings messages that were sent to clients that offer a socket, unless the settings do without.
@@ -88,8 +87,15 @@ pub(crate) async fn through_sockets(context: &Context, team: &Team, sent: &mut S
     Ok(())
 }
 
+/// What the sender should know of receivers that may not read the message soon.
+pub(crate) async fn warnings(team: &Team, sent: &Sent) -> Vec<String> {
+    let mut warnings: Vec<String> = waiting(team, sent).await.into_iter().collect();
+    warnings.extend(unheard(team, sent).await);
+    warnings
+}
+
 /// A warning when a message waits for the lead of a session that does not look into its inbox.
-pub(crate) async fn waiting(team: &Team, sent: &Sent) -> Option<String> {
+async fn waiting(team: &Team, sent: &Sent) -> Option<String> {
     let waits = |it: &Receipt| it.to.as_str() == LEAD_NAME && it.state == DeliveryState::Persisted;
     if sent.receipts.iter().any(waits) { lead_does_not_read(team).await } else { None }
 }
@@ -103,23 +109,34 @@ pub(crate) async fn lead_does_not_read(team: &Team) -> Option<String> {
     ))
 }
 
-/// Which receivers no process runs now. None where another client leads the team, and does not say whether it runs, nor
-/// where it cannot be looked up: the message is there all the same.
-pub(crate) async fn unheard(team: &Team, sent: &Sent) -> Vec<AgentName> {
+/// Warnings about receivers that no process is known to run. None where another client leads the team and does not say
+/// whether it runs, nor where the receivers cannot be looked up: the message is in the inbox all the same.
+async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     let Ok(config) = team.config().await else { return Vec::new() };
-    match Running::of(team, &config).await {
-        Ok(Running::No | Running::Stale { .. }) => {}
+    let reads = match Running::of(team, &config).await {
+        Ok(Running::No) => "the next run of the team reads it",
+        Ok(Running::Stale { .. }) => "the session that led the team is gone too, and the message waits in the inbox",
         Ok(Running::ByPitcrew { .. } | Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown)
         | Err(_) => return Vec::new(),
-    }
-    let mut unheard = Vec::new();
+    };
+    // The members of a team of ours outlive a lead that was killed, in panes and as guests.
+    let Ok(all) = Whereabouts::of(team, &config, &Running::without_lease(&config)).await else { return Vec::new() };
+    let (mut absent, mut unknown) = (Vec::new(), Vec::new());
     for Receipt { to, .. } in &sent.receipts {
-        let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(to)).await;
-        if matches!(holder, Ok(None)) {
-            unheard.push(to.clone());
+        match all.iter().find(|it| it.name() == to).map(Whereabouts::state) {
+            Some(Standing::Running | Standing::Starting | Standing::Late) | None => {}
+            Some(Standing::Gone | Standing::NotRunning) => absent.push(to.as_str()),
+            Some(Standing::Unknown) => unknown.push(to.as_str()),
         }
     }
-    unheard
+    let absent = (!absent.is_empty()).then(|| format!("no process runs {} now; {reads}", absent.join(", ")));
+    let unknown = (!unknown.is_empty()).then(|| {
+        format!(
+            "whether {} runs is not known: another client started it, and nobody leads the team now",
+            unknown.join(", ")
+        )
+    });
+    absent.into_iter().chain(unknown).collect()
 }
 
 /// The text of a message, from the command line or stdin.
@@ -133,15 +150,7 @@ pub(crate) fn content(text: String) -> Result<String, Failure> {
 }
 
 /// Tells that a message was sent, with the ids it can be asked for by.
-pub(crate) fn answered(
-    context: &Context,
-    (sent, unheard, waiting): &(Sent, Vec<AgentName>, Option<String>),
-) -> Result<(), Failure> {
-    let mut warnings: Vec<String> = waiting.iter().cloned().collect();
-    if !unheard.is_empty() {
-        let names: Vec<&str> = unheard.iter().map(AgentName::as_str).collect();
-        warnings.push(format!("no process runs {} now; the next run of the team reads it", names.join(", ")));
-    }
+pub(crate) fn answered(context: &Context, (sent, warnings): &(Sent, Vec<String>)) -> Result<(), Failure> {
     let answer = Answer { sent: SentView(sent), warnings };
     context.output.answer(&answer, |Answer { warnings, .. }| {
         warnings.iter().for_each(|warning| output::remark(&format!("warning: {warning}")));

@@ -3,22 +3,25 @@
 use std::time::Duration;
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{ApiError, ErrorCode, SendMessageInput};
-use pitcrew_runtime::door::{Knock, KnockError, knock};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput};
+use pitcrew_runtime::door::{ENDING, Knock, KnockError, knock};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
 use pitcrew_runtime::process::are_started_by_a_tool_of;
 use pitcrew_store::{LeaseName, StoreError};
-use pitcrew_team::{Actor, SentView, Team};
+use pitcrew_team::{Actor, SentView, SpawnRecord, Team};
 use rustix::process::Signal;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::lead;
 use crate::leftovers::{Leftovers, StoppedView};
+use crate::output::{printable, shell_word};
+use crate::running::Running;
 use crate::selection::{self, Purpose, TeamWord};
+use crate::whereabouts::Whereabouts;
 
 /// How long what is forced has to heed TERM before it is killed.
 const FORCE_GRACE: Duration = Duration::from_secs(3);
@@ -55,6 +58,9 @@ struct Answer {
     /// The process that ran the team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
+    /// Who is still in the team, for a run that goes on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    members: Vec<AgentName>,
     /// What else was stopped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stopped: Vec<StoppedView>,
@@ -72,33 +78,40 @@ impl Shutdown {
 
     async fn end(&self, context: &Context) -> Result<Answer, Failure> {
         let team = selection::open(context, self.team.name(), Purpose::Change).await?;
-        let pid = self.end_lead(&team).await?;
-        let term = if self.force || pid.is_some() { FORCE_GRACE } else { self.patience() };
+        let lead = self.end_lead(&team).await?;
+        let term = if self.force || lead.is_some() { FORCE_GRACE } else { self.patience() };
         let stopped = match still_there(&team).await? {
-            true => Leftovers::of(context, &team).stop(term).await?,
+            true => match Leftovers::of(context, &team).stop(term).await {
+                // A lead may delete its team at any time.
+                Err(_) if !still_there(&team).await? => Vec::new(),
+                stopped => stopped?,
+            },
             false => Vec::new(),
         };
-        if pid.is_none() && stopped.is_empty() {
-            let said = format!("no process runs team '{}'", team.name());
-            return Err(ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str()).into());
+        if lead.is_none() && stopped.is_empty() {
+            return Err(nobody_to_end(context, &team).await?);
         }
-        let success = stopped.iter().all(|it| it.is_gone);
-        let message = match success {
-            true => format!("team {} is shut down", team.name()),
+        let members = left_in(&team).await;
+        let is_gone = stopped.iter().all(|it| it.is_gone);
+        let was_ended = self.force || lead.as_ref().is_none_or(LeadEnd::ends_team) || members.is_empty();
+        let message = match is_gone {
+            true => ended_so(&team, lead.as_ref(), &members, was_ended),
             false => format!("something of team {} still runs", team.name()),
         };
-        Ok(Answer { success, message, pid, stopped })
+        let pid = lead.map(|lead| lead.pid);
+        Ok(Answer { success: is_gone && was_ended, message, pid, members, stopped })
     }
 
     /// Ends the process that runs the team, and says which that was; nothing when there is none.
-    async fn end_lead(&self, team: &Team) -> Result<Option<u32>, Failure> {
+    async fn end_lead(&self, team: &Team) -> Result<Option<LeadEnd>, Failure> {
         let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
         let Some(process) = holder.as_ref().map(ProcessIdentity::from) else { return Ok(None) };
         if self.force && is_agents(process) {
             let said = "a tool of an agent started this, and agents ask their lead by mail";
             return Err(ApiError::new(ErrorCode::PermissionDenied, said).into());
         }
-        let is_asked = !self.force && is_asked(team, self.wait).await?;
+        let answer = if self.force { None } else { asked(team, self.wait).await? };
+        let is_asked = answer.is_some();
         if !is_asked && signal(process)? == Signalled::Gone {
             return Ok(None);
         }
@@ -114,7 +127,8 @@ impl Shutdown {
             let said = format!("process {} still runs team {} after {} s", process.pid, team.name(), self.wait);
             return Err(Failure::new(FailureKind::Failed, said).hint("--force does not wait for the agents"));
         }
-        Ok(Some(process.pid))
+        let ending = answer.as_ref().and_then(|answer| answer.get(ENDING)).and_then(Value::as_str).map(str::to_owned);
+        Ok(Some(LeadEnd { pid: process.pid, is_asked, ending }))
     }
 
     fn patience(&self) -> Duration {
@@ -122,15 +136,100 @@ impl Shutdown {
     }
 }
 
-/// Asks the lead to end its team; whether it could be asked. One that cannot be is stopped by a signal.
-async fn is_asked(team: &Team, wait_seconds: u32) -> Result<bool, Failure> {
-    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(false) };
+/// How the process that ran the team came to its end.
+struct LeadEnd {
+    pid: u32,
+    /// It could be asked to end the team; one that could not was stopped by a signal.
+    is_asked: bool,
+    /// Why it was ending its run before it was asked.
+    ending: Option<String>,
+}
+
+impl LeadEnd {
+    /// Whether it asked its teammates to leave the team.
+    fn ends_team(&self) -> bool {
+        self.is_asked && self.ending.is_none()
+    }
+}
+
+/// What has come of a team of which nothing runs any more.
+fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ended: bool) -> String {
+    let name = team.name();
+    let names: Vec<&str> = members.iter().map(AgentName::as_str).collect();
+    let goes_on = format!("`pitcrew run --resume {}` goes on with them", shell_word(name.as_str()));
+    let ending = lead.and_then(|lead| lead.ending.as_ref());
+    match (ending, was_ended) {
+        (None, true) if members.is_empty() => format!("team {name} is shut down"),
+        (Some(ending), true) if members.is_empty() => {
+            format!("team {name} was ending already, and has ended: {ending}")
+        }
+        (_, true) => format!("team {name} runs no more; still in it: {}; {goes_on}", names.join(", ")),
+        (Some(ending), false) => {
+            let said = format!(
+                "the run of team {name} was ending already ({ending}), and its teammates were not asked to leave"
+            );
+            format!("{said}; still in it: {}; {goes_on}", names.join(", "))
+        }
+        (None, false) => {
+            let said = format!(
+                "the run of team {name} could not be asked and was stopped; its teammates were not asked to leave"
+            );
+            format!("{said}; still in it: {}; {goes_on}", names.join(", "))
+        }
+    }
+}
+
+/// The teammates of ours that are in the team; none in one that is gone.
+async fn left_in(team: &Team) -> Vec<AgentName> {
+    let Ok(config) = team.config().await else { return Vec::new() };
+    config.teammates().filter(|member| SpawnRecord::of(member).is_some()).map(|member| member.name.clone()).collect()
+}
+
+/// Why there is nothing here that could be ended.
+async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failure> {
+    if !still_there(team).await? {
+        // It was deleted or archived since it was opened; the refusal says where it is.
+        return Ok(match selection::open(context, Some(team.name().as_str()), Purpose::Change).await {
+            Err(failure) => failure,
+            Ok(_) => Failure::new(FailureKind::Conflict, format!("team {} was made anew just now", team.name())),
+        });
+    }
+    let config = team.config().await?;
+    let running = Running::of(team, &config).await?;
+    let all = Whereabouts::of(team, &config, &running).await?;
+    let said = match &running {
+        Running::No | Running::ByPitcrew { .. } => format!("no process runs team '{}'", team.name()),
+        Running::BySession { .. } | Running::Stale { .. } | Running::Elsewhere { .. } | Running::Unknown => {
+            format!("team '{}' is {}; no run of pitcrew started any of it", team.name(), running.text())
+        }
+    };
+    let error = ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str());
+    let failure = Failure::from(error);
+    let alive = all.iter().filter(|it| it.runs() && !it.name().as_str().eq_ignore_ascii_case(LEAD_NAME));
+    let alive: Vec<String> = alive
+        .map(|it| it.pid().map_or_else(|| it.name().to_string(), |pid| format!("{} as process {pid}", it.name())))
+        .collect();
+    let failure = match alive.is_empty() {
+        true => failure,
+        false => failure.hint(format!("these run: {}", printable(&alive.join(", ")))),
+    };
+    Ok(match running {
+        Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown => {
+            failure.hint("the client that leads it can end it")
+        }
+        Running::No | Running::ByPitcrew { .. } | Running::Stale { .. } => failure,
+    })
+}
+
+/// Asks the lead to end its team, and gives its answer; none when it could not be asked, and is to be stopped by a signal.
+async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure> {
+    let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
     match knock(&folder, &Knock::EndTeam { wait_seconds: Some(wait_seconds) }).await {
-        Ok(_) => Ok(true),
+        Ok(answer) => Ok(Some(answer)),
         // An agent is not told how to end its own run.
         Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => Err(lead::refused(team, error)),
         Err(KnockError::Refused(error)) => Err(lead::refused(team, error).hint("--force asks nobody")),
-        Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(false),
+        Err(KnockError::Closed { .. } | KnockError::Silent { .. }) => Ok(None),
     }
 }
 
@@ -144,7 +243,13 @@ async fn ask(context: &Context, team: Option<&str>, member: String) -> Result<()
         None => {
             let input = SendMessageInput::ShutdownRequest { recipient: member, content: None };
             let sent = team.send(&Actor::User, input, None).await;
-            json!(SentView(&sent.map_err(|error| lead::without(&team, error))?))
+            let config = team.config().await?;
+            let is_led_here = matches!(Running::of(&team, &config).await?, Running::BySession { .. });
+            let failed = |error: ApiError| match lead::without(&team, error) {
+                failure if is_led_here => failure.hint("ask for it in that session itself"),
+                failure => failure,
+            };
+            json!(SentView(&sent.map_err(failed)?))
         }
     };
     context.output.answer(&answer, |_| said)

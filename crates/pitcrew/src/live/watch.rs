@@ -39,6 +39,8 @@ pub(crate) struct Watched {
     pub(crate) signal: Option<EndSignal>,
     /// What it took.
     pub(crate) tally: Tally,
+    /// Why its events could not be written any more; then the run was stopped.
+    pub(crate) unwritten: Option<Failure>,
 }
 
 /// All that can wake the loop.
@@ -70,7 +72,7 @@ struct Watching {
 /// message to the lead.
 ///
 /// # Errors
-/// When the terminal cannot be read key by key, and when an event cannot be written; then the run was stopped first.
+/// When the terminal cannot be read key by key.
 pub(crate) async fn watch(
     mut handle: RunHandle,
     team: Team,
@@ -116,11 +118,7 @@ pub(crate) async fn watch(
     let Watching { board, signal, failure, .. } = watching;
     drop(board);
     remarks.map(Remarks::left).into_iter().flatten().for_each(|remark| output::remark(&remark));
-    if let Some(failure) = failure {
-        let _unseen = handle.outcome().await;
-        return Err(failure);
-    }
-    Ok(Watched { outcome: handle.outcome().await, signal, tally })
+    Ok(Watched { outcome: handle.outcome().await, signal, tally, unwritten: failure })
 }
 
 async fn remark(remarks: Option<&mut Remarks>) -> String {

@@ -2,9 +2,12 @@
 //! its cause, and ends with 70; nothing panics and no signal kills.
 
 use std::fs;
+use std::process::{Child, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::patience::until;
 use crate::room::{Ran, Room};
 
 /// Runs the binary from a shell that first does `setting`, and checks that it succeeds, or fails as the system's fault.
@@ -91,6 +94,36 @@ fn a_full_disk_under_the_answer_is_told() {
         let ran = check(&room, "true", &format!("{args} > /dev/full"));
         assert_eq!(ran.code, 70, "{args}: {ran:?}");
         assert!(ran.stderr.contains("No space left on device"), "{args}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_run_whose_answer_cannot_be_written_says_on_stderr_how_it_ended_and_what_goes_on_with_it() {
+    let waits = "
+agents:
+  team-lead:
+    - tools: [{name: Bash, input: {command: 'echo so; sleep 600'}}]
+";
+    for form in ["text", "json", "stream-json"] {
+        let room = Room::new();
+        let model = room.script(waits);
+        let mut command = room.command(&["run", "go", "--team", "work", "--model", &model, "--yes"]);
+        command.args(["--output-format", form]).stdout(fs::File::options().write(true).open("/dev/full").unwrap());
+        let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let journal = room.root().join("teams/work/pitcrew/transcripts/team-lead.ndjson");
+        // A stream that cannot be written stops its run by itself.
+        let is_over = |child: &mut Child| child.try_wait().unwrap().is_some();
+        let runs = || fs::read_to_string(&journal).is_ok_and(|text| text.contains("sleep 600"));
+        until("it works or is over", || (runs() || is_over(&mut child)).then_some(()), String::new);
+        if !is_over(&mut child) {
+            kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        }
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        assert!([70, 130].contains(&ran.code), "{form}: {ran:?}");
+        assert!(ran.stderr.contains("the team is still there: pitcrew run --resume work"), "{form}: {ran:?}");
+        assert!(ran.stderr.ends_with("hint: pitcrew run --resume work\n"), "{form}: {ran:?}");
+        assert!(form == "text" || ran.stderr.contains("No space left on device"), "{form}: {ran:?}");
+        assert!(ran.stderr.contains("the run was stopped"), "{form}: {ran:?}");
     }
 }
 

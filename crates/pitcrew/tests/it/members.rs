@@ -33,7 +33,7 @@ fn members_are_listed_and_changed_and_removed() {
     $ pitcrew member remove bob
     bob is no member of crew any more
     free again: #1
-    unread messages returned to their senders: 1
+    unread messages that will not be delivered: 1; their senders in the team are told
     $ pitcrew member remove bob
     error: Agent 'bob' is not in team 'crew'
     hint: agents: team-lead, ann

@@ -335,13 +335,151 @@ fn a_pane_teammate_of_a_session_is_found_by_its_process() {
         (worker["state"].clone(), worker["pid"].clone())
     };
     assert_eq!(state(), (json!("gone"), Value::Null));
-    let id = format!("worker@{TEAM}");
-    let started = Command::new("sh").args(["-c", "read _", "claude", "--agent-id", &id]).stdin(Stdio::piped()).spawn();
-    let mut started = started.unwrap();
-    assert_eq!(state(), (json!("running"), json!(started.id())));
-    started.kill().unwrap();
-    started.wait().unwrap();
+    let mut worker = PaneTeammate::start();
+    assert_eq!(state(), (json!("running"), json!(worker.0.id())));
+    worker.ends();
     assert_eq!(state(), (json!("gone"), Value::Null));
+}
+
+/// The pane teammate of the session, as its client calls it.
+struct PaneTeammate(Child);
+
+impl PaneTeammate {
+    fn start() -> Self {
+        let id = format!("worker@{TEAM}");
+        let words = ["-c", "read _", "claude", "--agent-id", &id];
+        Self(Command::new("sh").args(words).stdin(Stdio::piped()).spawn().unwrap())
+    }
+
+    fn ends(&mut self) {
+        let _gone = self.0.kill();
+        let _reaped = self.0.wait();
+    }
+}
+
+impl Drop for PaneTeammate {
+    fn drop(&mut self) {
+        self.ends();
+    }
+}
+
+#[test]
+fn a_client_that_may_run_is_taken_out_of_its_leads_team_only_by_force_and_nothing_false_is_said_of_it() {
+    let session = Session::led();
+    let worker = PaneTeammate::start();
+    let room = &session.room;
+    let named = |text: String| {
+        text.replace(&worker.0.id().to_string(), "[worker]").replace(&session.lead.id().to_string(), "[lead]")
+    };
+    let sent = room.json(&["send", "--team", TEAM, "worker", "look here"]);
+    let before = room.tree();
+    let refused = named(room.transcript(&[&["member", "remove", "worker", "--team", TEAM]]));
+    assert_snapshot!(refused, @r"
+    $ pitcrew member remove worker --team session-6132882e
+    error: worker is a teammate of another client, and runs as process [worker]
+    hint: its lead can have it leave; `pitcrew send --team session-6132882e team-lead` can ask for that
+    hint: --force takes it out of the team's files only: it is not ended, and its lead does not learn of it
+    [exit 4]
+    ");
+    assert!(room.tree() == before, "what was refused changed something");
+    let forced = named(room.transcript(&[&["member", "remove", "worker", "--force", "--team", TEAM]]));
+    assert_snapshot!(forced, @r"
+    $ pitcrew member remove worker --force --team session-6132882e
+    worker is no member of session-6132882e any more
+    it is a teammate of another client, and runs as process [worker]: nothing ended it
+    unread messages that will not be delivered: 1; their senders in the team are told
+    ");
+    let told = room.ok(&["message", sent["receipts"][0]["id"].as_str().unwrap()]).stdout;
+    assert!(told.contains("worker is no longer in the team") && !told.contains("shut down"), "{told}");
+}
+
+#[test]
+fn one_that_is_gone_is_taken_out_without_force() {
+    let session = Session::led();
+    let removed = session.room.ok(&["member", "remove", "worker", "--team", TEAM]).stdout;
+    assert!(!removed.contains("nothing ended it"), "{removed}");
+}
+
+#[test]
+fn where_it_is_not_known_whether_a_client_runs_that_is_what_is_said() {
+    let session = Session::led();
+    session.claim(&Value::Null);
+    let seen = session.room.transcript(&[
+        &["send", "--team", TEAM, "worker", "hello"],
+        &["member", "remove", "worker", "--team", TEAM],
+        &["shutdown", TEAM],
+        &["shutdown", TEAM, "--force"],
+        &["team", "delete", TEAM],
+    ]);
+    assert_snapshot!(seen, @r"
+    $ pitcrew send --team session-6132882e worker hello
+    worker: persisted as [uuid]
+    $ pitcrew member remove worker --team session-6132882e
+    error: worker is a teammate of another client, and whether it runs is not known
+    hint: its lead can have it leave; `pitcrew send --team session-6132882e team-lead` can ask for that
+    hint: --force takes it out of the team's files only: it is not ended, and its lead does not learn of it
+    [exit 4]
+    $ pitcrew shutdown session-6132882e
+    error: team 'session-6132882e' is led by another client, which does not say whether it runs; no run of pitcrew started any of it
+    hint: the client that leads it can end it
+    [exit 4]
+    $ pitcrew shutdown session-6132882e --force
+    error: team 'session-6132882e' is led by another client, which does not say whether it runs; no run of pitcrew started any of it
+    hint: the client that leads it can end it
+    [exit 4]
+    $ pitcrew team delete session-6132882e
+    error: Cannot cleanup team with 1 active member(s): worker. They have to shut down, or be removed, first.
+    hint: `pitcrew member remove NAME --team session-6132882e` removes one that is dead
+    hint: `pitcrew team delete session-6132882e --force` deletes it after a crash
+    [exit 4]
+    ");
+}
+
+#[test]
+fn what_a_session_leads_is_not_said_to_have_no_process() {
+    let mut session = Session::led();
+    let worker = PaneTeammate::start();
+    let named = |session: &Session, text: String| {
+        let text = text.replace(&worker.0.id().to_string(), "[worker]");
+        text.replace(&session.lead.id().to_string(), "[lead]")
+    };
+    let led = session.room.transcript(&[&["shutdown", TEAM], &["shutdown", TEAM, "--member", "worker"]]);
+    assert_snapshot!(named(&session, led), @r"
+    $ pitcrew shutdown session-6132882e
+    error: team 'session-6132882e' is led by a running session, process [lead]; no run of pitcrew started any of it
+    hint: these run: worker as process [worker]
+    hint: the client that leads it can end it
+    [exit 4]
+    $ pitcrew shutdown session-6132882e --member worker
+    error: team 'session-6132882e' is led by a session whose lead signs its own frames
+    hint: ask for it in that session itself
+    [exit 5]
+    ");
+    session.ends();
+    let left = session.room.transcript(&[
+        &["shutdown", TEAM, "--force"],
+        &["send", "--team", TEAM, "worker", "you outlive your lead"],
+        &["send", "--team", TEAM, "team-lead", "you do not"],
+        &["member", "remove", "worker", "--team", TEAM],
+    ]);
+    assert_snapshot!(named(&session, left), @r#"
+    $ pitcrew shutdown session-6132882e --force
+    error: team 'session-6132882e' is stale: its session, process [lead], is gone; no run of pitcrew started any of it
+    hint: these run: worker as process [worker]
+    [exit 4]
+    $ pitcrew send --team session-6132882e worker "you outlive your lead"
+    worker: persisted as [uuid]
+    $ pitcrew send --team session-6132882e team-lead "you do not"
+    team-lead: persisted as [uuid]
+    warning: no process runs team-lead now; the session that led the team is gone too, and the message waits in the inbox
+    $ pitcrew member remove worker --team session-6132882e
+    error: worker is a teammate of another client, and runs as process [worker]
+    hint: --force takes it out of the team's files only: it is not ended, and its lead does not learn of it
+    [exit 4]
+    "#);
+    let shown = session.room.json(&["team", "show", TEAM]);
+    let runs = shown["runs"].as_array().unwrap().iter().find(|it| it["name"] == "worker").unwrap();
+    assert_eq!(runs["state"], "running", "{shown:#}");
 }
 
 #[test]

@@ -1,10 +1,14 @@
 //! Which team a command is about, and what becomes of a team whose run is completed.
 
+use std::fs;
+use std::process::Stdio;
+
 use insta::assert_snapshot;
 use regex::Regex;
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::patience::until;
 use crate::room::{Ran, Room};
 use crate::running::Running;
 use crate::terminal::GOODBYE;
@@ -372,5 +376,33 @@ fn of_archives_of_one_second_the_newest_is_meant() {
         room.ok(&["run", &goal, "--team", "sel", "--model", &model]);
         let shown = room.json(&["team", "show", "sel"]);
         assert_eq!(shown["team"]["description"], goal.as_str(), "{shown:#}");
+    }
+}
+
+#[test]
+fn of_two_resumes_of_an_archived_team_at_once_one_runs_it_and_the_other_learns_that() {
+    let script = "
+agents:
+  team-lead:
+    - text: All is done.
+    - tools: [{name: Bash, input: {command: 'until [ -e over ]; do sleep 0.1; done'}}]
+    - text: Again.
+";
+    for _ in 0..4 {
+        let room = Room::new();
+        let model = room.script(script);
+        room.ok(&["run", "go", "--team", "sel", "--model", &model]);
+        let resume = || {
+            let mut command = room.command(&["run", "--resume", "sel", "go on", "--model", &model, "--yes"]);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut both = vec![resume(), resume()];
+        let first =
+            until("one is refused", || both.iter_mut().position(|it| it.try_wait().unwrap().is_some()), String::new);
+        let loser = Ran::of(both.remove(first).wait_with_output().unwrap());
+        fs::write(room.work().join("over"), "").unwrap();
+        let winner = Ran::of(both.remove(0).wait_with_output().unwrap());
+        assert_eq!((winner.code, loser.code), (0, 4), "{winner:?} {loser:?}");
+        assert!(loser.stderr.contains("the team \"sel\" is run by process"), "{loser:?}");
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::course::{News, Why};
 use super::team_loop::TeamLoop;
 use super::wake::Decision;
-use crate::door::{Call, Door, Knock};
+use crate::door::{Call, Door, ENDING, Knock};
 use crate::driver::chain;
 use crate::question::Digest;
 use crate::transcript::Grant;
@@ -46,7 +46,7 @@ impl TeamLoop {
                 let wait = wait_seconds.map(|wait| Duration::from_secs(wait.into()).saturating_sub(END_TAKES));
                 self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
                 news.push(News::EndAsked(Why::ShutDown));
-                Ok(json!({"success": true}))
+                Ok(json!({"success": true, (ENDING): self.ending_otherwise()}))
             }
             Knock::Shutdown { member, reason } => self.shut_down_for_user(member, reason).await,
             Knock::Mode { member, mode } => self.set_mode_for_user(&member, &mode).await,
@@ -56,6 +56,11 @@ impl TeamLoop {
         };
         call.answer(answer).await;
         news
+    }
+
+    /// Why the run was ending before it was asked to end the team, in words: what its teammates do then was decided by that.
+    fn ending_otherwise(&self) -> Option<String> {
+        self.course.why().filter(|why| !matches!(why, Why::ShutDown)).map(Why::in_words)
     }
 
     async fn shut_down_for_user(&mut self, member: String, reason: Option<String>) -> Result<Value, ApiError> {

@@ -134,6 +134,6 @@ agents:
     let (options, overheard) = setting.overheard(script);
     setting.run(options).await.success();
     let has = |agent: &str, text: &str| overheard.told_to(agent).iter().any(|told| told.contains(text));
-    let is_told = has("ann", "to bob was not delivered: bob has shut down");
+    let is_told = has("ann", "to bob was not delivered: bob is no longer in the team");
     assert!(has("bob", "did you see it") || is_told, "it was neither seen nor told as dead");
 }

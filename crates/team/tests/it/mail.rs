@@ -65,7 +65,10 @@ async fn a_message_is_told_of_after_its_team_was_deleted() {
     assert_eq!((trace.state, trace.team.as_str()), (DeliveryState::Acknowledged, "probe"));
     assert_eq!(trace.team_deleted_at.as_deref(), Some("2026-11-20T11:48:29.440Z"));
     let trace = crew.teams.message(&left).await.unwrap();
-    assert_eq!((trace.state, trace.dead.unwrap().reason.as_str()), (DeliveryState::Dead, "worker has shut down"));
+    assert_eq!(
+        (trace.state, trace.dead.unwrap().reason.as_str()),
+        (DeliveryState::Dead, "worker is no longer in the team")
+    );
     // A team of the same name knows nothing of it, and hides nothing.
     crew.teams.create(create("probe")).await.unwrap();
     assert_eq!(crew.teams.message(&taken).await.unwrap().state, DeliveryState::Acknowledged);

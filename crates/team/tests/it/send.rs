@@ -63,7 +63,10 @@ async fn a_message_to_a_member_that_ended_is_dead_and_its_sender_is_told() {
     assert_eq!(error.details["state"], "dead");
     let id = error.details["message_id"].as_str().unwrap().to_owned();
     let trace = crew.teams.message(&pitcrew_protocol::MessageId(id)).await.unwrap();
-    assert_eq!((trace.state, trace.dead.unwrap().reason.as_str()), (DeliveryState::Dead, "worker has shut down"));
+    assert_eq!(
+        (trace.state, trace.dead.unwrap().reason.as_str()),
+        (DeliveryState::Dead, "worker is no longer in the team")
+    );
 }
 
 #[tokio::test]

@@ -276,7 +276,7 @@ async fn unknown_tasks_and_owners_are_refused() {
     assert_eq!(error.details["did_you_mean"], "worker");
     crew.team.remove_member(&Actor::Lead, &name("worker")).await.unwrap();
     let error = refused(&crew, &Actor::Lead, owned_by("1", "worker")).await;
-    assert_eq!(error.message, "Agent 'worker' has shut down and cannot own tasks");
+    assert_eq!(error.message, "Agent 'worker' is no longer in the team and cannot own tasks");
 }
 
 #[tokio::test]

@@ -2,18 +2,22 @@
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{AgentName, Member};
-use pitcrew_team::Actor;
+use pitcrew_team::{Actor, Program, SpawnRecord, Team};
 use serde_json::json;
 
 use crate::completing;
 use crate::context::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::linger;
+use crate::output::shell_word;
 use crate::running::Running;
 use crate::selection::TeamChoice;
-use crate::whereabouts::Whereabouts;
+use crate::whereabouts::{Standing, Whereabouts};
 
 /// Take a member out of the team: its tasks are free again, its unread mail goes back to the senders
+///
+/// A member that another client started is not ended by this, and its lead does not learn of it: while that client may still
+/// run, --force is needed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Remove {
     /// The member
@@ -21,6 +25,9 @@ pub(crate) struct Remove {
     name: String,
     #[command(flatten)]
     team: TeamChoice,
+    /// Take it out of the files though another client may still run it
+    #[arg(long)]
+    force: bool,
 }
 
 impl Remove {
@@ -30,7 +37,12 @@ impl Remove {
         let running = Running::of(&team, &config).await?;
         let all = Whereabouts::of(&team, &config, &running).await?;
         let is_it = |(member, _): &(&Member, &Whereabouts)| member.is_called(&self.name);
-        let was_running = config.members.iter().zip(&all).find(is_it).is_some_and(|(_, it)| it.runs());
+        let member = config.members.iter().zip(&all).find(is_it);
+        let outlives = member.and_then(|(member, state)| Outlives::of(member, state, &running));
+        if let Some(outlives) = outlives.as_ref().filter(|_| !self.force) {
+            outlives.may_be_removed(&self.name, &team, &running)?;
+        }
+        let was_running = member.is_some_and(|(_, it)| it.runs());
         let removed = team.remove_member(&Actor::User, &AgentName::foreign(&self.name)).await?;
         linger::until_kept(&team).await?;
         let answer = json!({
@@ -43,16 +55,97 @@ impl Remove {
         let tasks: Vec<String> = removed.released.iter().map(|id| format!("#{id}")).collect();
         context.output.answer(&answer, |_| {
             let mut text = format!("{} is no member of {} any more", self.name, team.name());
-            if was_running {
-                text += "\nit was running; what runs it ends it now, and what it was doing stops there";
+            match outlives {
+                Some(outlives) => text += &format!("\n{}", outlives.text(&team)),
+                None if was_running => {
+                    text += "\nit was running; what runs it ends it now, and what it was doing stops there";
+                }
+                None => {}
             }
             if !tasks.is_empty() {
                 text += &format!("\nfree again: {}", tasks.join(" "));
             }
             if !removed.dead.is_empty() {
-                text += &format!("\nunread messages returned to their senders: {}", removed.dead.len());
+                text += &format!("\nunread messages that will not be delivered: {}", removed.dead.len());
+                text += "; their senders in the team are told";
             }
             text
         })
+    }
+}
+
+/// A member whose process is not ended when it is taken out of the team.
+enum Outlives {
+    /// Another client started it, and it runs.
+    OfClient { pid: Option<u32> },
+    /// Another client started it; whether it runs is not known.
+    Unknown,
+    /// A run of ours that is over started another client for it, which runs.
+    OfEndedRun { pid: Option<u32> },
+}
+
+impl Outlives {
+    fn of(member: &Member, state: &Whereabouts, running: &Running) -> Option<Self> {
+        let pid = state.pid();
+        match (SpawnRecord::of(member).map(|record| record.program), state.state()) {
+            (_, Standing::Gone | Standing::NotRunning) => None,
+            (None, Standing::Running | Standing::Starting | Standing::Late) => Some(Self::OfClient { pid }),
+            (None, Standing::Unknown) => Some(Self::Unknown),
+            // What we run looks at the config and ends by itself.
+            (Some(Program::Pitcrew), _) => None,
+            (Some(Program::Claude), Standing::Unknown) => None,
+            (Some(Program::Claude), Standing::Running | Standing::Starting | Standing::Late) => match running {
+                Running::ByPitcrew { .. } => None,
+                Running::BySession { .. }
+                | Running::Stale { .. }
+                | Running::Elsewhere { .. }
+                | Running::No
+                | Running::Unknown => Some(Self::OfEndedRun { pid }),
+            },
+        }
+    }
+
+    /// Refuses to take a member of another client out of the team beneath that client.
+    fn may_be_removed(&self, name: &str, team: &Team, running: &Running) -> Result<(), Failure> {
+        let said = match self {
+            Self::OfClient { .. } | Self::Unknown => {
+                format!("{name} is a teammate of another client, {}", self.state())
+            }
+            Self::OfEndedRun { .. } => return Ok(()),
+        };
+        let failure = Failure::new(FailureKind::Conflict, said);
+        let failure = match running {
+            Running::No | Running::Stale { .. } => failure,
+            Running::ByPitcrew { .. } | Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown => {
+                let team = shell_word(team.name().as_str());
+                failure.hint(format!(
+                    "its lead can have it leave; `pitcrew send --team {team} team-lead` can ask for that"
+                ))
+            }
+        };
+        Err(failure
+            .hint("--force takes it out of the team's files only: it is not ended, and its lead does not learn of it"))
+    }
+
+    fn state(&self) -> String {
+        match self {
+            Self::OfClient { pid: Some(pid) } | Self::OfEndedRun { pid: Some(pid) } => {
+                format!("and runs as process {pid}")
+            }
+            Self::OfClient { pid: None } | Self::OfEndedRun { pid: None } => "and runs".to_owned(),
+            Self::Unknown => "and whether it runs is not known".to_owned(),
+        }
+    }
+
+    /// What is left of it when it is no member any more.
+    fn text(&self, team: &Team) -> String {
+        let team = shell_word(team.name().as_str()).into_owned();
+        match self {
+            Self::OfClient { .. } => format!("it is a teammate of another client, {}: nothing ended it", self.state()),
+            Self::Unknown => "whether it runs is not known: another client started it, and nothing ended it".to_owned(),
+            Self::OfEndedRun { .. } => {
+                format!("its client was started by an earlier run, {}; `pitcrew shutdown {team}` ends it", self.state())
+            }
+        }
     }
 }

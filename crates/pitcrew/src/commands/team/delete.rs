@@ -78,11 +78,28 @@ impl Delete {
             return context.output.answer(&deleted, Deleted::text);
         }
         let team = shell_word(self.team.name());
+        let removes = format!("`pitcrew member remove NAME --team {team}` removes one that is dead");
+        let removes = match self.is_led_elsewhere(context).await {
+            true => removes,
+            false => format!("`pitcrew shutdown {team}` ends a running team; {removes}"),
+        };
         Err(Failure::new(FailureKind::Conflict, deleted.answer.message)
-            .hint(format!(
-                "`pitcrew shutdown {team}` ends a running team; `pitcrew member remove NAME --team {team}` removes one that is dead"
-            ))
+            .hint(removes)
             .hint(format!("`pitcrew team delete {team} --force` deletes it after a crash")))
+    }
+
+    /// Whether another client leads the team, which nothing here can end.
+    async fn is_led_elsewhere(&self, context: &Context) -> bool {
+        let looked = async {
+            let team = selection::open(context, Some(self.team.name()), Purpose::Change).await?;
+            Running::of(&team, team.config().await?.as_ref()).await
+        };
+        match looked.await {
+            Ok(Running::ByPitcrew { .. } | Running::No) | Err(_) => false,
+            Ok(Running::BySession { .. } | Running::Stale { .. } | Running::Elsewhere { .. } | Running::Unknown) => {
+                true
+            }
+        }
     }
 
     async fn plain(&self, context: &Context) -> Result<TeamDeleted, Failure> {

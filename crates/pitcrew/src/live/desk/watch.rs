@@ -103,7 +103,7 @@ pub(crate) async fn watch(
     let signal = desk.signal;
     drop(desk);
     remarks.left().iter().for_each(|remark| output::remark(remark));
-    Ok(Watched { outcome: handle.outcome().await, signal, tally })
+    Ok(Watched { outcome: handle.outcome().await, signal, tally, unwritten: None })
 }
 
 /// The next change of the team; none any more once it is gone.
