@@ -16,7 +16,7 @@ use pitcrew_model::{Endpoints, ModelSpec};
 use pitcrew_protocol::BACKEND_IN_PROCESS;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::{Hosting, Launch, Launcher, PROMPT_DEADLINE, Placement, Program, TeammatePlace};
-use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
+use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::trust::Trust;
 use pitcrew_team::{PaneHost, Team};
@@ -253,6 +253,16 @@ pub(crate) async fn pane_of(context: &Context, team: &Team, name: &str) -> Resul
     match panes(context, &mode, socket)? {
         Some(panes) => Ok((panes, PaneId(place.id))),
         None => Err(Failure::internal(format!("{} has a pane and no panes are to be had", member.name))),
+    }
+}
+
+/// The failure of showing or hiding the pane of a member. A pane that was closed is no fault of ours.
+pub(crate) fn pane_failure(name: &str, error: PaneError) -> Failure {
+    match error {
+        PaneError::Gone { pane } => {
+            Failure::new(FailureKind::Conflict, format!("{name}'s pane, {pane}, is there no more"))
+        }
+        error => Failure::internal(error),
     }
 }
 

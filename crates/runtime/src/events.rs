@@ -127,6 +127,14 @@ pub enum RunEvent {
         /// The mode now.
         mode: PermissionMode,
     },
+    /// A permission mode was recorded for an agent of another client, which takes it with the approval of its plan, else
+    /// when it is started again.
+    ModeRecorded {
+        /// The agent.
+        agent: AgentName,
+        /// The mode.
+        mode: PermissionMode,
+    },
     /// The team is being shut down.
     ShuttingDown {
         /// Why.

@@ -224,6 +224,12 @@ impl KnownMode {
         &self.mode
     }
 
+    /// When the lead signed it, in milliseconds since 1970; none where nobody did.
+    #[must_use]
+    pub fn since_ms(&self) -> Option<i64> {
+        self.at
+    }
+
     /// The mode of a member that another client runs: that goes by a mode of its own, which is only shown here.
     #[must_use]
     pub fn of_another_client(member: &Member) -> Self {

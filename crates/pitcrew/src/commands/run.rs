@@ -37,6 +37,11 @@ const NAMELESS_TEAM: &str = "crew";
 /// The lead works towards GOAL: it plans tasks, spawns teammates, answers them and shuts them down. The first Ctrl-C
 /// stops everyone where they are, the second kills what we own; either way the teammates stay in the team, and
 /// `pitcrew run --resume TEAM` goes on from there. `pitcrew shutdown` ends the team itself.
+///
+/// A run that goes on keeps what bounded the run before: --deny and the deny and ask rules of its --settings, --sandbox,
+/// --max-turns, --max-cost-usd, --max-teammates, --teammate-model, --teammate-mode, --teammate-program, and a --permission-mode
+/// that allows less than the settings' own. A new option replaces the earlier one of its kind. What freed it (--allow, --yes,
+/// --trust, a freer mode) holds again only when it is given again.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew run \"make the tests pass\" --model opus --permission-mode acceptEdits

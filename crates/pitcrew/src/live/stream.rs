@@ -68,6 +68,7 @@ impl Stream {
             | RunEvent::PermissionAnswered { .. }
             | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
+            | RunEvent::ModeRecorded { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => Vec::new(),
         };
@@ -196,6 +197,7 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
         }
         RunEvent::AllowedAlways { agent, what } => Some(("allowed_always", Some(agent), json!({"what": what}))),
         RunEvent::ModeChanged { agent, mode } => Some(("mode_changed", Some(agent), json!({"mode": mode.as_str()}))),
+        RunEvent::ModeRecorded { agent, mode } => Some(("mode_recorded", Some(agent), json!({"mode": mode.as_str()}))),
         RunEvent::ShuttingDown { reason } => Some(("shutting_down", None, json!({"reason": reason}))),
         RunEvent::Warning { text } => Some(("warning", None, json!({"text": text}))),
         RunEvent::TextDelta { .. } => None,

@@ -94,6 +94,7 @@ impl Tally {
             | RunEvent::ToolStarted { .. }
             | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
+            | RunEvent::ModeRecorded { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => {}
         }

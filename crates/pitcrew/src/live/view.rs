@@ -111,6 +111,10 @@ impl View {
                 )]
             }
             RunEvent::ModeChanged { agent, mode } => vec![Remark::of(agent, format!("is in mode {mode} now"))],
+            RunEvent::ModeRecorded { agent, mode } => {
+                let takes = "its client takes it with the approval of its plan, else when it is started again";
+                vec![Remark::of(agent, format!("has mode {mode} on record; {takes}"))]
+            }
             RunEvent::ShuttingDown { reason } => vec![Remark::of_run(format!("shutting down: {reason}"))],
             RunEvent::Warning { text } => vec![Remark::of_run(format!("warning: {}", in_one_line(text)))],
         }

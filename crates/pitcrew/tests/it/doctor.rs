@@ -95,9 +95,15 @@ fn a_team_of_another_client_has_no_dead_members() {
 }
 
 #[test]
-fn a_torn_config_is_left_to_a_person() {
+fn a_torn_config_is_left_to_a_person_unless_a_client_may_be_writing_it() {
     let room = Room::with_crew();
-    fs::write(room.root().join("teams/crew/config.json"), "{").unwrap();
+    let config = room.root().join("teams/crew/config.json");
+    fs::write(&config, "{").unwrap();
+    let report = room.json(&["doctor", "--repair"]);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["kind"], "unchecked", "{report:#}");
+    assert!(finding["detail"].as_str().unwrap().ends_with("a client may be writing it: look again"), "{report:#}");
+    age(&config);
     let report = room.json(&["doctor", "--repair"]);
     assert_eq!(report["findings"][0]["kind"], "bad_config");
     assert_eq!(report["left"], 1);

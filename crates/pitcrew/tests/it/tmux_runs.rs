@@ -394,7 +394,8 @@ fn who_shows_a_pane_from_another_terminal_learns_where_it_is() {
     let session =
         session.lines().find_map(|line| line.strip_suffix("/work/bob")?.split(' ').next()).unwrap().to_owned();
     assert_ne!(session, "pitcrew-hidden");
-    assert!(shown.stdout.contains(&format!("bob is in view in the tmux session {session}; `tmux")), "{shown:?}");
+    let said = format!("bob's pane is in the tmux session {session}, which no terminal shows now; `tmux");
+    assert!(shown.stdout.contains(&said), "{shown:?}");
     assert!(shown.stdout.contains(&format!("attach -t {session}` goes there")), "{shown:?}");
     assert!(terminal.command(&["shutdown", "--force"]).output().unwrap().status.success());
     ended(run);

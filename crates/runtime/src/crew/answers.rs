@@ -1,12 +1,12 @@
 //! Who answers when a call needs a permission: a person, or the policy of the run. What a person allows from now on is kept
 //! here for the run.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
-use pitcrew_team::{KnownMode, SpawnRecord};
+use pitcrew_team::{KnownMode, Request, RequestKind};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -45,6 +45,18 @@ impl Pending {
     /// What comes with a plain yes: a lead whose plan is approved leaves plan mode.
     fn updates_of_yes(&self) -> Vec<Value> {
         self.own_plan().map(|_| mode_update(PermissionMode::Default)).into_iter().collect()
+    }
+
+    /// Why it is asked at all in plan mode, where the asker gives no reason of its own.
+    pub(super) fn in_plan_mode(mut self) -> Self {
+        if self.description.is_empty() {
+            let said = format!(
+                "{} is in plan mode: its plan is not approved, and until then it is to change nothing",
+                self.agent
+            );
+            self.description = said;
+        }
+        self
     }
 
     fn call(&self) -> Call<'_> {
@@ -103,16 +115,32 @@ impl Always {
     }
 }
 
-/// What the rules of the run say to a call that is asked for by a member of another client, which does not know them;
-/// nothing where somebody has to decide. Ours have judged their calls by the same rules before they ask.
-pub(crate) fn by_rule(quarters: &Quarters, member: &Member, pending: &Pending) -> Option<Grant> {
-    if SpawnRecord::is_run_by_us(member) {
-        return None;
-    }
-    // A client in plan mode asks for nothing: one that asks has had its plan approved.
+/// The mode that a member of another client is in, as far as it is known here: plan until a plan of it is approved.
+pub(super) fn mode_of_client(
+    quarters: &Quarters,
+    member: &Member,
+    ledger: &BTreeMap<String, Request>,
+) -> PermissionMode {
     let (known, _refused) = KnownMode::of(&quarters.team, member);
-    let mode = mode_named(known.mode()).filter(|mode| *mode != PermissionMode::Plan).unwrap_or_default();
-    match quarters.gate.judge(mode, &pending.call()) {
+    // The answer reaches the client a moment before the mode after it is on record.
+    let is_approved = |request: &Request| {
+        let answer = request.answer.as_ref().filter(|answer| answer.approved);
+        let is_later = answer.is_some_and(|answer| known.since_ms().is_none_or(|since_ms| answer.at_ms >= since_ms));
+        request.kind == RequestKind::Plan && request.from == member.name && is_later
+    };
+    match mode_named(known.mode()).unwrap_or_default() {
+        PermissionMode::Plan if ledger.values().any(is_approved) => PermissionMode::Default,
+        mode => mode,
+    }
+}
+
+/// What the rules of the run say to a call that is asked for by a member of another client in that mode, which does not know
+/// them; nothing where somebody has to decide. Ours have judged their calls by the same rules before they ask.
+pub(super) fn by_rule(quarters: &Quarters, mode: PermissionMode, pending: &Pending) -> Option<Grant> {
+    // Its client gives its plan a name of its own.
+    let plan = pending.input.get("file_path").and_then(Value::as_str).map(Path::new);
+    let plan = plan.filter(|path| path.parent() == Some(&*quarters.root.join("plans")));
+    match quarters.gate.judge(mode, &Call { plan_file: plan, ..pending.call() }) {
         Verdict::Allow { profile: Profile::Free } => Some(allowed(Vec::new())),
         // Another client runs its own commands, and nothing holds them to less.
         Verdict::Allow { profile: Profile::Read | Profile::Work } => None,

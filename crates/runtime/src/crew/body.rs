@@ -3,9 +3,12 @@
 //! One that lives here is a driver behind a [`Link`]. One that lives elsewhere reads its mail, the config and its lead's
 //! word by itself; what the loop has to tell is for the one who minds its process and its pane ([`Remote`]).
 
+use pitcrew_protocol::AgentName;
+
 use super::remote::{Remote, Word};
 use crate::agent::Event;
 use crate::driver::Link;
+use crate::events::RunEvent;
 use crate::gate::PermissionMode;
 use crate::hosting::Program;
 
@@ -42,11 +45,17 @@ impl Body {
         }
     }
 
-    /// Lets the agent work in another mode. One that lives elsewhere reads that in the config, where the loop has it from.
-    pub(super) fn switch(&self, mode: PermissionMode) {
+    /// Lets the agent work in another mode. One that lives elsewhere reads that in the config, where the loop has it from, and one
+    /// of another client takes no mode from there while it runs. Answers with what is to be told of it.
+    pub(super) fn switch(&self, name: &AgentName, mode: PermissionMode) -> RunEvent {
+        let agent = name.clone();
         match self {
-            Self::Here(link) => link.tell(Event::ModeChanged(mode)),
-            Self::Elsewhere(_) => {}
+            Self::Here(link) => {
+                link.tell(Event::ModeChanged(mode));
+                RunEvent::ModeChanged { agent, mode }
+            }
+            Self::Elsewhere(_) if self.is_foreign() => RunEvent::ModeRecorded { agent, mode },
+            Self::Elsewhere(_) => RunEvent::ModeChanged { agent, mode },
         }
     }
 

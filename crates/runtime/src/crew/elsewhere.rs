@@ -43,6 +43,9 @@ pub(super) struct Berth {
 /// What our own process in a pane ends with when a person there stops it with Ctrl-C.
 const INTERRUPTED_EXIT: i32 = 130;
 
+/// The most that is told of a request's id that another client's model may have made up.
+const REQUEST_ID_CHARS: usize = 120;
+
 /// Why another client is no teammate of a run under `--sandbox`.
 pub(super) const UNBOUNDED_CLIENT: &str = "this run holds commands to a sandbox, and another client runs its own outside of it; the user \
                                 allows that with sandbox.allowOtherClients";
@@ -429,9 +432,12 @@ impl TeamLoop {
         if has_said_goodbye(&self.quarters.team, agent).await {
             return (Status::Completed, None);
         }
-        let said = match exit {
-            Some(exit) => format!("its process ended without a word, with exit status {exit}"),
-            None => "its process ended without a word".to_owned(),
+        let said = match (void_goodbye(&self.quarters.team, agent).await, exit) {
+            (Some(id), _) => {
+                format!("its process ended after it agreed to shut down by the request {id:?}, which nobody had made")
+            }
+            (None, Some(exit)) => format!("its process ended without a word, with exit status {exit}"),
+            (None, None) => "its process ended without a word".to_owned(),
         };
         (Status::Failed, Some(with_screen(said, screen.as_deref())))
     }
@@ -504,13 +510,27 @@ pub(super) async fn has_said_goodbye(team: &Team, agent: &AgentName) -> bool {
         .any(|mail| mail.frame.as_ref().is_some_and(|frame| is_goodbye(&ledger, agent, frame)))
 }
 
+/// The request that an agent's latest goodbye names, when that answers to nothing: its model may have made the id up.
+async fn void_goodbye(team: &Team, agent: &AgentName) -> Option<String> {
+    let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
+    let of_agent = mail.into_iter().rev().filter(|mail| AgentName::foreign(&mail.message.from) == *agent);
+    let id = of_agent.filter_map(|mail| mail.frame.as_ref().and_then(answered_request).map(str::to_owned)).next()?;
+    let ledger = team.requests().await.unwrap_or_default();
+    (!ledger.contains_key(&id)).then(|| id.chars().take(REQUEST_ID_CHARS).collect())
+}
+
+/// The request to shut down that a frame agrees to.
+pub(super) fn answered_request(frame: &Frame) -> Option<&str> {
+    match frame {
+        Frame::ShutdownApproved(goodbye) => Some(&goodbye.request_id),
+        Frame::ShutdownResponse(response) if response.approved => Some(&response.request_id),
+        _ => None,
+    }
+}
+
 /// Whether a frame says that its sender shuts down as it was asked to. One that nobody asked for was written by somebody else,
 /// and what a run that is over asked on its way out ends nobody.
 pub(super) fn is_goodbye(ledger: &BTreeMap<String, Request>, sender: &AgentName, frame: &Frame) -> bool {
-    let request = match frame {
-        Frame::ShutdownApproved(goodbye) => &goodbye.request_id,
-        Frame::ShutdownResponse(response) if response.approved => &response.request_id,
-        _ => return false,
-    };
+    let Some(request) = answered_request(frame) else { return false };
     ledger.get(request).is_some_and(|it| it.kind == RequestKind::Shutdown && it.to == *sender && !it.is_void)
 }

@@ -9,7 +9,7 @@ use pitcrew_protocol::{
 use pitcrew_team::{Actor, RefusedFrame};
 
 use super::course::{News, Why};
-use super::elsewhere::is_goodbye;
+use super::elsewhere::{answered_request, is_goodbye};
 use super::ledger::RESUMABLE;
 use super::team_loop::{Farewell, Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
@@ -210,7 +210,8 @@ impl TeamLoop {
         if !is_member || is_goodbye(&ledger, name, frame) {
             return self.said_goodbye(name, mail).await;
         }
-        let reason = "nobody has asked it to shut down".to_owned();
+        let reason =
+            format!("nobody asked it to shut down by the request {:?}", answered_request(frame).unwrap_or_default());
         let refused = RefusedFrame { id: mail.clone(), from: name.to_string(), frame: frame.kind().to_owned(), reason };
         if let Err(error) = self.quarters.team.refuse(&AgentName::lead(), std::slice::from_ref(&refused)).await {
             tracing::warn!(%error, "a refused frame is not marked as read");

@@ -4,13 +4,14 @@ use futures_util::future::{AbortHandle, Abortable};
 use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
 use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
 
-use super::answers::{Decided, Pending, by_rule, folder_of};
+use super::answers::{Decided, Pending, by_rule, folder_of, mode_of_client};
 use super::course::{News, Why};
 use super::team_loop::TeamLoop;
 use super::wake::{Asked, Decision};
 use crate::agent::Event;
 use crate::driver::chain;
 use crate::events::RunEvent;
+use crate::gate::PermissionMode;
 use crate::question::Digest;
 use crate::run::{Asks, Shortfall};
 use crate::transcript::Grant;
@@ -49,6 +50,9 @@ impl TeamLoop {
             description: description.unwrap_or_default(),
             says,
         };
+        let client_mode =
+            member.as_ref().filter(|_| !is_ours).map(|member| mode_of_client(&self.quarters, member, &ledger));
+        let pending = if client_mode == Some(PermissionMode::Plan) { pending.in_plan_mode() } else { pending };
         let digest = Digest::of_call(&pending.tool, &pending.input);
         let (asking, request) = (self.quarters.asking.clone(), asked.request_id);
         let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
@@ -56,7 +60,7 @@ impl TeamLoop {
             let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
             self.quarters.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
         }
-        let by_rule = member.and_then(|member| by_rule(&self.quarters, &member, &pending));
+        let by_rule = client_mode.and_then(|mode| by_rule(&self.quarters, mode, &pending));
         let (question, registration) = AbortHandle::new_pair();
         self.asked.insert(request.clone(), Asked { agent, mail, call, input, digest, question });
         let deciding = async move {

@@ -473,8 +473,7 @@ impl TeamLoop {
                 ModeLook::Same => {}
                 ModeLook::Changed(mode) => {
                     if let Some(mode) = mode_named(&mode) {
-                        hand.body.switch(mode);
-                        self.quarters.sink.tell(RunEvent::ModeChanged { agent: name.clone(), mode }).await;
+                        self.quarters.sink.tell(hand.body.switch(name, mode)).await;
                     }
                 }
                 ModeLook::Refused(mode) => refused.push((name.clone(), mode)),

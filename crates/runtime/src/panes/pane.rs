@@ -87,13 +87,15 @@ pub trait Panes: Send + Sync + fmt::Debug {
     async fn tagged(&self, tag: &PaneTag) -> Result<Vec<(PaneId, PaneTag)>, PaneError>;
 }
 
-/// Where a pane is in view.
+/// Where a pane is that is not hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PaneView {
     /// The place, such as `the tmux session work`.
     pub place: String,
     /// The words of the command that goes there.
     pub command: Vec<String>,
+    /// Whether a terminal shows that place now.
+    pub is_shown: bool,
 }
 
 /// What is to be started.

@@ -28,7 +28,7 @@ fn bob() -> AgentName {
 }
 
 /// Puts a frame into the lead's inbox as the client does: without an id, and nothing in our ledger knows of it.
-fn writes(setting: &Setting, frame: &serde_json::Value) {
+pub(crate) fn writes(setting: &Setting, frame: &serde_json::Value) {
     let inboxes = setting.root.join("teams/probe/inboxes");
     let inbox = inboxes.join("team-lead.json");
     let text = std::fs::read_to_string(&inbox).unwrap_or_else(|_| "[]".to_owned());

@@ -238,7 +238,7 @@ async fn a_goodbye_that_nobody_asked_for_takes_nobody_out_of_the_team() {
     let mut entry = entry("forged-1", &goodbye);
     entry["from"] = json!("bob");
     let warning = scene.forge("team-lead", &entry).await;
-    assert!(warning.contains("nobody has asked it to shut down"), "{warning}");
+    assert!(warning.contains("nobody asked it to shut down by the request"), "{warning}");
     assert!(scene.team().await.config().await.unwrap().member("bob").is_some());
     scene.handle.stopper().kill();
     finish(scene.handle).await;

@@ -27,6 +27,9 @@ use crate::{JournalEntry, StoreError};
 /// A temporary file so old is of no living write.
 const TEMP_DEAD_AFTER: Duration = Duration::from_secs(60);
 
+/// The longest that a client takes to write a config in place, on the busiest machine.
+const WRITING_MOST: Duration = Duration::from_secs(10);
+
 /// A lock so far in the future is of no clock that is right.
 const FUTURE_MOST: Duration = Duration::from_secs(60);
 
@@ -230,6 +233,12 @@ impl Look<'_> {
             }
         };
         let reason = match self.settled_config(&path, bytes) {
+            Err(Fault::Torn(reason)) if self.is_being_written(&path) => {
+                let reason =
+                    format!("{reason}; it changed only moments ago, and a client may be writing it: look again");
+                self.found(Leaving::Unseen { path, reason });
+                return false;
+            }
             Err(Fault::Torn(reason)) if self.has_end_of_a_longer(&path) => {
                 format!("{reason}: the end of a longer write, which `pitcrew team show {team}` cuts off")
             }
@@ -243,6 +252,14 @@ impl Look<'_> {
         };
         self.found(Leaving::BadConfig { path, reason });
         false
+    }
+
+    /// Whether a text that is no JSON may be what a client has written of it so far.
+    fn is_being_written(&self, path: &Path) -> bool {
+        let is_json = plain::read(path, plain::FILE_MOST).is_ok_and(|read| {
+            read.is_some_and(|bytes| serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok())
+        });
+        !is_json && !is_older(path, WRITING_MOST)
     }
 
     fn has_end_of_a_longer(&self, path: &Path) -> bool {

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::hosting::pane_of;
+use crate::hosting::{pane_failure, pane_of};
 use crate::selection::TeamChoice;
 
 /// Take a member's pane out of view; the member goes on
@@ -24,11 +24,14 @@ impl Hide {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.open(context).await?;
         let (panes, pane) = pane_of(context, &team, &self.name).await?;
-        panes.hide(&pane).await.map_err(Failure::internal)?;
+        panes.hide(&pane).await.map_err(|error| pane_failure(&self.name, error))?;
         team.set_hidden(&pane.0, true).await?;
         let answer = json!({"success": true, "name": self.name, "pane": pane.0, "hidden": true});
-        context
-            .output
-            .answer(&answer, |_| format!("{} is out of view; `pitcrew member show` brings it back", self.name))
+        context.output.answer(&answer, |_| {
+            format!(
+                "{}'s pane is hidden, and {} goes on; `pitcrew member show` takes the pane out again",
+                self.name, self.name
+            )
+        })
     }
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::hosting::pane_of;
+use crate::hosting::{pane_failure, pane_of};
 use crate::output::{printable, shell_word};
 use crate::selection::TeamChoice;
 
@@ -25,7 +25,7 @@ impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.look(context).await?;
         let (panes, pane) = pane_of(context, &team, &self.name).await?;
-        panes.show(&pane).await.map_err(Failure::internal)?;
+        panes.show(&pane).await.map_err(|error| pane_failure(&self.name, error))?;
         team.set_hidden(&pane.0, false).await?;
         // The pane is there all the same when its place cannot be told.
         let view = panes.in_view_at(&pane).await.ok().flatten();
@@ -35,12 +35,20 @@ impl Show {
         let answer = json!({
             "success": true, "name": self.name, "pane": pane.0, "hidden": false,
             "place": view.as_ref().map(|view| &view.place), "command": command,
+            "is_shown": view.as_ref().map(|view| view.is_shown),
         });
         context.output.answer(&answer, |_| match (&view, &command) {
             (Some(view), Some(command)) => {
-                format!("{} is in view in {}; `{command}` goes there", self.name, printable(&view.place))
+                let (name, place) = (&self.name, printable(&view.place));
+                match view.is_shown {
+                    true => format!("{name} is in view in {place}; `{command}` goes there"),
+                    false => {
+                        format!("{name}'s pane is in {place}, which no terminal shows now; `{command}` goes there")
+                    }
+                }
             }
-            (_, _) => format!("{} is in view", self.name),
+            // Its terminal does not say where.
+            (_, _) => format!("{}'s pane is hidden no more", self.name),
         })
     }
 }

@@ -102,6 +102,7 @@ impl Sheet {
             | RunEvent::PermissionAnswered { .. }
             | RunEvent::AllowedAlways { .. }
             | RunEvent::ModeChanged { .. }
+            | RunEvent::ModeRecorded { .. }
             | RunEvent::ShuttingDown { .. }
             | RunEvent::Warning { .. } => {
                 remarks.iter().map(|remark| format!("{FAINT}- {}{FAINT:#}", printable(&remark.text))).collect()

@@ -72,6 +72,8 @@ fn torn() -> Vec<Damage> {
             all.push(Damage::new(format!("{what} {how}"), expect, move |scene| {
                 let bytes = torn(&scene.read(&path));
                 scene.write(&path, bytes);
+                // What changed just now may be half of a client's write.
+                scene.age(&path);
                 paths(&[&path, "root/tasks/crew/.highwatermark"])
             }));
         }

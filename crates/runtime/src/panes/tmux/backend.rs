@@ -338,7 +338,7 @@ impl Panes for Tmux {
             let socket = self.host().socket.map(|socket| ["-S".to_owned(), socket]).into_iter().flatten();
             let attach = ["attach".to_owned(), "-t".to_owned(), it.session_name.clone()];
             let command = std::iter::once("tmux".to_owned()).chain(socket).chain(attach).collect();
-            PaneView { place: format!("the tmux session {}", it.session_name), command }
+            PaneView { place: format!("the tmux session {}", it.session_name), command, is_shown: it.is_attached }
         }))
     }
 

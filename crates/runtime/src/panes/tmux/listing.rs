@@ -4,9 +4,10 @@ use super::client::{MARK, Words, answers, words};
 use crate::panes::{PaneId, PaneState, PaneTag};
 
 /// The fields of [`Listed`], in order.
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 16] = [
     "session_id",
     "session_name",
+    "session_attached",
     "window_id",
     "window_width",
     "window_height",
@@ -49,6 +50,8 @@ pub(super) fn held_for(command: &str) -> Option<PaneTag> {
 pub(super) struct Listed {
     pub(super) session: String,
     pub(super) session_name: String,
+    /// Whether a terminal shows the session.
+    pub(super) is_attached: bool,
     pub(super) window: String,
     pub(super) width: u32,
     pub(super) height: u32,
@@ -78,6 +81,7 @@ fn listed(fields: &[&str]) -> Option<Listed> {
     let [
         session,
         session_name,
+        attached,
         window,
         width,
         height,
@@ -99,6 +103,7 @@ fn listed(fields: &[&str]) -> Option<Listed> {
     Some(Listed {
         session: session.to_owned(),
         session_name: session_name.to_owned(),
+        is_attached: attached != "0",
         window: window.to_owned(),
         width: width.parse().ok()?,
         height: height.parse().ok()?,
@@ -116,7 +121,7 @@ mod tests {
     use super::*;
 
     fn state(rest: &str) -> PaneState {
-        let line = format!("pitcrew\t$1\tmain\t@2\t200\t50\t0\t80\t%3\tr/crew/bob\t{rest}\t\n");
+        let line = format!("pitcrew\t$1\tmain\t1\t@2\t200\t50\t0\t80\t%3\tr/crew/bob\t{rest}\t\n");
         let panes = parse(&line);
         assert_eq!(panes[0].tag.as_ref().map(ToString::to_string).as_deref(), Some("r/crew/bob"));
         panes[0].state
@@ -132,8 +137,7 @@ mod tests {
 
     #[test]
     fn a_pane_that_is_being_made_is_known_by_the_command_that_holds_it() {
-        let line =
-            "pitcrew\t$1\tmain\t@2\t200\t50\t0\t80\t%3\t\t0\t\t\t77\t\tenv \"PITCREW_PANE=r%2F/crew/bob@\" sleep 60\n";
+        let line = "pitcrew\t$1\tmain\t1\t@2\t200\t50\t0\t80\t%3\t\t0\t\t\t77\t\tenv \"PITCREW_PANE=r%2F/crew/bob@\" sleep 60\n";
         let tag = parse(line).remove(0).tag.unwrap();
         assert_eq!(tag.agent.as_ref().map(|agent| agent.as_str()), Some("bob"));
         assert_eq!(holding(&tag)[1], format!("PITCREW_PANE={tag}@"));
@@ -141,6 +145,6 @@ mod tests {
 
     #[test]
     fn what_is_no_pane_is_passed_over() {
-        assert_eq!(parse("pitcrew\t$1\n\nhook says hi\npitcrew\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\n"), []);
+        assert_eq!(parse("pitcrew\t$1\n\nhook says hi\npitcrew\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\n"), []);
     }
 }

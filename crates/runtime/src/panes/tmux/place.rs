@@ -129,6 +129,7 @@ mod tests {
         Listed {
             session: "$0".to_owned(),
             session_name: "main".to_owned(),
+            is_attached: true,
             window: window.to_owned(),
             width: 200,
             height: 50,
