@@ -172,7 +172,7 @@ fn ended_so(team: &Team, lead: Option<&LeadEnd>, members: &[AgentName], was_ende
         }
         (None, false) => {
             let said = format!(
-                "the run of team {name} could not be asked and was stopped; its teammates were not asked to leave"
+                "the run of team {name} could not be asked, and it has ended; its teammates were not asked to leave"
             );
             format!("{said}; still in it: {}; {goes_on}", names.join(", "))
         }
