@@ -56,4 +56,5 @@ mod tasks;
 mod teams;
 mod terminal;
 mod tmux_runs;
+mod unknown_settings;
 mod which_team;
