@@ -166,10 +166,9 @@ impl Context {
     /// # Errors
     /// When the settings cannot be used.
     pub(crate) fn files(&self, settings: &Settings) -> Result<FileBackend, Failure> {
-        let durability = match settings.pitcrew("durability").map(Value::as_str) {
-            None | Some(Some("disk")) => Durability::Disk,
-            Some(Some("process")) => Durability::Process,
-            Some(_) => return Err(Failure::usage("`pitcrew.durability` in the settings is \"disk\" or \"process\"")),
+        let durability = match settings.pitcrew("durability").and_then(Value::as_str) {
+            Some("process") => Durability::Process,
+            _ => Durability::Disk,
         };
         let tell = |wait: &LockWait| {
             let (lock, left) = (wait.lock.display(), wait.left.as_secs() + 1);

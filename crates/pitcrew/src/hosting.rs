@@ -139,7 +139,8 @@ pub(crate) fn hosting(
     let (asked, socket) = match (&args.teammate_mode, left) {
         (Some(mode), left) => (Some(chosen(context, mode.clone())?), left.and_then(|left| left.socket)),
         (None, Some(left)) => (Some(must_be_named(left.mode, &programs)?), left.socket),
-        (None, None) => (mode_of(settings)?.map(|mode| chosen(context, mode)).transpose()?, None),
+        // What is not heeded is said where the pane programs are looked for.
+        (None, None) => (mode_of(settings).ok().flatten().map(|mode| chosen(context, mode)).transpose()?, None),
     };
     let mode = match asked.unwrap_or(TeammateMode::Auto) {
         TeammateMode::Auto => here(context),
@@ -163,7 +164,7 @@ pub(crate) fn hosting(
     }
     let program = match args.teammate_program {
         Some(program) => program.into(),
-        None => program_of(settings)?,
+        None => program_of(settings),
     };
     if program == Program::Claude && panes.is_some() {
         must_be_there(context, client_of(settings), "the client that teammates are to run")?;
@@ -180,7 +181,7 @@ pub(crate) fn hosting(
         launch: launcher(context, settings),
         program,
         settings: layer,
-        prompt_deadline: deadline_of(settings)?,
+        prompt_deadline: deadline_of(settings),
     })
 }
 
@@ -341,11 +342,16 @@ fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
 /// The pane programs that may be run for panes that a record names: those that the user named for a run or in the settings,
 /// and our own servers of panes.
 pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
-    let settings = context.settings_with(&context.cwd, None);
-    let mode = settings.and_then(|settings| mode_of(&settings)).unwrap_or_else(|error| {
-        output::remark(&format!("warning: the settings name no pane program: {}", error.chain()));
-        None
-    });
+    let mode = match context.settings_with(&context.cwd, None) {
+        Ok(settings) => mode_of(&settings).unwrap_or_else(|unknown| {
+            output::remark(&format!("warning: {unknown}"));
+            None
+        }),
+        Err(error) => {
+            output::remark(&format!("warning: the settings name no pane program: {}", error.chain()));
+            None
+        }
+    };
     let named = match mode {
         Some(TeammateMode::Program(argv)) => Some(as_recorded(context, &argv)),
         Some(TeammateMode::Auto | TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2) | None => None,
@@ -399,28 +405,24 @@ fn tmux_socket(context: &Context) -> Option<PathBuf> {
     Some(PathBuf::from(socket))
 }
 
-fn mode_of(settings: &Settings) -> Result<Option<TeammateMode>, Failure> {
+/// The mode that the settings name; the error says why it is not heeded.
+fn mode_of(settings: &Settings) -> Result<Option<TeammateMode>, String> {
     let (name, value) = match (settings.pitcrew("teammateMode"), settings.merged().get("teammateMode")) {
         (Some(value), _) => ("pitcrew.teammateMode", value),
         (None, Some(value)) => ("teammateMode", value),
         (None, None) => return Ok(None),
     };
     let mode = value.as_str().ok_or_else(|| "a text".to_owned()).and_then(str::parse);
-    mode.map(Some).map_err(|known| Failure::usage(format!("`{name}` in the settings is {known}, not {value}")))
+    mode.map(Some).map_err(|known| format!("`{name}` in the settings is not heeded: {value} is not {known}"))
 }
 
-fn program_of(settings: &Settings) -> Result<Program, Failure> {
-    let Some(value) = settings.pitcrew("teammateProgram") else { return Ok(Program::default()) };
-    value.as_str().and_then(Program::named).ok_or_else(|| {
-        Failure::usage(format!("`pitcrew.teammateProgram` in the settings is \"pitcrew\" or \"claude\", not {value}"))
-    })
+fn program_of(settings: &Settings) -> Program {
+    settings.pitcrew("teammateProgram").and_then(Value::as_str).and_then(Program::named).unwrap_or_default()
 }
 
-fn deadline_of(settings: &Settings) -> Result<Duration, Failure> {
-    let Some(value) = settings.pitcrew("promptDeadlineSeconds") else { return Ok(PROMPT_DEADLINE) };
-    value.as_u64().filter(|seconds| *seconds > 0).map(Duration::from_secs).ok_or_else(|| {
-        Failure::usage(format!("`pitcrew.promptDeadlineSeconds` in the settings is a number of seconds, not {value}"))
-    })
+fn deadline_of(settings: &Settings) -> Duration {
+    let seconds = settings.pitcrew("promptDeadlineSeconds").and_then(Value::as_u64);
+    seconds.filter(|seconds| *seconds > 0).map_or(PROMPT_DEADLINE, Duration::from_secs)
 }
 
 fn launcher(context: &Context, settings: &Settings) -> Launcher {

@@ -14,6 +14,7 @@
 
 mod actor;
 mod archive;
+mod asked;
 mod bounds;
 mod claimed;
 mod clock;
@@ -53,6 +54,7 @@ pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
 pub use archive::ArchiveEntry;
+pub use asked::asked_name;
 pub use bounds::RunBounds;
 pub use claimed::lead_reads_inbox;
 pub use clock::{Clock, SystemClock};

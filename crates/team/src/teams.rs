@@ -146,18 +146,22 @@ impl Teams {
         Ok((team, created))
     }
 
-    /// Opens a team by its name or its folder.
+    /// Opens a team by its name, its folder, or the name that its lead asked for.
     ///
     /// # Errors
     /// `team_not_found` with the teams there are; `internal_error` for a config that cannot be read.
     pub async fn open(&self, name: &str) -> Result<Team, ApiError> {
-        let dir = TeamDir::of(name);
+        let mut dir = TeamDir::of(name);
+        let mut is_asked_for = false;
         let config = match self.backend().team(&dir).await {
-            Ok(config) => config,
-            Err(StoreError::NoTeam { .. }) => return Err(self.unknown(name).await),
-            Err(error) => return Err(refusal::of_store(error)),
+            Err(StoreError::NoTeam { .. }) => {
+                let Some(other) = self.asked_for(name).await else { return Err(self.unknown(name).await) };
+                (dir, is_asked_for) = (other, true);
+                self.backend().team(&dir).await.map_err(refusal::of_store)?
+            }
+            read => read.map_err(refusal::of_store)?,
         };
-        if name != dir.as_str() && config.name.as_str().to_lowercase() != name.to_lowercase() {
+        if !is_asked_for && name != dir.as_str() && config.name.as_str().to_lowercase() != name.to_lowercase() {
             return Err(self.unknown(name).await.with("did_you_mean", config.name.as_str()));
         }
         // Whoever opens a team puts back what other programs undid in its files; the store tells of it. What keeps it from

@@ -166,7 +166,7 @@ fn half_a_megabyte_of_inbox_cut_in_the_middle_is_told_and_left_alone() {
 #[test]
 fn settings_that_cannot_be_used_are_told() {
     let room = Room::with_crew();
-    for text in ["{", "{\"pitcrew\": {\"durability\": \"perhaps\"}}", "{\"pitcrew\": {\"limits\": {\"agents\": -1}}}"] {
+    for text in ["{", "[1]", "{\"permissions\": {\"deny\": 7}}"] {
         fs::write(room.root().join("settings.json"), text).unwrap();
         check(&room, &["team", "list"], 2, "invalid_request");
     }

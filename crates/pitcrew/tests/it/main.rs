@@ -4,6 +4,7 @@
 
 mod advice;
 mod agent;
+mod asked_team;
 mod attacks;
 mod bad_input;
 mod bounds;
@@ -56,4 +57,5 @@ mod tasks;
 mod teams;
 mod terminal;
 mod tmux_runs;
+mod unknown_settings;
 mod which_team;

@@ -17,8 +17,8 @@ pub(super) fn lead_tools(desk: &Desk) -> Vec<Arc<dyn Tool>> {
     vec![
         tool(
             "TeamCreate",
-            "Makes you the lead of a team, with a task list that all its members share. Of a run that has a team already \
-             it returns that team.",
+            "Makes you the lead of a team, with a task list that all its members share. A run that has a team already gives \
+             you that one, with the name that it has; it goes by the name that you asked for too.",
         ),
         tool("TeamDelete", "Ends your team and clears its files away. All teammates must have shut down before."),
         tool(

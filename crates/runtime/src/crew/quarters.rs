@@ -61,8 +61,8 @@ pub(crate) struct Quarters {
     pub(crate) locks: PathLocks,
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
-    /// Settings that nothing heeds.
-    misspelt: Vec<String>,
+    /// Settings that are not heeded.
+    unheeded: Vec<String>,
     instructions: HashMap<PathBuf, Arc<str>>,
     /// What was wrong with the instructions of the working folder.
     not_instructed: Vec<String>,
@@ -142,7 +142,7 @@ impl Quarters {
             mode: furnishings.mode,
             gate,
             sandbox,
-            misspelt: settings.misspelt(),
+            unheeded: settings.unheeded(),
             may_unconfine: settings.allows_unsandboxed_commands(),
             allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),
             ignored_files: settings.ignored_files(),
@@ -164,9 +164,9 @@ impl Quarters {
     /// What is wrong with the definitions, settings, hooks and instructions, for the face.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let definitions = self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
-        let misspelt = self.misspelt.iter().cloned();
         definitions
-            .chain(misspelt)
+            .chain(self.unheeded.iter().cloned())
+            .chain(self.gate.unheeded().iter().cloned())
             .chain(self.hooks.warnings().iter().cloned())
             .chain(self.not_instructed.iter().cloned())
             .collect()

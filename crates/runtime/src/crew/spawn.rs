@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamCreated,
-    counted, render,
+    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, counted, render,
 };
 use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
@@ -37,7 +36,7 @@ impl TeamLoop {
         let Request { wish, answer: reply } = request;
         let mut reply = Some(reply);
         let (outcome, news) = match wish {
-            Wish::TeamCreate(input) => (self.adopt(&input), Vec::new()),
+            Wish::TeamCreate(input) => (self.adopt(&input).await, Vec::new()),
             Wish::TeamDelete => (self.delete().await, Vec::new()),
             Wish::Stop { name } => (self.stop_teammate(&name), Vec::new()),
             Wish::Spawn { input, call } if input.name.is_none() => {
@@ -58,19 +57,17 @@ impl TeamLoop {
         news
     }
 
-    /// The run made its team at the start; the lead's first TeamCreate makes it its own, whatever name it asks for.
-    fn adopt(&mut self, _input: &TeamCreateInput) -> ToolOutcome {
+    /// The run made its team at the start; the lead's first TeamCreate makes it its own, with what it asks for.
+    async fn adopt(&mut self, input: &TeamCreateInput) -> ToolOutcome {
         let team = &self.quarters.team;
         match self.adopted {
-            Adopted::NotYet => {
-                self.adopted = Adopted::Yes;
-                let created = TeamCreated {
-                    team_name: team.name().to_string(),
-                    team_file_path: team.file().display().to_string(),
-                    lead_agent_id: AgentName::lead().id_in(team.name()).to_string(),
-                };
-                answer(&created.into())
-            }
+            Adopted::NotYet => match team.taken_over_by_lead(input).await {
+                Ok(created) => {
+                    self.adopted = Adopted::Yes;
+                    answer(&created.into())
+                }
+                Err(error) => refusal(&error),
+            },
             Adopted::Yes => {
                 ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name()))
             }
@@ -125,9 +122,14 @@ impl TeamLoop {
         call: String,
         reply: &mut Option<oneshot::Sender<ToolOutcome>>,
     ) -> Result<(ToolOutcome, Vec<News>), ToolOutcome> {
-        self.may_spawn(input)?;
-        let spawn = self.record_of(input, call)?;
+        self.may_spawn()?;
         let team = self.quarters.team.clone();
+        if let Some(asked) = input.team_name.as_deref()
+            && !team.is_called(asked).await
+        {
+            return Err(ToolOutcome::refused(format_args!("You lead the team \"{}\", not \"{asked}\"", team.name())));
+        }
+        let spawn = self.record_of(input, call)?;
         match team.enlist(spawn).await.map_err(|error| refusal(&error))? {
             Enlisted::New(member) => {
                 let name = member.name.clone();
@@ -230,18 +232,12 @@ impl TeamLoop {
         Ok((answered, self.start_elsewhere(member, panes, launching).await))
     }
 
-    fn may_spawn(&self, input: &SpawnInput) -> Result<(), ToolOutcome> {
+    fn may_spawn(&self) -> Result<(), ToolOutcome> {
         if let Some(why) = self.course.why() {
             return Err(ToolOutcome::refused(format_args!("Nobody can be spawned any more: {}", why.in_words())));
         }
         if self.adopted == Adopted::Deleted {
             return Err(ToolOutcome::refused("The team is deleted"));
-        }
-        let team = self.quarters.team.name().as_str();
-        if let Some(asked) = input.team_name.as_deref()
-            && pitcrew_protocol::TeamDir::of(asked) != *self.quarters.team.dir()
-        {
-            return Err(ToolOutcome::refused(format_args!("You lead the team \"{team}\", not \"{asked}\"")));
         }
         match self.limits.max_teammates {
             Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => {

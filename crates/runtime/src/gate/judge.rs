@@ -149,7 +149,8 @@ impl Gate {
     /// Builds the gate from the settings' `permissions`.
     ///
     /// # Errors
-    /// When a rule is malformed; the error names the rule and its layer.
+    /// When a malformed rule was typed on the command line, or agents could do more without it; the error names the rule and
+    /// its layer.
     pub fn from_settings(settings: &Settings, home: Option<&Path>) -> Result<Self, RuleError> {
         let permissions = settings.permissions();
         let folder = |path: &PathBuf| expand_home(&path.to_string_lossy(), home);
@@ -163,6 +164,11 @@ impl Gate {
             spawns: Spawns::default(),
             runs_sandboxed: settings.runs_sandboxed_commands(),
         })
+    }
+
+    /// The rules that are not heeded, in words.
+    pub(crate) fn unheeded(&self) -> &[String] {
+        &self.rules.unheeded
     }
 
     /// Says in which folders commands are looked for: the `PATH` that they run with.

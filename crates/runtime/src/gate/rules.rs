@@ -69,14 +69,26 @@ pub(crate) struct RuleSet {
     pub(crate) allow: Vec<Rule>,
     pub(crate) deny: Vec<Rule>,
     pub(crate) ask: Vec<Rule>,
+    /// The rules that are not heeded, in words.
+    pub(crate) unheeded: Vec<String>,
 }
 
 impl RuleSet {
+    /// Parses all rules. A malformed one that allows something and was not typed on the command line is left out, and told.
+    ///
+    /// # Errors
+    /// The first other one that is malformed: without it agents could do more than was meant.
     pub(crate) fn parse(permissions: &Permissions, home: Option<&Path>) -> Result<Self, RuleError> {
-        let all = |rules: &[SourcedRule]| -> Result<Vec<Rule>, RuleError> {
-            rules.iter().map(|rule| Rule::parse(rule, home)).collect()
-        };
-        Ok(Self { allow: all(&permissions.allow)?, deny: all(&permissions.deny)?, ask: all(&permissions.ask)? })
+        let (mut allow, mut unheeded) = (Vec::new(), Vec::new());
+        for rule in &permissions.allow {
+            match Rule::parse(rule, home) {
+                Ok(rule) => allow.push(rule),
+                Err(error) if rule.layer == Layer::Cli => return Err(error),
+                Err(error) => unheeded.push(format!("{error} is not heeded: {}", error.fault)),
+            }
+        }
+        let all = |rules: &[SourcedRule]| rules.iter().map(|rule| Rule::parse(rule, home)).collect::<Result<_, _>>();
+        Ok(Self { allow, deny: all(&permissions.deny)?, ask: all(&permissions.ask)?, unheeded })
     }
 }
 

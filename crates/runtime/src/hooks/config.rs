@@ -85,8 +85,10 @@ impl Hooks {
                 hooks.warnings.push(format!("hooks for the unknown event `{event}` are not run"));
                 continue;
             }
-            for group in groups.as_array().into_iter().flatten() {
-                hooks.add_group(event, group);
+            match groups {
+                Value::Array(groups) => groups.iter().for_each(|group| hooks.add_group(event, group)),
+                Value::Null => {}
+                _ => hooks.warnings.push(format!("the hooks for {event} are no list and are not run")),
             }
         }
         hooks

@@ -41,13 +41,13 @@ pub enum SettingsError {
         /// The layer and, where there is one, its file.
         origin: String,
     },
-    /// A known field has the wrong shape.
+    /// A known field has a value that is not known, and cannot be left out.
     #[error("`{field}` in the {origin} must be {expected}")]
     Field {
         /// The layer and, where there is one, its file.
         origin: String,
         /// The field's dotted name.
-        field: &'static str,
+        field: String,
         /// What it must be.
         expected: &'static str,
     },

@@ -53,7 +53,7 @@ impl Settings {
     /// empty layer.
     ///
     /// # Errors
-    /// When a file cannot be read, is not a JSON object, or a known field has the wrong shape.
+    /// When a file cannot be read, and as those of [`Settings::from_sources`].
     pub fn load(paths: &Paths, project: Vec<Source>) -> Result<Self, SettingsError> {
         let mut sources = project;
         for layer in [Layer::User, Layer::Managed] {

@@ -120,8 +120,7 @@ struct Section {
 
 impl Settings {
     /// What seems misspelt in the layers, in words, each with its layer.
-    #[must_use]
-    pub fn misspelt(&self) -> Vec<String> {
+    pub(super) fn misspelt(&self) -> Vec<String> {
         self.sources().iter().flat_map(|source| SECTIONS.iter().flat_map(|section| section.misspelt(source))).collect()
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value};
 
 use super::error::{SettingsError, origin};
-use super::views;
+use super::values;
 
 /// Ranks the origins of settings; a later one overrides an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,13 +55,14 @@ pub struct Settings {
     sources: Vec<Source>,
     merged: Map<String, Value>,
     git_folders: Vec<PathBuf>,
+    unheeded: Vec<String>,
 }
 
 impl Settings {
     /// Merges bare layers, in any order.
     ///
     /// # Errors
-    /// When a layer is not an object or a known field has the wrong shape.
+    /// As those of [`Settings::from_sources`].
     pub fn merge(layers: Vec<(Layer, Value)>) -> Result<Self, SettingsError> {
         let bare = |(layer, value)| Source { layer, file: None, base: None, value };
         Self::from_sources(layers.into_iter().map(bare).collect())
@@ -70,22 +71,23 @@ impl Settings {
     /// Merges layers that know their file and folder, in any order.
     ///
     /// Objects merge key by key, lists are joined (lowest layer first, repeats dropped), anything
-    /// else is overridden by the higher layer.
+    /// else is overridden by the higher layer. A field with a value that is not known is left out of its layer and told by
+    /// [`Settings::unheeded`].
     ///
     /// # Errors
-    /// When a layer is not an object or a known field has the wrong shape.
+    /// When a layer is not an object, or a value that is not known was typed on the command line or bounds what agents may
+    /// do.
     pub fn from_sources(mut sources: Vec<Source>) -> Result<Self, SettingsError> {
         sources.sort_by_key(|source| source.layer);
-        let mut merged = Map::new();
-        for source in &sources {
+        let (mut merged, mut unheeded) = (Map::new(), Vec::new());
+        for source in &mut sources {
+            unheeded.extend(values::heed(source)?);
             let Value::Object(fields) = &source.value else {
-                let origin = origin(source.layer, source.file.as_deref());
-                return Err(SettingsError::NotAnObject { origin });
+                return Err(SettingsError::NotAnObject { origin: source.origin() });
             };
-            views::check(source)?;
             merge_object(&mut merged, fields);
         }
-        Ok(Self { sources, merged, git_folders: Vec::new() })
+        Ok(Self { sources, merged, git_folders: Vec::new(), unheeded })
     }
 
     /// The same with git folders outside of the checkout that count as its own: what of a project the user trusts.
@@ -100,13 +102,20 @@ impl Settings {
         &self.git_folders
     }
 
-    /// The merged object with every field, known or not.
+    /// The merged object with every field, known or not, but for values that are not heeded.
     #[must_use]
     pub fn merged(&self) -> &Map<String, Value> {
         &self.merged
     }
 
-    /// The layers, lowest first.
+    /// What is not heeded in the layers, in words, each with its layer: values that are not known, and names that seem
+    /// misspelt.
+    #[must_use]
+    pub fn unheeded(&self) -> Vec<String> {
+        self.unheeded.iter().cloned().chain(self.misspelt()).collect()
+    }
+
+    /// The layers, lowest first, without the values that are not heeded.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources

@@ -10,6 +10,7 @@ mod keys;
 mod layers;
 mod never;
 mod saving;
+mod values;
 mod views;
 
 pub use error::SettingsError;

@@ -25,7 +25,7 @@ pub(crate) fn save_allowing_rule(file: &Path, rule: &str) -> Result<(), Settings
     let name = || origin(Layer::User, Some(file));
     let value = read(Given::ByUser, file)?.unwrap_or_else(|| Value::Object(Map::new()));
     let Value::Object(mut fields) = value else { return Err(SettingsError::NotAnObject { origin: name() }) };
-    let wrong = |field, expected| SettingsError::Field { origin: name(), field, expected };
+    let wrong = |field: &str, expected| SettingsError::Field { origin: name(), field: String::from(field), expected };
     let Value::Object(permissions) = fields.entry("permissions").or_insert_with(|| json!({})) else {
         return Err(wrong("permissions", "an object"));
     };

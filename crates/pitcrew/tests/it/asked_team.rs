@@ -1,0 +1,65 @@
+//! What a lead asks of its team by TeamCreate, although the run has made the team: a name, a description, a kind of agent.
+
+use std::path::Path;
+
+use rustix::process::Signal;
+
+use crate::room::Room;
+use crate::running::Running;
+
+#[test]
+fn the_example_of_the_page_on_scripts_runs() {
+    let room = Room::new();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scripts.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let examples: Vec<&str> = page.split("```yaml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
+    assert!(!examples.is_empty());
+    for example in examples {
+        let model = room.script(example);
+        let ran = room.ok(&["run", "Say hello", "--model", &model, "--allow", "Bash"]);
+        assert_eq!(ran.stdout, "hello.txt is written.\n", "{ran:?}");
+        assert_eq!(std::fs::read_to_string(room.work().join("hello.txt")).unwrap(), "hello\n");
+        assert!(!ran.stderr.contains("failed"), "{ran:?}");
+    }
+}
+
+const ASKING: &str = "
+agents:
+  team-lead:
+    - tools: [{name: TeamCreate, input: {team_name: greeting, description: Say hello, agent_type: captain}}]
+    - tools:
+        - name: Task
+          input: {name: bob, team_name: Greeting, subagent_type: general-purpose, description: d, prompt: Wait.}
+    - tools:
+        - name: Task
+          input: {name: eve, team_name: another, subagent_type: general-purpose, description: d, prompt: Wait.}
+    - text: waiting
+    - text: still waiting
+  bob:
+    - {repeat: {at_most: 100000, turns: [{delay_ms: 200, tools: [{name: TaskList}]}]}}
+";
+
+#[test]
+fn the_name_that_a_lead_asks_for_is_the_teams_in_every_tool_and_command() {
+    let room = Room::new();
+    let model = room.script(ASKING);
+    let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model]);
+    run.until("You lead the team \"work\", not \"another\"");
+    let config = room.json_file("teams/work/config.json");
+    assert_eq!((config["name"].as_str(), config["description"].as_str()), (Some("work"), Some("Say hello")));
+    assert_eq!(config["members"][0]["agentType"], "captain");
+    let names: Vec<_> = config["members"].as_array().unwrap().iter().map(|member| &member["name"]).collect();
+    assert_eq!(names, ["team-lead", "bob"], "a spawn into another team is refused");
+    for name in ["greeting", "Greeting", "work"] {
+        assert_eq!(room.json(&["team", "show", name])["team"]["name"], "work", "{name}");
+    }
+    room.ok(&["send", "bob", "hello", "--team", "greeting"]);
+    room.ok(&["task", "create", "one", "--team", "greeting"]);
+    assert!(room.root().join("tasks/work/1.json").exists());
+    let missing = room.run(&["team", "show", "another"]);
+    assert_eq!(missing.code, 3, "{missing:?}");
+    run.signal(Signal::INT);
+    run.ended();
+    let ran = room.run(&["team", "show", "greeting"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+}

@@ -1,0 +1,81 @@
+//! Settings with values that pitcrew does not know: of a later client, of another vendor, or mistyped.
+
+use serde_json::{Value, json};
+
+use crate::room::Room;
+
+fn write(room: &Room, settings: &Value) {
+    std::fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
+}
+
+#[test]
+fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a_run() {
+    let room = Room::new();
+    let model = room.script("agents: {team-lead: [{text: done}]}");
+    for (settings, told) in [
+        (json!({"permissions": {"defaultMode": "auto"}}), "`permissions.defaultMode` in the user settings"),
+        (json!({"permissions": {"defaultMode": "manual"}}), "\"manual\" is not one of default"),
+        (json!({"permissions": {"allow": "Bash"}}), "`permissions.allow`"),
+        (json!({"permissions": {"allow": ["Bash(", "Read"]}}), "bad permission rule `Bash(`"),
+        (json!({"model": ["opus"]}), "`model`"),
+        (json!({"env": 7}), "`env`"),
+        (json!({"hooks": []}), "`hooks`"),
+        (json!({"hooks": {"PreToolUse": "x"}}), "the hooks for PreToolUse are no list"),
+        (json!({"sandbox": true}), "`sandbox`"),
+        (json!({"teammateMode": "hologram"}), "\"hologram\" is not one of auto"),
+        (json!({"pitcrew": 7}), "`pitcrew`"),
+        (json!({"pitcrew": {"durability": "yes"}}), "`pitcrew.durability`"),
+        (json!({"pitcrew": {"limits": {"teams": "many"}}}), "`pitcrew.limits`"),
+        (json!({"pitcrew": {"prices": 7}}), "`pitcrew.prices`"),
+        (json!({"pitcrew": {"teammateMode": "iterm"}}), "\"iterm\" is not one of auto"),
+        (json!({"pitcrew": {"teammateProgram": "codex"}}), "`pitcrew.teammateProgram`"),
+        (json!({"pitcrew": {"promptDeadlineSeconds": "x"}}), "`pitcrew.promptDeadlineSeconds`"),
+    ] {
+        write(&room, &settings);
+        room.ok(&["team", "list"]);
+        let ran = room.ok(&["run", "go", "--model", &model]);
+        assert_eq!(ran.stderr.matches(told).count(), 1, "{settings}: {told}: {ran:?}");
+        let file = std::fs::read_to_string(room.root().join("settings.json")).unwrap();
+        assert_eq!(file, settings.to_string(), "the file is the user's");
+    }
+}
+
+#[test]
+fn null_in_the_settings_is_nothing() {
+    let room = Room::new();
+    let model = room.script("agents: {team-lead: [{text: done}]}");
+    write(
+        &room,
+        &json!({
+            "model": null, "env": null, "hooks": null, "sandbox": null, "pitcrew": null, "teammateMode": null,
+            "permissions": {"defaultMode": null, "allow": null, "deny": null, "ask": null},
+        }),
+    );
+    let ran = room.ok(&["run", "go", "--model", &model]);
+    assert!(!ran.stderr.contains("warning") && !ran.stderr.contains("heeded"), "{ran:?}");
+}
+
+#[test]
+fn what_bounds_agents_is_never_left_out() {
+    let room = Room::new();
+    let model = room.script("agents: {team-lead: [{text: done}]}");
+    for settings in [
+        json!({"permissions": {"deny": "Bash"}}),
+        json!({"permissions": {"ask": [1]}}),
+        json!({"permissions": {"deny": ["Bash("]}}),
+        json!({"permissions": {"deny": ["Wriet"]}}),
+        json!({"permissions": []}),
+    ] {
+        write(&room, &settings);
+        let ran = room.run(&["run", "go", "--model", &model]);
+        assert!(ran.code != 0 && ran.stderr.contains("error:"), "{settings}: {ran:?}");
+    }
+}
+
+#[test]
+fn a_mode_that_is_not_known_is_refused_where_it_was_typed() {
+    let room = Room::new();
+    let model = room.script("agents: {team-lead: [{text: done}]}");
+    let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", "auto"]);
+    assert!(ran.code != 0 && ran.stderr.contains("acceptEdits"), "{ran:?}");
+}
