@@ -10,7 +10,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Mode};
 
-use crate::handle::{Folder, READ, Unopened};
+use crate::handle::{Folder, READ, Unopened, plain};
 
 /// The folder of git, whose configuration may hold passwords of remotes. No file of a project leads into it.
 const GIT_FOLDER: &str = ".git";
@@ -127,12 +127,12 @@ impl Given<'_> {
     fn open(self, path: &Path) -> Result<File, Refused> {
         let file = match self {
             Self::ByUser => {
-                refuse_special(&rustix::fs::stat(path).map_err(system)?)?;
+                plain(rustix::fs::stat(path).map_err(system)?)?;
                 File::from(rustix::fs::open(path, READ, Mode::empty()).map_err(system)?)
             }
             Self::Below(_) => open_real(&self.real(path)?)?,
         };
-        refuse_special(&rustix::fs::fstat(&file).map_err(system)?)?;
+        plain(rustix::fs::fstat(&file).map_err(system)?)?;
         Ok(file)
     }
 
@@ -165,7 +165,7 @@ pub(crate) fn check_plain(path: &Path, limit: u64) -> Result<(), Refused> {
         Err(Refused::Io(_)) => return Ok(()),
         stat => stat?,
     };
-    refuse_special(&stat)?;
+    let stat = plain(stat)?;
     if u64::try_from(stat.st_size).is_ok_and(|size| size <= limit) { Ok(()) } else { Err(Refused::TooLong { limit }) }
 }
 
@@ -178,24 +178,24 @@ pub(crate) fn open_real(real: &Path) -> Result<File, Refused> {
     Ok(file)
 }
 
-fn refuse_special(stat: &rustix::fs::Stat) -> Result<(), Refused> {
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(()),
-        kind => Err(Refused::not_plain(kind)),
-    }
-}
-
-/// Reads a file of our own: a plain one of at most `limit` bytes that is UTF-8 text. Links may lead to its folder only.
+/// Reads a plain file of at most `limit` bytes that is UTF-8 text, whoever it is from. Links may lead to its folder only.
 ///
 /// # Errors
 /// When it is something else, or is not there.
-pub(crate) fn read_own(path: &Path, limit: u64) -> Result<String, Refused> {
+pub(crate) fn read_plain(path: &Path, limit: u64) -> Result<String, Refused> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Refused::not_plain(FileType::Directory));
     };
     let folder = fs::canonicalize(folder).map_err(Refused::Io)?;
     let bytes = contents(open_real(&folder.join(name))?, limit)?;
     String::from_utf8(bytes).map_err(|_| Refused::NotText)
+}
+
+/// Reads a configuration of git as far as it is text, links followed; none where there is no plain file of at most `limit`
+/// bytes.
+pub(crate) fn read_git_config(path: &Path, limit: u64) -> Option<String> {
+    let bytes = Given::ByUser.read(path, limit).ok()??;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// All that an open file holds, if that is at most `limit` bytes.
@@ -305,10 +305,10 @@ mod tests {
         symlink(at(""), dir.path().join("link")).unwrap();
         symlink("plain", at("sub/file")).unwrap();
         rustix::fs::mknodat(rustix::fs::CWD, at("fifo"), FileType::Fifo, 0o600.into(), 0).unwrap();
-        assert_eq!(read_own(&dir.path().join("link/plain"), 4).unwrap(), "text");
-        assert!(matches!(read_own(&at("plain"), 3), Err(Refused::TooLong { limit: 3 })));
+        assert_eq!(read_plain(&dir.path().join("link/plain"), 4).unwrap(), "text");
+        assert!(matches!(read_plain(&at("plain"), 3), Err(Refused::TooLong { limit: 3 })));
         for name in ["sub/file", "fifo", "sub"] {
-            assert!(matches!(read_own(&at(name), 9), Err(Refused::NotPlain { .. })), "{name}");
+            assert!(matches!(read_plain(&at(name), 9), Err(Refused::NotPlain { .. })), "{name}");
         }
     }
 

@@ -211,7 +211,11 @@ fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-fn plain(stat: Stat) -> Result<Stat, Unopened> {
+/// Passes on what a plain file is.
+///
+/// # Errors
+/// When it is something else.
+pub(crate) fn plain(stat: Stat) -> Result<Stat, Unopened> {
     match kind(&stat) {
         FileType::RegularFile => Ok(stat),
         other => Err(Unopened::NotPlain(other)),

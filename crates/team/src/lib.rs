@@ -66,7 +66,7 @@ pub use escaped::Escaped;
 pub use handshakes::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
 pub use mail::{Collected, IdleNotice, IdleReason, InboxOwner, Mail};
-pub use members::{Enlisted, MemberRemoved, SpawnMember};
+pub use members::{Enlisted, MemberRemoved, ModeLowered, SpawnMember};
 pub use near::nearest;
 pub use ours::{Program, SpawnRecord};
 pub use pane_hosts::{PaneHost, PanePlace};

@@ -56,6 +56,15 @@ pub struct MemberRemoved {
     pub dead: Vec<MessageId>,
 }
 
+/// A mode that a member loses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModeLowered {
+    /// The mode that it had, or would have had after its plan.
+    pub before: String,
+    /// The mode in its place.
+    pub now: String,
+}
+
 /// A member that is in the config.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Enlisted {
@@ -200,6 +209,25 @@ impl Team {
                 self.record_mode(name, mode).await
             }
         }
+    }
+
+    /// Puts a less free mode in the place of those that a member's record says: the one it works in, and the one it was
+    /// spawned in, which the approval of its plan would bring back. `lowered` names the other mode of a mode that is too free.
+    /// A record that nobody vouches for stays as it is: it frees nobody.
+    ///
+    /// # Errors
+    /// `agent_not_found`.
+    pub async fn lower_mode(
+        &self,
+        name: &AgentName,
+        lowered: impl Fn(&str) -> Option<&'static str> + Clone + Send + Sync + 'static,
+    ) -> Result<Option<ModeLowered>, ApiError> {
+        let member = self.member(name.as_str()).await?;
+        let Some(change) = self.mode_lowered(&member, lowered.clone()) else { return Ok(None) };
+        let signer = self.clone();
+        self.edit_member(name, move |member| signer.put_lowered_mode(member, lowered.clone())).await?;
+        self.note([changed(name, "mode", Some(&change.now))]).await;
+        Ok(Some(change))
     }
 
     pub(crate) async fn record_mode(&self, name: &AgentName, mode: &str) -> Result<(), ApiError> {

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value, json};
 
+use crate::members::ModeLowered;
 use crate::ours::KEY;
 use crate::seal::{Said, Trust};
 use crate::{Team, refusal};
@@ -77,6 +78,40 @@ impl Team {
         let raw = to_raw_value(&note).map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
         member.foreign.put(KEY, raw);
         Ok(())
+    }
+
+    /// What [`Team::lower_mode`] changes of a member's record; nothing where no mode of it is too free.
+    pub(crate) fn mode_lowered(
+        &self,
+        member: &Member,
+        lowered: impl Fn(&str) -> Option<&'static str>,
+    ) -> Option<ModeLowered> {
+        let standing = Standing::of(member);
+        let too_free = |mode: &String| Some(ModeLowered { before: mode.clone(), now: lowered(mode)?.to_owned() });
+        let change = standing.mode.iter().chain(&standing.spawned_in).find_map(too_free);
+        change.filter(|_| self.vouches_for(&member.name, &standing))
+    }
+
+    pub(crate) fn put_lowered_mode(
+        &self,
+        member: &mut Member,
+        lowered: impl Fn(&str) -> Option<&'static str>,
+    ) -> Result<(), ApiError> {
+        if self.mode_lowered(member, &lowered).is_none() {
+            return Ok(());
+        }
+        let standing = Standing::of(member);
+        // A process of the member that lives takes no mode from a record without one. Who has to plan first goes on planning.
+        if let Some(now) = Some(standing.mode()).filter(|mode| *mode != LEAST_FREE).and_then(&lowered) {
+            member.mode = Some(now.to_owned());
+        }
+        if let Some(now) = standing.spawned_in.as_deref().and_then(&lowered) {
+            let mut note = noted(member);
+            note.insert("mode".to_owned(), json!(now));
+            let raw = to_raw_value(&note).map_err(|e| refusal::internal(format!("a member cannot be written: {e}")))?;
+            member.foreign.put(KEY, raw);
+        }
+        self.sign_mode(member, true)
     }
 
     /// Whether a lead of the team has signed the member's mode as it stands, or nothing is signed in this team.

@@ -218,7 +218,8 @@ pub(super) mod tests {
         let (tool, input, folder) = ("Bash", &json!({"command": command}), Path::new("/work"));
         let rules = Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });
         let asker = &AgentName::new("bob").unwrap();
-        PermissionQuestion::of(AskedCall { asker, tool, input, folder, reason: command, says: None, rules })
+        let (file, says) = (None, None);
+        PermissionQuestion::of(AskedCall { asker, tool, input, folder, file, reason: command, says, rules })
     }
 
     fn ask(command: &str) -> (Heard, oneshot::Receiver<Answer>) {

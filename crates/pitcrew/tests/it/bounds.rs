@@ -1,10 +1,12 @@
 //! A run that goes on keeps to what bounded the run before: rules, mode, limits, sandbox, and where teammates live.
 
 use std::fs;
+use std::process::Stdio;
 
 use serde_json::json;
 
 use crate::room::{Ran, Room};
+use crate::terminal::{GOODBYE, Terminal, ended};
 
 /// A lead that stops with a task open, and in its next run makes a file before it completes the task.
 const LATER: &str = "
@@ -161,4 +163,116 @@ fn a_record_of_bounds_that_cannot_be_read_keeps_the_team_from_running_unbounded(
     let ran = resumed(&room, &[]);
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(!made(&room), "{ran:?}");
+}
+
+/// A lead with the teammate bob, which stops with a task open. In its next run bob tries to make a file.
+fn of_two() -> String {
+    format!(
+        "
+agents:
+  team-lead:
+    - tools: [{{name: TaskCreate, input: {{subject: Do it, description: All of it}}}}]
+    - tools: [{{name: Task, input: {{name: bob, description: Do it, prompt: Say that you are here.}}}}]
+    - wait_for: {{contains: I am here, from: message}}
+    - text: Enough.
+    - text: Enough, as I said.
+    - wait_for: {{contains: Really}}
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: bob, content: Go on now., summary: go on}}}}]
+    - wait_for: {{contains: I tried, from: message}}
+    - tools: [{{name: TaskUpdate, input: {{taskId: '1', status: completed}}}}]
+    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: bob}}}}]
+    - wait_for: {{contains: teammate_terminated, from: message}}
+    - text: Done.
+  bob:
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: I am here., summary: here}}}}]
+    - text: I wait.
+    - wait_for: {{contains: Go on now}}
+    - tools: [{{name: Bash, input: {{command: touch made}}}}]
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: I tried., summary: tried}}}}]{GOODBYE}"
+    )
+}
+
+/// Runs the team of two twice, with flags of each run. Whether bob made the file in the second, and what that run said.
+fn of_two_resumed(terminal: &Terminal, first: &[&str], second: &[&str]) -> (bool, Ran) {
+    let model = terminal.room.script(&of_two());
+    let run = |args: &[&str], flags: &[&str]| {
+        let all: Vec<&str> = args.iter().chain(flags).copied().collect();
+        Ran::of(terminal.command(&all).output().unwrap())
+    };
+    let ran = run(&["run", "go", "--team", "work", "--model", &model], first);
+    assert_eq!(ran.code, 8, "{first:?}: {ran:?}");
+    let ran = run(&["run", "--resume", "work", "Really?"], second);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "Done."), "{first:?}, {second:?}: {ran:?}");
+    (terminal.room.work().join("made").exists(), ran)
+}
+
+#[test]
+fn a_teammate_loses_with_a_resume_what_freed_the_run_before() {
+    for place in ["in-process", "tmux"] {
+        for mode in ["bypassPermissions", "acceptEdits"] {
+            let Some(terminal) = Terminal::new() else { return };
+            let first = ["--teammate-mode", place, "--permission-mode", mode];
+            let (made, ran) = of_two_resumed(&terminal, &first, &["--teammate-mode", place]);
+            assert!(!made, "{place}, {mode}: {ran:?}");
+            assert!(
+                ran.stderr.contains(&format!("bob worked in {mode} in the run before")),
+                "{place}, {mode}: {ran:?}"
+            );
+        }
+    }
+}
+
+/// A lead that waits for its teammate bob, which waits in a command before it makes a file.
+fn of_two_with_a_wait() -> String {
+    format!(
+        "
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Do it, prompt: Do it.}}}}]
+    - wait_for: {{contains: I tried, from: message}}
+    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: bob}}}}]
+    - wait_for: {{contains: teammate_terminated, from: message}}
+    - text: Done.
+  bob:
+    - tools: [{{name: Bash, input: {{command: touch begun; until test -e word; do sleep 0.05; done; touch waited}}}}]
+    - tools: [{{name: Bash, input: {{command: touch made}}}}]
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: I tried., summary: tried}}}}]{GOODBYE}"
+    )
+}
+
+#[test]
+fn a_teammate_in_a_pane_that_outlives_its_lead_loses_its_mode_with_the_resume_too() {
+    let Some(terminal) = Terminal::new() else { return };
+    let model = terminal.room.script(&of_two_with_a_wait());
+    let start = |args: &[&str]| {
+        let mut command = terminal.command(args);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let mode = ["--teammate-mode", "tmux", "--permission-mode", "bypassPermissions"];
+    let mut run = start(&[&["run", "go", "--team", "work", "--model", &model][..], &mode].concat());
+    let has = |name: &str| terminal.room.work().join(name).exists();
+    terminal.until("bob's command runs", || has("begun").then_some(()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let bob = terminal.teammates();
+    let next = start(&["run", "--resume", "work"]);
+    let pane = terminal.panes().into_iter().find(|pane| !pane.starts_with(&terminal.theirs)).unwrap();
+    let screen = || terminal.tmux(&["capture-pane", "-p", "-S", "-", "-t", pane.split(' ').next().unwrap()]);
+    terminal.until("bob knows", || screen().contains("is in mode default now").then_some(()));
+    assert_eq!(terminal.teammates(), bob, "it is the same process");
+    fs::write(terminal.room.work().join("word"), "").unwrap();
+    let ran = ended(next);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "Done."), "{ran:?}");
+    // What began in the old mode ends as it began.
+    assert!(has("waited") && !has("made"), "{ran:?}");
+}
+
+#[test]
+fn a_teammate_keeps_its_mode_in_a_resume_that_is_as_free() {
+    for place in ["in-process", "tmux"] {
+        let Some(terminal) = Terminal::new() else { return };
+        let flags = ["--teammate-mode", place, "--permission-mode", "bypassPermissions"];
+        let (made, ran) = of_two_resumed(&terminal, &flags, &flags);
+        assert!(made && !ran.stderr.contains("in the run before"), "{place}: {ran:?}");
+    }
 }

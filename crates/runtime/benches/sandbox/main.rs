@@ -59,15 +59,7 @@ fn main() {
             fs::write(inner.join(".env"), "").expect("a file");
         }
     }
-    let machine = Machine {
-        root: home.join(".claude"),
-        temporary: "/tmp".into(),
-        path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
-        home: Some(home),
-        inner: Some(vec![std::env::current_exe().expect("a path").into(), INSIDE.into()]),
-        ..Machine::default()
-    };
-    let sandbox = Sandbox::new(machine);
+    let sandbox = Sandbox::new(machine(&home));
     let runtime = Runtime::new().expect("a runtime");
     let denies = Settings::merge(vec![(Layer::User, json!({"permissions": {"deny": ["Read(**/.env)"]}}))]);
     let denies = Arc::new(Gate::from_settings(&denies.expect("settings"), None).expect("rules"));
@@ -87,6 +79,7 @@ fn main() {
     runtime.block_on(once(&over_many));
     println!("the first walk through {} files with Read(**/.env) denied: {:.3?}", FOLDERS * FILES, first.elapsed());
     cases.push(Case::new("read, 500 folders with rules", over_many));
+    look_for_keys(&runtime, &small, &base.join("rich"));
     let wanted = Wanted::read();
     cases.retain(|case| wanted.only.as_ref().is_none_or(|only| case.name == *only || case.name == "unconfined"));
     for round in 0..wanted.rounds.div_ceil(AT_A_TIME) {
@@ -96,6 +89,53 @@ fn main() {
     }
     println!("true in Bash, {} times each, by turns of {AT_A_TIME}:", wanted.rounds);
     cases.iter().for_each(|case| case.show(cases.first()));
+}
+
+fn machine(home: &Path) -> Machine {
+    Machine {
+        root: home.join(".claude"),
+        temporary: "/tmp".into(),
+        path: std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect(),
+        home: Some(home.to_path_buf()),
+        inner: Some(vec![std::env::current_exe().expect("a path").into(), INSIDE.into()]),
+        ..Machine::default()
+    }
+}
+
+/// How long the first command takes that looks for files with keys in a toolchain of 50,000 files, beside one in a home without,
+/// and beside listing these folders.
+fn look_for_keys(runtime: &Runtime, small: &Path, home: &Path) {
+    let registry = home.join(".cargo/registry");
+    for folder in 0..FOLDERS {
+        let folder = registry.join(format!("folder-{folder}"));
+        fs::create_dir_all(&folder).expect("a folder");
+        (0..FILES).for_each(|file| fs::write(folder.join(format!("file-{file}.rs")), "").expect("a file"));
+    }
+    let empty = home.with_extension("empty");
+    for path in [home.join(".claude"), empty.join(".claude"), empty.join(".cargo/bin")] {
+        fs::create_dir_all(path).expect("a folder");
+    }
+    let first = |home: &Path| {
+        let sandbox = Sandbox::new(machine(home));
+        let started = Instant::now();
+        runtime.block_on(once(&context(small, sandbox, Profile::Read)));
+        started.elapsed()
+    };
+    let started = Instant::now();
+    for folder in fs::read_dir(&registry).expect("a folder").flatten() {
+        std::hint::black_box(
+            fs::read_dir(folder.path()).expect("a folder").flatten().filter(|it| it.file_type().is_ok()).count(),
+        );
+    }
+    let listed = started.elapsed();
+    let (rich, poor) = (first(home), first(&empty));
+    let more = rich.saturating_sub(poor);
+    println!(
+        "the first command of a run, in a home whose toolchain has {} files: {rich:.1?}, without one {poor:.1?}: {more:.1?} more, \
+         {:.2} times the listing of its folders, {listed:.1?}",
+        FOLDERS * FILES,
+        more.as_secs_f64() / listed.as_secs_f64()
+    );
 }
 
 /// What the command line asks for: `--rounds N`, and one case by its name.

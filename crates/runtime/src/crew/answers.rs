@@ -12,15 +12,17 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::mode::mode_named;
 use super::quarters::Quarters;
+use crate::agent::Question;
 use crate::driver::{Sink, chain};
 use crate::events::RunEvent;
-use crate::gate::{AllowingRules, Call, Gate, PermissionMode, Verdict};
-use crate::question::{AskedCall, Choice, Digest, Keep, Offer, PermissionQuestion};
+use crate::gate::{AllowingRules, Call, Gate, Judged, PermissionMode, Verdict};
+use crate::hosting::Program;
+use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
 use crate::run::{Answer, Ask, Asks};
 use crate::sandbox::Profile;
 use crate::settings::save_allowing_rule;
 use crate::team_tools::EXIT_PLAN_MODE;
-use crate::transcript::Grant;
+use crate::transcript::{Grant, ToolCall};
 
 /// A call that somebody is asked about.
 #[derive(Clone, Debug)]
@@ -33,9 +35,17 @@ pub(crate) struct Pending {
     pub(crate) description: String,
     /// What the asker says of it, where that is not in the call.
     pub(crate) says: Option<String>,
+    /// Whose tools make the call. Ours open the path that was judged; another client's open what they like.
+    pub(crate) program: Program,
 }
 
 impl Pending {
+    /// A call of an agent of ours.
+    pub(crate) fn of_ours(agent: AgentName, call: &ToolCall, question: Question, folder: PathBuf) -> Self {
+        let (tool, input, description) = (call.tool.clone(), call.input.clone(), question.description);
+        Self { agent, tool, input, folder, description, says: None, program: Program::Pitcrew }
+    }
+
     /// The plan that the lead wants approved.
     pub(super) fn own_plan(&self) -> Option<&str> {
         let is_plan = self.tool == EXIT_PLAN_MODE && self.agent.as_str() == LEAD_NAME;
@@ -57,6 +67,15 @@ impl Pending {
             self.description = said;
         }
         self
+    }
+
+    /// Why nobody is asked about it, and no rule answers, as its path is now: an agent of ours was judged by a path without
+    /// links, and a link has come into it since.
+    fn link_refusal(&self, judged: &Judged) -> Option<String> {
+        match self.program {
+            Program::Pitcrew => judged.link_refusal(),
+            Program::Claude => None,
+        }
     }
 
     fn call(&self) -> Call<'_> {
@@ -110,7 +129,12 @@ impl Always {
     fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
         let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
         // A call that the gate allows anyway was asked about for another reason, such as a hook.
-        let by_rule = |with: &Gate| !gate.allows_freely(&pending.call()) && with.allows_freely(&pending.call());
+        let by_rule = |with: &Gate| {
+            let judged = with.judge_path(PermissionMode::Default, &pending.call());
+            pending.link_refusal(&judged).is_none()
+                && judged.verdict == Verdict::Allow { profile: Profile::Free }
+                && !gate.allows_freely(&pending.call())
+        };
         self.calls.contains(&call) || self.gate.as_ref().is_some_and(by_rule)
     }
 }
@@ -197,7 +221,10 @@ impl Asking {
     pub(crate) async fn ask(&self, person: mpsc::Sender<Ask>, pending: Pending) -> Option<PersonSaid> {
         let mut always = self.always.subscribe();
         loop {
-            let question = self.question(&pending).await?;
+            let question = match self.question(&pending).await? {
+                Ok(question) => question,
+                Err(reason) => return Some(PersonSaid { grant: denied(reason), always: None }),
+            };
             let (answer, answered) = oneshot::channel();
             let asked = Ask { question: question.clone(), input: pending.input.clone(), answer };
             let covered = async { always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop) };
@@ -212,7 +239,7 @@ impl Asking {
             };
             // A file may have changed while its diff was shown.
             let is_refusal = matches!(choice, Choice::No { .. });
-            let stands = is_refusal || self.question(&pending).await? == question;
+            let stands = is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
             if is_offered && stands && digest == *question.digest() {
                 let always = match &choice {
                     Choice::Always { offer, .. } => Some(offer.clone()),
@@ -224,11 +251,17 @@ impl Asking {
         }
     }
 
-    /// The question as it stands now.
-    async fn question(&self, pending: &Pending) -> Option<PermissionQuestion> {
+    /// The question as it stands now, or why there is none. The path of the call is resolved once: the file that is shown is
+    /// the one that was judged here.
+    async fn question(&self, pending: &Pending) -> Option<Result<PermissionQuestion, String>> {
         let (gate, pending) = (self.gate.clone(), pending.clone());
         let made = tokio::task::spawn_blocking(move || {
-            let Pending { agent, tool, input, folder, description, says } = &pending;
+            let judged = gate.judge_path(PermissionMode::Default, &pending.call());
+            if let Some(reason) = pending.link_refusal(&judged) {
+                return Err(reason);
+            }
+            let file = judged.path.map(|real| AskedFile { real, is_by_link: judged.is_by_link });
+            let Pending { agent, tool, input, folder, description, says, program: _ } = &pending;
             let rule = gate.asking_rule(&pending.call()).map(|rule| format!("the ask {rule} wants it asked"));
             let reason = rule.as_ref().unwrap_or(description);
             let rules = match tool.as_str() {
@@ -238,15 +271,8 @@ impl Asking {
                 }
                 _ => gate.allowing_rules(&pending.call()),
             };
-            PermissionQuestion::of(AskedCall {
-                asker: agent,
-                tool,
-                input,
-                folder,
-                reason,
-                says: says.as_deref(),
-                rules,
-            })
+            let says = says.as_deref();
+            Ok(PermissionQuestion::of(AskedCall { asker: agent, tool, input, folder, file, reason, says, rules }))
         });
         made.await.ok()
     }

@@ -1,7 +1,7 @@
-//! Permission modes by their names on the wire, as the team's config has them.
+//! Permission modes by their names on the wire, as the team's config has them, and what a run that goes on leaves of them.
 
-use pitcrew_protocol::Member;
-use pitcrew_team::SpawnRecord;
+use pitcrew_protocol::{ApiError, LEAD_NAME, Member};
+use pitcrew_team::{ModeLowered, SpawnRecord, Team};
 
 use crate::gate::PermissionMode;
 
@@ -15,4 +15,36 @@ pub(crate) fn says_mode(member: &Member) -> bool {
     member.mode.is_some()
         || member.plan_mode_required == Some(true)
         || SpawnRecord::of(member).is_some_and(|record| record.mode.is_some())
+}
+
+/// Takes from the members of a team that goes on what this run does not allow: `bypassPermissions` unless the run has it, and
+/// the mode that freed the run before as a whole. Answers with what is to be said of each.
+///
+/// A mode that a lead gave beside that, with the user's yes or by a definition, stays.
+///
+/// # Errors
+/// When the team's files cannot be read or written.
+pub(super) async fn lower_modes(team: &Team, run: PermissionMode) -> Result<Vec<String>, ApiError> {
+    let before = team.kept_bounds().await?.mode;
+    let lowered = move |name: &str| {
+        let mode = mode_named(name)?;
+        let is_runs = mode == PermissionMode::BypassPermissions || before.as_deref() == Some(name);
+        (is_runs && mode.freedom() > run.freedom()).then(|| run.handed_down().as_str())
+    };
+    let mut said = Vec::new();
+    for member in &team.config().await?.members {
+        // Who joined by itself has its mode from whoever started it.
+        let is_its_own = member.prompt.is_none() && member.name.as_str() != LEAD_NAME;
+        if is_its_own {
+            continue;
+        }
+        if let Some(ModeLowered { before, now }) = team.lower_mode(&member.name, lowered.clone()).await? {
+            let name = &member.name;
+            said.push(format!(
+                "{name} worked in {before} in the run before, which this run does not allow; it goes on in {now} \
+                 (`pitcrew member mode {name} {before}` frees it again while the team runs)"
+            ));
+        }
+    }
+    Ok(said)
 }

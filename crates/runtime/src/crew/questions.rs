@@ -12,6 +12,7 @@ use crate::agent::Event;
 use crate::driver::chain;
 use crate::events::RunEvent;
 use crate::gate::PermissionMode;
+use crate::hosting::Program;
 use crate::question::Digest;
 use crate::run::{Asks, Shortfall};
 use crate::transcript::Grant;
@@ -40,8 +41,14 @@ impl TeamLoop {
         let agent = AgentName::foreign(&asked.agent_id);
         let member = self.quarters.team.member(agent.as_str()).await.ok();
         // Ours tell the reason of their gate; another client what its model wrote.
-        let is_ours = member.as_ref().is_some_and(SpawnRecord::is_run_by_us);
-        let (description, says) = if is_ours { (asked.description, None) } else { (None, asked.description) };
+        let program = match member.as_ref().is_some_and(SpawnRecord::is_run_by_us) {
+            true => Program::Pitcrew,
+            false => Program::Claude,
+        };
+        let (description, says) = match program {
+            Program::Pitcrew => (asked.description, None),
+            Program::Claude => (None, asked.description),
+        };
         let pending = Pending {
             agent: agent.clone(),
             tool: asked.tool_name,
@@ -49,9 +56,12 @@ impl TeamLoop {
             folder: folder_of(&self.quarters, member.as_ref()),
             description: description.unwrap_or_default(),
             says,
+            program,
         };
-        let client_mode =
-            member.as_ref().filter(|_| !is_ours).map(|member| mode_of_client(&self.quarters, member, &ledger));
+        let client_mode = member
+            .as_ref()
+            .filter(|_| program == Program::Claude)
+            .map(|member| mode_of_client(&self.quarters, member, &ledger));
         let pending = if client_mode == Some(PermissionMode::Plan) { pending.in_plan_mode() } else { pending };
         let digest = Digest::of_call(&pending.tool, &pending.input);
         let (asking, request) = (self.quarters.asking.clone(), asked.request_id);

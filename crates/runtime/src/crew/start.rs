@@ -23,7 +23,7 @@ use super::goes_on::GoesOn;
 use super::hire::Hire;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
-use super::mode::mode_named;
+use super::mode::{lower_modes, mode_named};
 use super::quarters::{Quarters, can_start};
 use super::take_over::{begin_take_over, finish_take_over};
 use super::team_loop::{Hand, Part, TeamLoop, Wakers};
@@ -46,8 +46,8 @@ const SWEEP_GRACE: Duration = Duration::from_secs(2);
 pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     can_start(&options)?;
     let is_new = !options.begin.is_resumed();
-    let (team, lease) = led(&options).await?;
-    let started = start_in(team.clone(), lease, options).await;
+    let (team, lease, lowered) = led(&options).await?;
+    let started = start_in(team.clone(), lease, options, lowered).await;
     if started.is_err() && is_new {
         discard(&team).await;
     }
@@ -66,7 +66,7 @@ async fn discard(team: &Team) -> bool {
 }
 
 /// Starts the lead of a team that this process has taken the lease of, and whoever else is a member.
-async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHandle, RunError> {
+async fn start_in(team: Team, lease: Lease, options: RunOptions, lowered: Vec<String>) -> Result<RunHandle, RunError> {
     let history = team.backend().journal_summary(team.dir()).await;
     may_cost_more(options.furnishings.limits, &history)?;
     let config = team.config().await?;
@@ -122,7 +122,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions) -> Result<RunHa
         is_over: false,
         _lease: lease,
     };
-    let beginning = team_loop.hire_lead(&begin, model, &config).await?;
+    let beginning = team_loop.hire_lead(&begin, model, &config, lowered).await?;
     let (sender, outcome) = oneshot::channel();
     let task = tokio::spawn(async move {
         team_loop.begin(beginning, &config, history).await;
@@ -144,8 +144,9 @@ fn may_cost_more(limits: RunLimits, history: &Result<(JournalSummary, u64), Stor
     Ok(())
 }
 
-/// The team and its lease. What dead processes of it left running is stopped, and whoever is to take over has done so.
-async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
+/// The team and its lease, and what members lost of their modes. What dead processes of it left running is stopped, and
+/// whoever is to take over has done so.
+async fn led(options: &RunOptions) -> Result<(Team, Lease, Vec<String>), RunError> {
     let team = team_of(options).await?;
     if options.begin.is_resumed() {
         // Before anything is changed: what is torn here would keep the run from its mail, or from asking anybody.
@@ -157,6 +158,8 @@ async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
     let seal = LeadSeal::make(team.teams())?;
     let lease = lease_of(&team, seal.verify_key()).await?;
     let team = team.take_lead(seal).await?;
+    // By the bounds of the run before, which a run that is killed in between still has.
+    let lowered = lower_modes(&team, options.furnishings.mode).await?;
     // Before any agent acts: a run that is killed at once leaves its bounds to the next.
     team.keep_bounds(options.bounds.clone()).await?;
     if let Some(panes) = &options.hosting.panes {
@@ -170,7 +173,7 @@ async fn led(options: &RunOptions) -> Result<(Team, Lease), RunError> {
     if options.begin.is_resumed() {
         finish_take_over(&team, &options.furnishings.cwd).await?;
     }
-    Ok((team, lease))
+    Ok((team, lease, lowered))
 }
 
 async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
@@ -229,6 +232,8 @@ struct Beginning {
     started: RunStarted,
     told: Option<String>,
     refused_mode: Option<RefusedMode>,
+    /// What members lost of their modes.
+    lowered: Vec<String>,
 }
 
 impl TeamLoop {
@@ -237,6 +242,7 @@ impl TeamLoop {
         begin: &Begin,
         model: Arc<dyn pitcrew_model::Model>,
         config: &TeamConfig,
+        lowered: Vec<String>,
     ) -> Result<Beginning, RunError> {
         let source = if begin.is_resumed() { "resume" } else { "startup" };
         let prompt = self.prompt_of(begin.goal().map(str::to_owned), source).await?;
@@ -288,7 +294,7 @@ impl TeamLoop {
             agents: self.quarters.definitions.iter().map(|definition| definition.name.clone()).collect(),
             resumed: begin.is_resumed(),
         };
-        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed), refused_mode: refused.flatten() })
+        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed), refused_mode: refused.flatten(), lowered })
     }
 
     /// The goal with what the hooks for a new session and a new prompt add.
@@ -329,13 +335,13 @@ impl TeamLoop {
         config: &TeamConfig,
         history: Result<(JournalSummary, u64), StoreError>,
     ) {
-        let Beginning { lead, started, told, refused_mode } = beginning;
+        let Beginning { lead, started, told, refused_mode, lowered } = beginning;
         let is_resumed = started.resumed;
         self.quarters.sink.tell(RunEvent::Started(started)).await;
         let machine = self.quarters.look_at_machine().await.unwrap_or_default();
         let passed_over = passed_over(self.quarters.team.clone(), lead.passed_over.clone()).await;
         let left = if is_resumed { left_running(&self.quarters.team).await } else { Vec::new() };
-        for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over).chain(left) {
+        for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over).chain(left).chain(lowered) {
             self.warn(text).await;
         }
         self.open_journal(history).await;

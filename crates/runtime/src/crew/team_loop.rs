@@ -536,14 +536,7 @@ impl TeamLoop {
             ReportKind::Asks { .. } if is_teammate => Vec::new(),
             ReportKind::Settled { .. } => Vec::new(),
             ReportKind::Asks { call, question, folder } => {
-                let pending = Pending {
-                    agent: agent.clone(),
-                    tool: call.tool.clone(),
-                    input: call.input.clone(),
-                    folder,
-                    description: question.description,
-                    says: None,
-                };
+                let pending = Pending::of_ours(agent.clone(), &call, question, folder);
                 let news = self.plan_waits(&pending).await;
                 let asking = self.quarters.asking.clone();
                 let deciding =

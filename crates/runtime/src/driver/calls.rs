@@ -41,33 +41,23 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
         (None, decision) => {
             let to_judge = to_judge(&seat, &call);
             let judged = gate.judge_path(mode, &to_judge);
+            let link_refusal = judged.link_refusal();
             let judgement = with_decision(decision, judged.verdict);
-            match (judgement, judged.path) {
-                (judgement, _) if seat.role == Role::Lead && call.tool == EXIT_PLAN_MODE => {
+            match (judgement, judged.path, link_refusal) {
+                (judgement, _, _) if seat.role == Role::Lead && call.tool == EXIT_PLAN_MODE => {
                     (own_plan(&seat, mode, &call, judgement).await, None)
                 }
-                (Judgement::Ask(_), Some(path)) if judged.is_by_link => {
-                    (Judgement::Deny { reason: by_link(&path) }, None)
-                }
-                (Judgement::Ask(question), Some(path)) => {
+                (Judgement::Ask(_), _, Some(reason)) => (Judgement::Deny { reason }, None),
+                (Judgement::Ask(question), Some(path), None) => {
                     let pointless = pointless(&seat, &gate, &to_judge, mode, &path).await;
                     (pointless.unwrap_or(Judgement::Ask(question)), Some(path))
                 }
-                (judgement, path) => (judgement, path),
+                (judgement, path, _) => (judgement, path),
             }
         }
     };
     let event = Event::Judged { call: call.id.clone(), judgement, context };
     (event, path.map(|path| JudgedCall { call, path }))
-}
-
-/// Why nobody is asked about a path with a link in it: whoever answers, a person or a rule of the run, looks at the path later,
-/// and the link may lead elsewhere by then.
-fn by_link(real: &Path) -> String {
-    format!(
-        "the path goes through a symbolic link to {}. Permission is asked for paths without links only: use that path",
-        real.display()
-    )
 }
 
 fn to_judge<'a>(seat: &'a Seat, call: &'a ToolCall) -> Call<'a> {
@@ -134,7 +124,7 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
 
 /// The real path that a call works on: the judged one. A call without one, such as one that is made again after a crash, or
 /// with an input that was changed by whoever allowed it, is judged now, so that what is denied stays denied.
-fn judged_path(
+pub(super) fn judged_path(
     seat: &Seat,
     gate: &Gate,
     mode: PermissionMode,
@@ -147,10 +137,11 @@ fn judged_path(
     if let Some(judged) = judged.filter(|judged| judged.call == *call) {
         return Ok(Some(judged.path));
     }
-    match gate.judge_path(mode, &to_judge(seat, call)) {
-        Judged { verdict: Verdict::Deny { reason }, .. } => Err(reason),
-        Judged { verdict: Verdict::Ask { .. }, path: Some(path), is_by_link: true } => Err(by_link(&path)),
-        Judged { verdict: Verdict::Allow { .. } | Verdict::Ask { .. }, path, is_by_link: _ } => Ok(path),
+    let judged = gate.judge_path(mode, &to_judge(seat, call));
+    let link_refusal = judged.link_refusal();
+    match (judged.verdict, link_refusal) {
+        (Verdict::Deny { reason }, _) | (Verdict::Ask { .. }, Some(reason)) => Err(reason),
+        (Verdict::Allow { .. }, _) | (Verdict::Ask { .. }, None) => Ok(judged.path),
     }
 }
 

@@ -1,34 +1,41 @@
 //! What a Write or an Edit left behind that a crash interrupted.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::calls::judged_path;
+use super::seat::Seat;
 use crate::agent::{Event, Inspection};
-use crate::gate::resolve;
+use crate::gate::{Gate, PermissionMode};
 use crate::given_file::{contents, open_real};
-use crate::tools::{ReadLog, ToolContext};
+use crate::tools::ReadLog;
 use crate::transcript::ToolCall;
 
-/// Looks at the file of an interrupted call.
+/// Looks at the file of an interrupted call: the one that the call would work on if it was made again. A call that would be
+/// refused is looked at no more than it would be made.
 ///
 /// Both tools replace a file whole, by renaming, so a file is either as it was or as it was to be. That an Edit was done
 /// shows in its new text standing there and its old text being gone; where the file does not tell, the model is to look.
-pub(super) async fn inspect(context: ToolContext, call: ToolCall) -> Event {
+pub(super) async fn inspect(seat: Arc<Seat>, gate: Arc<Gate>, mode: PermissionMode, call: ToolCall) -> Event {
     let id = call.id.clone();
-    let looked =
-        tokio::task::spawn_blocking(move || look(&context.cwd, &context.reads, context.limits.file_bytes, &call)).await;
+    let look_at_it = move || match judged_path(&seat, &gate, mode, &call, None) {
+        Ok(Some(file)) => look(&file, &seat.context.reads, seat.context.limits.file_bytes, &call),
+        Ok(None) => Inspection::Undone,
+        Err(_refusal) => Inspection::Unknown,
+    };
+    let looked = tokio::task::spawn_blocking(look_at_it).await;
     Event::Inspected { call: id, inspection: looked.unwrap_or(Inspection::Unknown) }
 }
 
-fn look(cwd: &Path, reads: &ReadLog, most: u64, call: &ToolCall) -> Inspection {
+fn look(file: &Path, reads: &ReadLog, most: u64, call: &ToolCall) -> Inspection {
     let field = |name: &str| call.input.get(name).and_then(Value::as_str);
     let Some(path) = field("file_path") else { return Inspection::Undone };
-    let Some(file) = resolve(cwd, Path::new(path)) else { return Inspection::Unknown };
-    let found = open_real(&file).and_then(|open| contents(open, most)).ok();
+    let found = open_real(file).and_then(|open| contents(open, most)).ok();
     let found = found.and_then(|bytes| String::from_utf8(bytes).ok());
     let done = |what: &str, found: &str| {
-        reads.note_content(file.clone(), found.as_bytes());
+        reads.note_content(file.to_owned(), found.as_bytes());
         let text = format!("The file {path} has been {what}, before a crash interrupted you.");
         Inspection::Done { text, seen: reads.take_news() }
     };
@@ -67,7 +74,7 @@ mod tests {
         }
         let call = ToolCall { id: "a".to_owned(), tool: tool.to_owned(), input, key: "a".to_owned() };
         let reads = ReadLog::new(PathLocks::new());
-        let found = match look(folder.path(), &reads, 100, &call) {
+        let found = match look(&folder.path().join("f"), &reads, 100, &call) {
             Inspection::Done { .. } => Some(true),
             Inspection::Undone => Some(false),
             Inspection::Unknown => None,

@@ -314,7 +314,7 @@ impl Driver {
                 self.begin(calls::run(seat, gate, mode, call, profile, judged))
             }
             Effect::Report(call, ending) => self.report_call(&call, ending).await,
-            Effect::Inspect(call) => self.begin(inspect::inspect(seat.context.clone(), call)),
+            Effect::Inspect(call) => self.begin(inspect::inspect(seat, self.gate.clone(), mode, call)),
             Effect::EndTurn(end) => {
                 let was_kept_going = std::mem::replace(&mut self.was_kept_going, true);
                 self.begin(calls::end_turn(seat, mode, end, was_kept_going))

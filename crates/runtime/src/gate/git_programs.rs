@@ -10,6 +10,7 @@ use std::str::Chars;
 
 use super::git_index::{self, Entry};
 use super::paths::expand_home;
+use crate::given_file::read_git_config;
 use crate::sandbox::git_folder::GitFolder;
 
 /// How long a configuration can be that is read.
@@ -107,7 +108,7 @@ fn leads_to(own: &Path, common: &Path) -> bool {
     if file.symlink_metadata().is_err() {
         return own == common;
     }
-    let Some(text) = read(&file) else { return false };
+    let Some(text) = read_git_config(&file, MOST_BYTES) else { return false };
     fs::canonicalize(own.join(text.trim_end_matches('\n'))).is_ok_and(|folder| folder == common)
 }
 
@@ -142,19 +143,11 @@ impl Setting {
     }
 }
 
-fn read(file: &Path) -> Option<String> {
-    let metadata = fs::metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
-        return None;
-    }
-    fs::read(file).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
 /// The settings of a file; none when it cannot be read or is none. One that is not there has no settings.
 fn settings(file: &Path) -> Option<Vec<Setting>> {
     match fs::metadata(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
-        Ok(_) | Err(_) => parse(&read(file)?),
+        Ok(_) | Err(_) => parse(&read_git_config(file, MOST_BYTES)?),
     }
 }
 

@@ -66,6 +66,19 @@ pub struct Judged {
     pub is_by_link: bool,
 }
 
+impl Judged {
+    /// Why nobody is asked about the path, if a link is part of it: whoever answers, a person or a rule of the run, looks at
+    /// the path later, and the link may lead elsewhere by then.
+    #[must_use]
+    pub fn link_refusal(&self) -> Option<String> {
+        let real = self.path.as_ref().filter(|_| self.is_by_link)?;
+        Some(format!(
+            "the path goes through a symbolic link to {}. Permission is asked for paths without links only: use that path",
+            real.display()
+        ))
+    }
+}
+
 impl Verdict {
     pub(super) fn freely() -> Self {
         Self::Allow { profile: Profile::Free }

@@ -29,5 +29,5 @@ pub use allowing::{AllowingRules, allow_flag};
 pub(crate) use denied::DeniedReads;
 pub use judge::{Call, Gate, Judged, Spawns, UpdateError, Verdict};
 pub use mode::PermissionMode;
-pub(crate) use paths::{expand_home, resolve};
+pub(crate) use paths::{expand_home, pieces, resolve};
 pub use rules::{RuleError, RuleFault};

@@ -76,7 +76,8 @@ pub(crate) fn expand_home(path: &str, home: Option<&Path>) -> PathBuf {
     }
 }
 
-fn pieces(path: &Path) -> impl Iterator<Item = OsString> {
+/// The names in a path, with those that lead up.
+pub(crate) fn pieces(path: &Path) -> impl Iterator<Item = OsString> {
     path.components().filter_map(|component| match component {
         Component::Normal(name) => Some(name.to_owned()),
         Component::ParentDir => Some(OsString::from("..")),

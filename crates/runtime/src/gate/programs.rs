@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::judge::Gate;
 use super::paths::Target;
+use crate::trust::checkout_around;
 
 /// Where programs are looked for if nobody says so.
 const USUAL: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
@@ -44,13 +45,9 @@ fn is_program(path: &Path) -> bool {
 
 /// Whether git may find something other than the repository of the working folder, which its user cloned or made.
 pub(super) fn may_leave_repository(cwd: &Path, folders: &[PathBuf], moves: bool) -> bool {
-    let home = top(cwd);
-    folders.iter().any(|folder| is_loose_repository(folder) || top(folder) != home) || moves && home.is_none()
-}
-
-/// The folder with the `.git` that git finds from here.
-fn top(folder: &Path) -> Option<&Path> {
-    folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())
+    let home = checkout_around(cwd);
+    folders.iter().any(|folder| is_loose_repository(folder) || checkout_around(folder) != home)
+        || moves && home.is_none()
 }
 
 /// Whether git may take the folder, or one above, for a repository though it has no `.git`: whoever writes files makes one.

@@ -1,10 +1,9 @@
 //! A call as lines to read: all of its input, in the form that suits the tool.
 
-use std::path::Path;
-
 use serde_json::{Map, Value};
 
 use super::diff;
+use super::model::AskedFile;
 use super::visible::{visible, visible_text};
 
 /// A line of what is asked about. What could not be seen of it is written out.
@@ -32,18 +31,18 @@ pub enum Kind {
 }
 
 /// Makes lines of a call. For a change of a file it reads the file as it is now, and so may block.
-pub(super) fn lines(tool: &str, input: &Value, folder: &Path) -> Vec<Line> {
+pub(super) fn lines(tool: &str, input: &Value, asked: Option<&AskedFile>) -> Vec<Line> {
     let Value::Object(fields) = input else { return texts(&input.to_string()) };
     let text = |name: &str| fields.get(name).and_then(Value::as_str);
     match (tool, text("command"), text("file_path"), text("plan")) {
         ("Bash", Some(command), _, _) => command_lines(command, fields),
         ("Write", _, Some(file), _) => {
-            with_rest(fields, &["file_path", "content"], diff::of_write(folder, file, text("content")))
+            with_rest(fields, &["file_path", "content"], diff::of_write(file, asked, text("content")))
         }
         ("Edit", _, Some(file), _) => {
             let everywhere = fields.get("replace_all").and_then(Value::as_bool).unwrap_or_default();
             let change = diff::Edit { old: text("old_string"), new: text("new_string"), everywhere };
-            with_rest(fields, &["file_path", "old_string", "new_string"], diff::of_edit(folder, file, &change))
+            with_rest(fields, &["file_path", "old_string", "new_string"], diff::of_edit(file, asked, &change))
         }
         ("ExitPlanMode", _, _, Some(plan)) => with_rest(fields, &["plan"], prose(plan)),
         _ => field_lines(fields, &[]),

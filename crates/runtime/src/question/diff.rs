@@ -1,14 +1,15 @@
-//! A change of a file as a diff against the file as it is.
+//! A change of a file as a diff against the file as it is: the one whose path was judged, and no other.
 
-use std::io::Read as _;
-use std::path::Path;
+use std::io::ErrorKind;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
 use similar::{ChangeTag, TextDiff};
 
 use super::body::{Kind, Line};
+use super::model::AskedFile;
 use super::visible::{visible, visible_text};
+use crate::given_file::{Refused, contents, open_real};
+use crate::handle::is_link_in_the_way;
 use crate::tools::edited;
 
 /// The largest file that is compared; of a larger one only the change itself is shown, which is whole all the same.
@@ -36,11 +37,10 @@ enum Now {
 }
 
 /// The lines of a file that is written anew.
-pub(super) fn of_write(folder: &Path, file: &str, content: Option<&str>) -> Vec<Line> {
-    let path = folder.join(file);
+pub(super) fn of_write(file: &str, asked: Option<&AskedFile>, content: Option<&str>) -> Vec<Line> {
     let content = content.unwrap_or_default();
-    let mut lines = named(&path, file);
-    match read(&path) {
+    let mut lines = named(file, asked);
+    match read(asked) {
         Now::Text(before) if before == content => lines.push(note("the file has this content already")),
         Now::Text(before) => lines.extend(compared(&before, content)),
         Now::Missing => {
@@ -56,11 +56,10 @@ pub(super) fn of_write(folder: &Path, file: &str, content: Option<&str>) -> Vec<
 }
 
 /// The lines of an edited file.
-pub(super) fn of_edit(folder: &Path, file: &str, edit: &Edit<'_>) -> Vec<Line> {
-    let path = folder.join(file);
+pub(super) fn of_edit(file: &str, asked: Option<&AskedFile>, edit: &Edit<'_>) -> Vec<Line> {
     let (old, new) = (edit.old.unwrap_or_default(), edit.new.unwrap_or_default());
-    let mut lines = named(&path, file);
-    let before = match read(&path) {
+    let mut lines = named(file, asked);
+    let before = match read(asked) {
         Now::Text(before) => Ok(Some(before)),
         Now::Missing => Ok(None),
         Now::Unread(why) => Err(why),
@@ -77,31 +76,26 @@ pub(super) fn of_edit(folder: &Path, file: &str, edit: &Edit<'_>) -> Vec<Line> {
 }
 
 /// The name of the file, and where a link in its path leads to.
-fn named(path: &Path, file: &str) -> Vec<Line> {
+fn named(file: &str, asked: Option<&AskedFile>) -> Vec<Line> {
     let mut lines = vec![note(&format!("file {file}"))];
-    let is_link = std::fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
-    if is_link && let Ok(real) = std::fs::canonicalize(path) {
-        lines.push(note(&format!("which is a link to {}", real.display())));
+    if let Some(AskedFile { real, is_by_link: true }) = asked {
+        lines.push(note(&format!("which is {} by a link", real.display())));
     }
     lines
 }
 
-/// Reads a plain file of bounded size; nothing else is waited for.
-fn read(path: &Path) -> Now {
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(file) => std::fs::File::from(file),
-        Err(rustix::io::Errno::NOENT) => return Now::Missing,
-        Err(error) => return Now::Unread(format!("the file cannot be read: {error}")),
-    };
-    if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return Now::Unread("it is no plain file".to_owned());
-    }
-    let mut bytes = Vec::new();
-    match file.take(MOST_BYTES + 1).read_to_end(&mut bytes) {
-        Err(error) => Now::Unread(format!("the file cannot be read: {error}")),
-        Ok(_) if bytes.len() as u64 > MOST_BYTES => Now::Unread("the file is too large to be compared".to_owned()),
-        Ok(_) => String::from_utf8(bytes).map_or_else(|_| Now::Unread("the file is no text".to_owned()), Now::Text),
+/// Reads the file of the judged path, if it is a plain one of bounded size and no link has come into the path.
+fn read(asked: Option<&AskedFile>) -> Now {
+    let Some(AskedFile { real, .. }) = asked else { return Now::Unread("its path leads nowhere".to_owned()) };
+    match open_real(real).and_then(|file| contents(file, MOST_BYTES)) {
+        Ok(bytes) => String::from_utf8(bytes).map_or_else(|_| Now::Unread("the file is no text".to_owned()), Now::Text),
+        Err(Refused::Io(error)) if error.kind() == ErrorKind::NotFound => Now::Missing,
+        Err(Refused::Io(error)) if is_link_in_the_way(&error) => {
+            Now::Unread("a link stands in its path now".to_owned())
+        }
+        Err(Refused::Io(error)) => Now::Unread(format!("the file cannot be read: {error}")),
+        Err(Refused::TooLong { .. }) => Now::Unread("the file is too large to be compared".to_owned()),
+        Err(refused) => Now::Unread(refused.to_string()),
     }
 }
 

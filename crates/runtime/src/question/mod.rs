@@ -16,6 +16,6 @@ mod visible;
 pub use body::{Kind, Line};
 pub use digest::Digest;
 pub use layout::{Part, Place, Row, Shown, Size, lay_out, wrap};
-pub use model::{AskedCall, Choice, Keep, Offer, PermissionQuestion};
+pub use model::{AskedCall, AskedFile, Choice, Keep, Offer, PermissionQuestion};
 pub use trust::{TrustQuestion, TrustedBefore};
 pub use visible::visible;

@@ -1,6 +1,6 @@
 //! A question and its answers.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use pitcrew_protocol::AgentName;
 use serde_json::Value;
@@ -118,6 +118,8 @@ pub struct AskedCall<'a> {
     pub input: &'a Value,
     /// The folder it is made in, absolute.
     pub folder: &'a Path,
+    /// The file that it would change, as its path was judged; none for a call that is about none.
+    pub file: Option<AskedFile>,
     /// Why it is asked about; what of it are the asker's own words is left out.
     pub reason: &'a str,
     /// What the asker says of the call, where that is not in its input.
@@ -126,14 +128,23 @@ pub struct AskedCall<'a> {
     pub rules: AllowingRules,
 }
 
+/// The file of a call that is asked about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedFile {
+    /// Its path with links resolved. Only what is there, without a link in its path, is shown.
+    pub real: PathBuf,
+    /// Whether a link is part of the path in the call.
+    pub is_by_link: bool,
+}
+
 impl PermissionQuestion {
     /// Makes the question. For a change of a file it reads the file as it is now, and so may block.
     #[must_use]
     pub fn of(call: AskedCall<'_>) -> Self {
-        let AskedCall { asker, tool, input, folder, reason, says, rules } = call;
+        let AskedCall { asker, tool, input, folder, file, reason, says, rules } = call;
         let one_line = |text: &str| visible(text.trim()).replace('\n', " ");
         let says = says.or_else(|| described(input)).map(&one_line).filter(|says| !says.is_empty());
-        let mut lines = body::lines(tool, input, folder);
+        let mut lines = body::lines(tool, input, file.as_ref());
         lines.extend(says.map(|says| Line { kind: Kind::Note, text: format!("it says: {}", shortened(&says)) }));
         let mut question = Self {
             asker: asker.clone(),

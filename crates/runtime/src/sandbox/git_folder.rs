@@ -8,6 +8,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::given_file::read_plain;
+
 /// How long a `.git`, `gitdir` or `alternates` file can be.
 const MOST_BYTES: u64 = 4096;
 
@@ -87,7 +89,7 @@ impl GitFolder {
     fn at(top: &Path, is_file: bool, grants: &mut dyn FnMut(Claim) -> bool) -> Option<Self> {
         let entry = top.join(POINTER);
         let own = if is_file {
-            let text = read(&entry, MOST_BYTES)?;
+            let text = read_plain(&entry, MOST_BYTES).ok()?;
             fs::canonicalize(top.join(text.strip_prefix("gitdir:")?.trim())).ok()?
         } else {
             fs::canonicalize(&entry).ok()?
@@ -121,13 +123,13 @@ fn knows(own: &Path, top: &Path) -> bool {
 
 /// The checkout that git keeps a folder for.
 fn worktree_of(admin: &Path) -> Option<PathBuf> {
-    let link = admin.join(read(&admin.join("gitdir"), MOST_BYTES)?.trim());
+    let link = admin.join(read_plain(&admin.join("gitdir"), MOST_BYTES).ok()?.trim());
     fs::canonicalize(link.parent()?).ok()
 }
 
 /// The checkout that a git folder's configuration names.
 fn configured_worktree(own: &Path) -> Option<PathBuf> {
-    let value = |name: &str| worktree_in(&read(&own.join(name), CONFIG_MOST_BYTES)?);
+    let value = |name: &str| worktree_in(&read_plain(&own.join(name), CONFIG_MOST_BYTES).ok()?);
     let value = value("config.worktree").or_else(|| value("config"))?;
     fs::canonicalize(own.join(value)).ok()
 }
@@ -161,20 +163,12 @@ fn is_repository(folder: &Path) -> bool {
     folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
 }
 
-fn read(file: &Path, most_bytes: u64) -> Option<String> {
-    let metadata = fs::symlink_metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > most_bytes {
-        return None;
-    }
-    fs::read_to_string(file).ok()
-}
-
 /// Stores that `objects/info/alternates` names, and theirs, as far as they are granted.
 fn borrowed(objects: &Path, is_granted: &mut dyn FnMut(&Path) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     let mut todo = vec![objects.to_path_buf()];
     while let Some(objects) = todo.pop() {
-        let Some(text) = read(&objects.join("info/alternates"), MOST_BYTES) else { continue };
+        let Ok(text) = read_plain(&objects.join("info/alternates"), MOST_BYTES) else { continue };
         for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let Ok(store) = fs::canonicalize(objects.join(line)) else { continue };
             let is_store = store.ends_with("objects") && store.parent().is_some_and(is_repository);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::Chars;
 
 use super::git_folder::GitFolder;
+use crate::given_file::read_git_config;
 
 /// How long a configuration can be.
 const MOST_BYTES: u64 = 256 * 1024;
@@ -69,7 +70,7 @@ pub(super) fn named(git: &GitFolder, home: Option<&Path>) -> Vec<PathBuf> {
     while let Some(file) = files.get(nth).filter(|_| nth < MOST_FILES).cloned() {
         nth += 1;
         let folder = file.parent().unwrap_or(&file);
-        for entry in read(&file).as_deref().map(entries).unwrap_or_default() {
+        for entry in read_git_config(&file, MOST_BYTES).as_deref().map(entries).unwrap_or_default() {
             match (entry.section.as_str(), entry.key.as_str()) {
                 ("include" | "includeif", "path") => {
                     let included = resolved(folder, &entry.value, home);
@@ -110,14 +111,6 @@ fn resolved(folder: &Path, value: &str, home: Option<&Path>) -> PathBuf {
         (Some(below), Some(home)) => home.join(below),
         (Some(_), None) | (None, _) => folder.join(value),
     }
-}
-
-fn read(file: &Path) -> Option<String> {
-    let metadata = fs::metadata(file).ok()?;
-    if !metadata.is_file() || metadata.len() > MOST_BYTES {
-        return None;
-    }
-    Some(String::from_utf8_lossy(&fs::read(file).ok()?).into_owned())
 }
 
 /// The settings of a configuration, in order.

@@ -9,9 +9,11 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, Metadata};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, AtFlags, Stat};
+
+use crate::gate::pieces;
 
 /// How many symbolic links a path may go through, as in the kernel.
 const MOST_LINKS: usize = 40;
@@ -132,7 +134,7 @@ impl Places {
 
     /// Walks to a path as the system would, takes down where it came by, and says where it ends.
     fn walk(&mut self, path: &Path) -> Option<PathBuf> {
-        let mut todo: VecDeque<OsString> = names(path).collect();
+        let mut todo: VecDeque<OsString> = pieces(path).collect();
         let mut at = PathBuf::from("/");
         let mut links = 0;
         while let Some(name) = todo.pop_front() {
@@ -155,7 +157,7 @@ impl Places {
             if target.is_absolute() {
                 at = PathBuf::from("/");
             }
-            for name in names(&target).collect::<Vec<_>>().into_iter().rev() {
+            for name in pieces(&target).collect::<Vec<_>>().into_iter().rev() {
                 todo.push_front(name);
             }
         }
@@ -177,14 +179,6 @@ fn is_others(path: &Path) -> bool {
     };
     let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
     !is_own && rustix::fs::accessat(rustix::fs::CWD, path, Access::WRITE_OK, AtFlags::EACCESS).is_err()
-}
-
-fn names(path: &Path) -> impl Iterator<Item = OsString> {
-    path.components().filter_map(|component| match component {
-        Component::Normal(name) => Some(name.to_owned()),
-        Component::ParentDir => Some(OsString::from("..")),
-        Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
-    })
 }
 
 /// One line of `/proc/self/mountinfo`.

@@ -436,14 +436,7 @@ impl SoloLoop {
 
     /// Asks who is here as well; the lead was asked by mail.
     fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
-        let pending = Pending {
-            agent: self.member.clone(),
-            tool: call.tool,
-            input: call.input,
-            folder,
-            description: question.description,
-            says: None,
-        };
+        let pending = Pending::of_ours(self.member.clone(), &call, question, folder);
         let id = call.id.clone();
         let asking = self.quarters.asking.clone();
         let answer: BoxFuture<'static, LocalAnswer> = match asking.asks().clone() {

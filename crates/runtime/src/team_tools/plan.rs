@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::tool::{malformed, refusal};
 use crate::dropped::as_member;
-use crate::given_file::read_own;
+use crate::given_file::read_plain;
 use crate::tools::{Tool, ToolContext, ToolOutcome};
 
 /// The longest plan a frame carries; the file may be longer.
@@ -40,7 +40,7 @@ pub(crate) async fn plan_of(input: &Value, plan_file: &Path, most_bytes: u64) ->
         None => {
             let file = plan_file.to_owned();
             let read =
-                tokio::task::spawn_blocking(move || read_own(&file, most_bytes).map_err(|error| error.to_string()));
+                tokio::task::spawn_blocking(move || read_plain(&file, most_bytes).map_err(|error| error.to_string()));
             let read = read.await.unwrap_or_else(|error| Err(error.to_string()));
             read.map_err(|error| format!("Write your plan to {} first: {error}", plan_file.display()))?
         }

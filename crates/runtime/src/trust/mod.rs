@@ -17,3 +17,4 @@ pub use project::{Counted, LeftOut, Project, WhyLeftOut};
 pub(crate) use record::FILE;
 pub use record::{Answer, FolderTrust, Standing, TRUSTED_ITEMS, Trust, TrustError};
 pub use repository::Repository;
+pub(crate) use repository::checkout_around;

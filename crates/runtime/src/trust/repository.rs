@@ -19,6 +19,11 @@ pub struct Repository {
     pub below: PathBuf,
 }
 
+/// The folder with the `.git` that git finds from here, whatever has that name.
+pub(crate) fn checkout_around(folder: &Path) -> Option<&Path> {
+    folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok())
+}
+
 impl Repository {
     /// Finds the repository of a folder.
     ///
@@ -26,8 +31,7 @@ impl Repository {
     /// When the folder cannot be resolved.
     pub fn of(folder: &Path) -> std::io::Result<Self> {
         let real = fs::canonicalize(folder)?;
-        let checkout = real.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok());
-        let checkout = checkout.unwrap_or(&real).to_path_buf();
+        let checkout = checkout_around(&real).unwrap_or(&real).to_path_buf();
         let below = real.strip_prefix(&checkout).map(Path::to_path_buf).unwrap_or_default();
         let top = main_checkout(&checkout).unwrap_or_else(|| checkout.clone());
         Ok(Self { top, checkout, below })

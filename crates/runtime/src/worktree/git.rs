@@ -14,6 +14,7 @@ use super::WorktreeError;
 use crate::given_file::{Given, check_plain};
 use crate::process::{Ended, Ending, Stream};
 use crate::sandbox::{Grant, Profile, Sandbox};
+use crate::trust::checkout_around;
 
 /// How long one call may take; the checkout of a large repository is the longest.
 const CALL_TIME: Duration = Duration::from_secs(300);
@@ -335,9 +336,7 @@ fn filters_of_repository(answer: &[u8]) -> Vec<OsString> {
 
 /// Refuses a checkout in which git would open what is no plain file.
 fn check_files(folder: &Path) -> io::Result<()> {
-    let Some(top) = folder.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok()) else {
-        return Ok(());
-    };
+    let Some(top) = checkout_around(folder) else { return Ok(()) };
     let link = top.join(".git");
     let pointed = Given::ByUser.read_text(&link, POINTER_BYTES).ok().flatten();
     let own = pointed.and_then(|text| Some(top.join(text.strip_prefix("gitdir:")?.trim()))).unwrap_or(link);

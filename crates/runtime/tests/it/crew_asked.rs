@@ -258,3 +258,134 @@ agents:
     let read = |name: &str| std::fs::read_to_string(setting.cwd.join(name)).unwrap();
     assert_eq!((read("a.txt"), read("b.txt"), read("new.txt")), ("one\n".into(), "2\n".into(), "new".into()));
 }
+
+/// Puts a link to a folder in the place of another one.
+fn swap(folder: &std::path::Path, target: &std::path::Path) {
+    std::fs::rename(folder, folder.with_extension("moved")).unwrap();
+    std::os::unix::fs::symlink(target, folder).unwrap();
+}
+
+fn text_of(ask: &Ask) -> String {
+    ask.question.lines.iter().map(|line| format!("{}\n", line.text)).collect()
+}
+
+#[tokio::test]
+async fn a_folder_that_becomes_a_link_while_a_change_is_asked_about_is_neither_shown_nor_written() {
+    for tool in ["Write", "Edit"] {
+        let setting = Setting::new();
+        let (folder, outside) = (setting.cwd.join("d"), setting.root.join("secret"));
+        for (place, content) in [(&folder, "inside\n"), (&outside, "CANARY inside\n")] {
+            std::fs::create_dir(place).unwrap();
+            std::fs::write(place.join("file"), content).unwrap();
+        }
+        let change = match tool {
+            "Write" => "content: changed",
+            _ => "old_string: inside, new_string: changed",
+        };
+        let script = format!(
+            "agents: {{team-lead: [{{tools: [{{name: Read, input: {{file_path: d/file}}}}]}}, \
+             {{tools: [{{name: {tool}, input: {{file_path: d/file, {change}}}}}]}}, {{text: Done.}}]}}"
+        );
+        let (handle, mut asks) = asking(&setting, &script).await;
+        let answering = async {
+            let first = asks.recv().await.unwrap();
+            assert!(text_of(&first).contains("inside"), "{:?}", first.question);
+            swap(&folder, &outside);
+            first.reply(Choice::Once);
+            while let Some(ask) = asks.recv().await {
+                assert!(!text_of(&ask).contains("CANARY"), "{tool}: {:?}", ask.question);
+                ask.reply(Choice::Once);
+            }
+        };
+        let (ran, ()) = tokio::join!(finish(handle), answering);
+        ran.success();
+        let result = ran.results_of("team-lead", tool).join("");
+        assert!(result.contains("link"), "{tool}: {result}");
+        let read = |place: &std::path::Path| std::fs::read_to_string(place.join("file")).unwrap();
+        assert_eq!(
+            (read(&outside), read(&folder.with_extension("moved"))),
+            ("CANARY inside\n".into(), "inside\n".into())
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_answer_for_always_does_not_cover_a_path_that_became_a_link_into_what_it_allows() {
+    let setting = Setting::new();
+    let (folder, allowed) = (setting.cwd.join("d"), setting.cwd.join("allowed"));
+    for place in [&folder, &allowed] {
+        std::fs::create_dir(place).unwrap();
+    }
+    let writer = |name: &str, file: &str| {
+        format!(
+            "  {name}:\n    - tools: [{{name: Write, input: {{file_path: {file}, content: new}}}}]\n    \
+             - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: I am {name}., \
+             summary: {name}}}}}]\n{}",
+            crate::crew_setting::WAITER.replacen("\n  default:", "", 1)
+        )
+    };
+    let script = &format!(
+        "agents:\n  team-lead:\n    - tools:\n        \
+         - {{name: Task, input: {{name: bob, description: work, prompt: Work.}}}}\n        \
+         - {{name: Task, input: {{name: cat, description: work, prompt: Work.}}}}\n    \
+         - wait_for: {{contains: I am bob, from: message}}\n    - wait_for: {{contains: I am cat, from: message}}\n    \
+         - text: Done.\n{}\n{}",
+        writer("bob", "d/file"),
+        writer("cat", "allowed/file")
+    );
+    let (handle, mut asks) = asking(&setting, script).await;
+    let answering = async {
+        let (one, other) = (asks.recv().await.unwrap(), asks.recv().await.unwrap());
+        let is_first = |ask: &Ask| ask.input["file_path"] == "d/file";
+        let (of_link, of_allowed) = if is_first(&one) { (one, other) } else { (other, one) };
+        swap(&folder, &allowed);
+        let offer = Offer::Rule(format!("Edit(/{}/file)", allowed.display()));
+        of_allowed.reply(Choice::Always { offer, keep: Keep::Run });
+        // The rule came before the answer of its call: whoever is covered by it is not asked any more.
+        while !allowed.join("file").exists() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!of_link.answer.is_closed(), "a rule about another file has answered");
+        of_link.reply(Choice::Once);
+        assert!(asks.recv().await.is_none(), "nobody is asked about a link");
+    };
+    let (ran, ()) = tokio::join!(finish(handle), answering);
+    ran.success();
+    let results = ran.results_of("bob", "Write");
+    let refused = results.iter().filter(|result| result.contains("goes through a symbolic link")).count();
+    assert_eq!(refused, 1, "{results:?}");
+    assert_eq!(std::fs::read_dir(folder.with_extension("moved")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_change_of_a_file_of_the_home_folder_is_shown_against_that_file() {
+    let setting = Setting::new();
+    let home = setting.root.join("home");
+    std::fs::create_dir(&home).unwrap();
+    std::fs::write(home.join("notes"), "what the user wrote\n").unwrap();
+    let script = r"
+agents:
+  team-lead:
+    - tools: [{name: Read, input: {file_path: ~/notes}}]
+    - tools: [{name: Write, input: {file_path: ~/notes, content: gone}}]
+    - text: Done.
+";
+    let (person, mut asks) = mpsc::channel(4);
+    let mut options = setting.options(script);
+    options.furnishings.home = Some(home.clone());
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
+    let handle = Runtime::start(options).await.unwrap();
+    let answering = async {
+        let mut shown = Vec::new();
+        while let Some(ask) = asks.recv().await {
+            shown.push((ask.question.tool.clone(), text_of(&ask)));
+            ask.reply(Choice::Once);
+        }
+        shown
+    };
+    let (ran, shown) = tokio::join!(finish(handle), answering);
+    ran.success();
+    assert_eq!(std::fs::read_to_string(home.join("notes")).unwrap(), "gone");
+    let (_, write) = shown.iter().find(|(tool, _)| tool == "Write").unwrap();
+    assert!(write.contains("what the user wrote"), "{write}");
+}

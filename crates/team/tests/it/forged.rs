@@ -351,6 +351,43 @@ async fn an_approval_frees_a_planner_as_far_as_the_lead_said_and_that_outlives_i
 }
 
 #[tokio::test]
+async fn a_mode_that_is_lowered_comes_back_neither_with_the_next_lead_nor_with_an_approved_plan() {
+    let signed = Signed::new().await;
+    for (spawned, must_plan) in [("free", false), ("thinker", true)] {
+        let mut spawn = member(spawned);
+        (spawn.plan_mode_required, spawn.mode) = (must_plan, Some("bypassPermissions".into()));
+        signed.lead.spawn(spawn).await.unwrap();
+    }
+    let known = KnownMode::of(&signed.mate, &signed.mate.member("free").await.unwrap()).0;
+    let next = led(&signed.crew.team).await;
+    let lowered = |mode: &str| (mode == "bypassPermissions").then_some("default");
+    for member in ["free", "thinker"] {
+        let change = next.lower_mode(&name(member), lowered).await.unwrap().unwrap();
+        assert_eq!((change.before.as_str(), change.now.as_str()), ("bypassPermissions", "default"), "{member}");
+        assert_eq!(next.lower_mode(&name(member), lowered).await.unwrap(), None, "{member}");
+    }
+    assert_eq!(next.lower_mode(&name("worker"), lowered).await.unwrap(), None);
+    // A process that outlived its lead takes it from the record.
+    let (mut living, record) = (known, next.member("free").await.unwrap());
+    assert_eq!(living.look(&next, &record), ModeLook::Changed("default".into()));
+    let mode = |member: &str| {
+        let (team, member) = (next.clone(), member.to_owned());
+        async move { KnownMode::of(&team, &team.member(&member).await.unwrap()).0.mode().to_owned() }
+    };
+    assert_eq!((mode("free").await.as_str(), mode("thinker").await.as_str()), ("default", "plan"));
+    let thinker = name("thinker");
+    let request = signed.mate.request_plan_approval(&thinker, "/p.md", "# Plan", None).await.unwrap().request_id;
+    let approve = SendMessageInput::PlanApprovalResponse {
+        request_id: request,
+        recipient: thinker.to_string(),
+        approve: true,
+        content: None,
+    };
+    next.send(&Actor::Lead, approve, None).await.unwrap();
+    assert_eq!(mode("thinker").await, "default");
+}
+
+#[tokio::test]
 async fn a_team_whose_lead_signs_nothing_goes_by_the_founding_rules_and_says_so() {
     let crew = Crew::new().await;
     let caution = crew.team.trust().caution(&crew.team.config().await.unwrap()).unwrap();

@@ -155,7 +155,12 @@ impl Ground {
 
     /// The binary, about to run here with what the attacks are told.
     pub(super) fn run(&self, host: &Host) -> Command {
-        let mut command = Self::variables(host.command(host.pitcrew()), self.base.path());
+        self.program(host, host.pitcrew())
+    }
+
+    /// The same of another program.
+    pub(super) fn program(&self, host: &Host, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Self::variables(host.command(program), self.base.path());
         for (name, path) in [
             ("W", "work"),
             ("OUT", "outside"),
@@ -186,15 +191,17 @@ impl Ground {
 
     /// What became of the process outside; nothing if it is as it was.
     pub(super) fn harmed(&self) -> Option<String> {
+        let niceness = |stat: &str| stat.rsplit(')').next().unwrap().split_whitespace().nth(16).map(str::to_owned);
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.other.id())).unwrap();
-        let niceness = stat.rsplit(')').next().unwrap().split_whitespace().nth(16) == Some("0");
-        (!stat.contains(") S") || !niceness).then_some(stat)
+        // It was started as nice as we are.
+        let ours = fs::read_to_string("/proc/self/stat").unwrap();
+        (!stat.contains(") S") || niceness(&stat) != niceness(&ours)).then_some(stat)
     }
 
     /// What background commands wrote, which agents read.
     pub(super) fn outputs(&self) -> String {
-        let folder = self.at("home/.claude/pitcrew/shells/attacked/team-lead");
-        let files = fs::read_dir(folder).into_iter().flatten().flatten();
+        let agents = ["team-lead", "bob"].map(|name| self.at("home/.claude/pitcrew/shells/attacked").join(name));
+        let files = agents.into_iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
         files.map(|file| String::from_utf8_lossy(&fs::read(file.path()).unwrap()).into_owned()).collect()
     }
 

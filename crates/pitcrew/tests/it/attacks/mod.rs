@@ -12,6 +12,7 @@ mod control_socket;
 mod ground;
 mod host;
 mod list;
+mod pane_teammate;
 mod play;
 mod sandbox_settings;
 mod swapped_folders;

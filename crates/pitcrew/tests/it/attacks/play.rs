@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -76,26 +76,35 @@ impl fmt::Display for Played {
     }
 }
 
-/// A script that makes the calls, turn by turn.
-fn script(attacks: &[Attack]) -> Value {
+/// The calls, turn by turn.
+pub(super) fn turns(attacks: &[Attack]) -> Vec<Value> {
     let call = |attack: &Attack| {
         // The script's own variables begin so.
         let input = attack.input.to_string().replace("${", "$${");
         json!({"name": attack.tool, "input": serde_json::from_str::<Value>(&input).unwrap()})
     };
-    let turns = attacks.chunks(TURN).map(|chunk| json!({"tools": chunk.iter().map(call).collect::<Vec<_>>()}));
-    let steps: Vec<Value> = turns.chain([json!({"text": "Done."})]).collect();
+    attacks.chunks(TURN).map(|chunk| json!({"tools": chunk.iter().map(call).collect::<Vec<_>>()})).collect()
+}
+
+/// A script of a lead that makes the calls.
+fn script(attacks: &[Attack]) -> Value {
+    let steps: Vec<Value> = turns(attacks).into_iter().chain([json!({"text": "Done."})]).collect();
     json!({"agents": {"team-lead": steps}})
 }
 
 /// How a run of a script ended.
 pub(super) struct Ran {
     pub(super) is_success: bool,
-    said: String,
+    pub(super) said: String,
     pub(super) log: String,
 }
 
 impl Ran {
+    pub(super) fn of(output: &Output) -> Self {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Self { is_success: output.status.success(), said: text(&output.stdout), log: text(&output.stderr) }
+    }
+
     /// The results of the calls, in the order in which they were made.
     pub(super) fn results(&self) -> Vec<String> {
         results(&self.said)
@@ -114,18 +123,30 @@ pub(super) fn run_in(folder: &Path, host: &Host, ground: &Ground, arguments: &[&
     let mut run = ground.run(host);
     run.args(["run", "attack", "--team", "attacked", "--output-format", "stream-json", "--model"]).current_dir(folder);
     run.arg(format!("script:{}", file.display())).args(arguments).stdin(Stdio::null());
-    let ran = run.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Ran { is_success: ran.status.success(), said: text(&ran.stdout), log: text(&ran.stderr) }
+    Ran::of(&run.output().unwrap())
 }
 
-/// Plays attacks in one run.
+/// Plays attacks in one run, by the lead.
 pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -> Played {
+    judged(host, ground, way, attacks, || {
+        let ran = run(host, ground, way.arguments(), attacks);
+        let results = ran.results();
+        (ran, results)
+    })
+}
+
+/// Has attacks made, and judges what came of them by the run and by the results of the calls.
+pub(super) fn judged(
+    host: &Host,
+    ground: &Ground,
+    way: Way,
+    attacks: &[Attack],
+    made: impl FnOnce() -> (Ran, Vec<String>),
+) -> Played {
     let started = Instant::now();
     let before = ground.kept(way.bounds());
-    let Ran { is_success, said, log } = run(host, ground, way.arguments(), attacks);
+    let (Ran { is_success, said, log }, results) = made();
     assert!(is_success && said.contains("\"Done.\""), "{host}, {way:?}: {}\n{log}", tail(&said));
-    let results = results(&said);
     assert_eq!(results.len(), attacks.len(), "{host}, {way:?}: not all were answered\n{log}");
     if std::env::var_os("PITCREW_ATTACKS_SLOW").is_some() {
         let is_cut = |(_, result): &(&Attack, &String)| result.starts_with("The command was stopped after");
@@ -161,16 +182,21 @@ pub(super) fn play(host: &Host, ground: &Ground, way: Way, attacks: &[Attack]) -
     Played { attacks: attacks.len(), ran: results.iter().filter(is_run).count(), took: started.elapsed(), faults }
 }
 
+/// The turn of a call, and which of the turn's calls it is.
+pub(super) fn number(id: &str) -> (usize, usize) {
+    let numbers = id.rsplit('_').take(2).map(|it| it.parse::<usize>().unwrap()).collect::<Vec<_>>();
+    (numbers[1], numbers[0])
+}
+
 /// The results of the calls, in the order in which they were made.
 fn results(said: &str) -> Vec<String> {
     let mut results = BTreeMap::new();
     for line in said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
         for block in line["message"]["content"].as_array().into_iter().flatten() {
             if block["type"] == "tool_result" {
-                let id = block["tool_use_id"].as_str().unwrap();
-                let numbers = id.rsplit('_').take(2).map(|it| it.parse::<usize>().unwrap()).collect::<Vec<_>>();
+                let number = number(block["tool_use_id"].as_str().unwrap());
                 let content = block["content"].as_str().map_or_else(|| block["content"].to_string(), str::to_owned);
-                results.insert((numbers[1], numbers[0]), content);
+                results.insert(number, content);
             }
         }
     }

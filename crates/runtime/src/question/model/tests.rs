@@ -5,8 +5,8 @@ use std::fs;
 use pitcrew_protocol::AgentName;
 use serde_json::{Value, json};
 
-use super::super::{AskedCall, Kind, Offer, Part, PermissionQuestion, Size, lay_out};
-use crate::gate::{Call, Gate};
+use super::super::{AskedCall, AskedFile, Kind, Offer, Part, PermissionQuestion, Size, lay_out};
+use crate::gate::{Call, Gate, PermissionMode};
 
 struct Place {
     dir: tempfile::TempDir,
@@ -19,9 +19,12 @@ impl Place {
 
     fn question(&self, tool: &str, input: &Value) -> PermissionQuestion {
         let folder = self.dir.path();
-        let rules = Gate::default().allowing_rules(&Call { tool, input, cwd: folder, plan_file: None });
+        let (gate, call) = (Gate::default(), Call { tool, input, cwd: folder, plan_file: None });
+        let rules = gate.allowing_rules(&call);
+        let judged = gate.judge_path(PermissionMode::Default, &call);
+        let file = judged.path.map(|real| AskedFile { real, is_by_link: judged.is_by_link });
         let asker = &AgentName::new("bob").unwrap();
-        PermissionQuestion::of(AskedCall { asker, tool, input, folder, reason: "to see", says: None, rules })
+        PermissionQuestion::of(AskedCall { asker, tool, input, folder, file, reason: "to see", says: None, rules })
     }
 
     fn shown(&self, tool: &str, input: &Value) -> String {
@@ -127,12 +130,47 @@ fn a_write_is_a_diff_and_a_new_file_is_shown_whole() {
     std::os::unix::fs::symlink("b", place.dir.path().join("link")).unwrap();
     insta::assert_snapshot!(place.shown("Write", &json!({"file_path": "link", "content": "x\ny\n"})), @r"
       file link
-      which is a link to [dir]/b
+      which is [dir]/b by a link
       line 1
     │ x
     │-y<U+000D>
     │+y
     ");
+}
+
+#[test]
+fn a_link_anywhere_in_the_path_is_told_and_one_that_came_after_the_judgement_is_not_followed() {
+    let place = Place::new();
+    let at = |name: &str| place.dir.path().join(name);
+    for folder in ["d", "secret"] {
+        fs::create_dir(at(folder)).unwrap();
+        fs::write(at(folder).join("f"), format!("{folder}\n")).unwrap();
+    }
+    std::os::unix::fs::symlink("d", at("link")).unwrap();
+    let write = json!({"file_path": "link/f", "content": "x\n"});
+    insta::assert_snapshot!(place.shown("Write", &write), @r"
+      file link/f
+      which is [dir]/d/f by a link
+      line 1
+    │-d
+    │+x
+    ");
+    let real = at("d").canonicalize().unwrap().join("f");
+    fs::rename(at("d"), at("moved")).unwrap();
+    std::os::unix::fs::symlink("secret", at("d")).unwrap();
+    let (asker, folder, input) = (AgentName::new("bob").unwrap(), place.dir.path(), &write);
+    let question = PermissionQuestion::of(AskedCall {
+        asker: &asker,
+        tool: "Write",
+        input,
+        folder,
+        file: Some(AskedFile { real, is_by_link: true }),
+        reason: "",
+        says: None,
+        rules: crate::gate::AllowingRules::default(),
+    });
+    let text: Vec<&str> = question.lines.iter().map(|line| line.text.as_str()).skip(2).collect();
+    assert_eq!(text, ["all of the file is replaced; a link stands in its path now", "x"]);
 }
 
 #[test]
@@ -142,7 +180,8 @@ fn a_file_that_is_no_text_or_never_ends_is_not_waited_for() {
     rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
     insta::assert_snapshot!(place.shown("Write", &json!({"file_path": "pipe", "content": "x"})), @r"
       file pipe
-      all of the file is replaced; it is no plain file
+      all of the file is replaced; it is a FIFO, and only plain
+      files are read
     │+x
     ");
     fs::write(place.dir.path().join("binary"), [0xff, 0xfe]).unwrap();
@@ -217,7 +256,8 @@ fn the_asker_s_words_are_marked_as_such_and_the_gate_s_reason_stands_apart() {
     let asked = |tool: &str, input: &Value, reason: &str| {
         let (asker, folder) = (AgentName::new("bob").unwrap(), place.dir.path());
         let rules = crate::gate::AllowingRules::default();
-        PermissionQuestion::of(AskedCall { asker: &asker, tool, input, folder, reason, says: None, rules })
+        let file = None;
+        PermissionQuestion::of(AskedCall { asker: &asker, tool, input, folder, file, reason, says: None, rules })
     };
     let lie = "the user has approved this before";
     let input = json!({"command": "rm -rf build", "description": lie});
