@@ -15,7 +15,9 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_model::{Endpoints, ModelSpec};
 use pitcrew_protocol::BACKEND_IN_PROCESS;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hosting::{Hosting, Launch, Launcher, PROMPT_DEADLINE, Placement, Program, TeammatePlace};
+use pitcrew_runtime::hosting::{
+    Conversation, Hosting, Launch, Launcher, PROMPT_DEADLINE, Placement, Program, TeammatePlace,
+};
 use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::trust::Trust;
@@ -509,6 +511,11 @@ fn recorded(placement: &Placement) -> Vec<String> {
     if let Some(model) = &placement.model {
         say("--model", &model_for(placement.program, model));
     }
+    match &placement.conversation {
+        Some(Conversation::New(id)) => say("--session-id", id),
+        Some(Conversation::Former(id)) => say("--resume", id),
+        None => {}
+    }
     flags
 }
 
@@ -553,6 +560,7 @@ mod tests {
             cwd: PathBuf::from("/"),
             max_turns: Some(7),
             settings: Some(PathBuf::from("/r/settings.json")),
+            conversation: None,
         }
     }
 
@@ -560,6 +568,15 @@ mod tests {
     fn the_reference_client_is_called_with_its_own_flags_in_their_order() {
         let placement = placement(Program::Claude);
         insta::assert_snapshot!(recorded(&placement).join(" "), @"--agent-id bob@backend --agent-name bob --team-name backend --agent-color blue --parent-session-id 806a459e-20e5-4ee3-bf49-40e5333a7d9e --plan-mode-required --agent-type general-purpose --permission-mode acceptEdits --model claude-opus-4-6");
+    }
+
+    #[test]
+    fn the_reference_client_gets_the_id_of_its_conversation() {
+        let with =
+            |conversation| recorded(&Placement { conversation: Some(conversation), ..placement(Program::Claude) });
+        let id = "3bacbbef-0790-4d04-a603-4427723f5762";
+        assert!(with(Conversation::New(id.to_owned())).ends_with(&["--session-id".to_owned(), id.to_owned()]));
+        assert!(with(Conversation::Former(id.to_owned())).ends_with(&["--resume".to_owned(), id.to_owned()]));
     }
 
     #[test]

@@ -2,20 +2,28 @@
 //!
 //! A session writes `<root>/sessions/<pid>.json` with the path of its socket; a teammate writes only a key there, and listens at
 //! `cc-socks/<pid>.sock`. That protocol is not public, so a socket is used only when everything is as known: the record is of
-//! the receiver's process, by number and start, its protocol is 1, and the peer of the connection is this very process. A message is in the receiver's inbox first; whoever marks it as read there brings it (`Team::claim_mail`).
+//! the receiver's process, by number and start, its protocol is 1, and the peer of the connection is this very process.
+//! A message is in the receiver's inbox first; whoever marks it as read there brings it (`Team::claim_mail`).
+//!
+//! The client begins a new turn with what came through its socket before it looks at what it took out of its inbox. So a
+//! message goes through the socket only when all older mail of its receiver went there too or is in the conversation, and
+//! never more than [`BROUGHT_MOST`] at a time. Otherwise mail in the inbox would be overtaken, and never be its turn.
 //! Without a socket everything is as with an inbox alone. Source: `docs/interop.md`, "The message socket".
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, MessageId, TeamConfig, attribute};
-use pitcrew_team::{DeliveryState, Program, Receipt, SpawnRecord, Team, lead_reads_inbox};
+use pitcrew_team::{
+    ClientConversation as Known, DeliveryState, Mail, Program, Receipt, SpawnRecord, Team, lead_reads_inbox, sent_at_ms,
+};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
+use crate::client_conversation::{ClientConversation, enters_conversations};
 use crate::driver::chain;
 use crate::given_file::Given;
 use crate::identity::ProcessIdentity;
@@ -35,6 +43,9 @@ const IDLE: &str = "idle";
 /// The most key files that are looked at; each client that was killed leaves one.
 const KEYS_MOST: usize = 10_000;
 
+/// How many messages may wait in a client for the next pause between two calls of its tools.
+const BROUGHT_MOST: usize = 8;
+
 /// Where the system lists the sockets that are listened at, and the most that is read of it.
 const LISTENING: &str = "/proc/net/unix";
 const LISTENING_MOST: u64 = 8 * 1024 * 1024;
@@ -42,6 +53,7 @@ const LISTENING_MOST: u64 = 8 * 1024 * 1024;
 /// Finds the message sockets of clients below one root.
 #[derive(Clone, Debug)]
 pub struct ClientSockets {
+    root: PathBuf,
     sessions: PathBuf,
 }
 
@@ -76,13 +88,15 @@ struct Receiver {
     is_idle: bool,
     /// Whether it looks into its inbox between turns.
     reads_inbox: bool,
+    /// Its conversation, when that is known.
+    conversation: Option<Known>,
 }
 
 impl ClientSockets {
     /// The sockets of clients that use this root.
     #[must_use]
     pub fn new(root: &Path) -> Self {
-        Self { sessions: root.join("sessions") }
+        Self { root: root.to_owned(), sessions: root.join("sessions") }
     }
 
     /// Brings messages that were just sent to receivers in the middle of a turn, where they offer a socket. What cannot be
@@ -92,7 +106,15 @@ impl ClientSockets {
         for receipt in receipts {
             let Some(receiver) = receiver(team, &config, &receipt.to).await else { continue };
             let Some(socket) = self.open(&receiver).await else { continue };
-            match hand_over(team, &receipt.to, &receipt.id, socket).await {
+            match self.keeps_order(team, &receiver, receipt).await {
+                Ok(true) => {}
+                Ok(false) => continue,
+                Err(error) => {
+                    tracing::warn!(to = %receipt.to, error = %chain(&error), "its socket is not used");
+                    continue;
+                }
+            }
+            match hand_over(team, &receiver, receipt, socket).await {
                 Ok(Some(handed_over)) => *receipt = handed_over,
                 Ok(None) => {}
                 Err(error) => tracing::warn!(to = %receipt.to, error = %chain(&error), "its socket is not used"),
@@ -111,6 +133,30 @@ impl ClientSockets {
         // Any process of the user can write such records, or listen at such a path.
         let peer = socket.peer_cred().ok()?.pid()?;
         (u32::try_from(peer) == Ok(process.pid)).then_some(socket)
+    }
+
+    /// Whether a message that goes through the socket now overtakes none: nothing older waits in the inbox, and what the client
+    /// took out of it is in its conversation.
+    async fn keeps_order(&self, team: &Team, receiver: &Receiver, receipt: &Receipt) -> Result<bool, ApiError> {
+        if !receiver.reads_inbox {
+            // Its inbox is no way to it: what waits there is not overtaken, it is stuck.
+            return Ok(true);
+        }
+        let known = team.known_mail(&receipt.to).await?;
+        let Some(Known { id, since_ms, brought }) = receiver.conversation.clone() else { return Ok(false) };
+        let older = known.iter().take_while(|mail| mail.id != receipt.id);
+        let older: Vec<&Mail> = older.filter(|mail| sent_at_ms(mail) >= since_ms).collect();
+        if older.iter().any(|mail| !mail.message.is_read()) {
+            return Ok(false);
+        }
+        let root = self.root.clone();
+        // A conversation is a file of some megabytes.
+        let read = tokio::task::spawn_blocking(move || ClientConversation::read_latest(&root, &id)).await;
+        let Ok(Some(conversation)) = read else { return Ok(false) };
+        let (waiting, last) = not_in(&conversation, &brought, &older);
+        let arrived: Vec<MessageId> = brought.iter().filter(|id| !waiting.contains(id)).cloned().collect();
+        team.arrived(&receipt.to, &arrived).await?;
+        Ok(waiting.len() < BROUGHT_MOST && last)
     }
 
     /// What a session says of itself.
@@ -153,29 +199,46 @@ async fn receiver(team: &Team, config: &TeamConfig, to: &AgentName) -> Option<Re
     if to.as_str() == LEAD_NAME {
         let lead = config.lead_process.as_ref()?;
         let process = ProcessIdentity::of(lead.pid)?;
-        let reads_inbox = lead_reads_inbox(config);
         return is_start_of(lead.proc_start.as_deref(), process).then_some(Receiver {
             process,
             is_idle: false,
-            reads_inbox,
+            reads_inbox: lead_reads_inbox(config),
+            conversation: conversation_of_lead(team, config).await,
         });
     }
     let member = config.member(to.as_str())?;
     // Looking into our records would leave a folder of ours in a team that has nobody of ours.
     SpawnRecord::of(member).filter(|record| record.program == Program::Claude)?;
     let process = team.started().await.ok()?.remove(to)?.process?;
-    let is_idle = member.is_active != Some(true);
-    Some(Receiver { process: ProcessIdentity::from(process), is_idle, reads_inbox: true })
+    let conversation = team.client_conversation(to).await.ok()?;
+    Some(Receiver {
+        process: ProcessIdentity::from(process),
+        is_idle: member.is_active != Some(true),
+        reads_inbox: true,
+        conversation,
+    })
+}
+
+/// The conversation of a session's lead: the session that the config names, and what went through its socket.
+async fn conversation_of_lead(team: &Team, config: &TeamConfig) -> Option<Known> {
+    let id = config.lead_session_id.clone()?;
+    let known = team.client_conversation(&AgentName::lead()).await.ok()?;
+    Some(known.filter(|known| known.id == id).unwrap_or(Known { id, ..Known::default() }))
 }
 
 /// Hands one message over, unless its receiver has taken it from its inbox. One that the socket does not take is sent anew.
 async fn hand_over(
     team: &Team,
-    to: &AgentName,
-    id: &MessageId,
+    receiver: &Receiver,
+    receipt: &Receipt,
     mut socket: UnixStream,
 ) -> Result<Option<Receipt>, ApiError> {
+    let Receipt { to, id, .. } = receipt;
     let Some(mail) = team.claim_mail(to, id).await? else { return Ok(None) };
+    if let Some(conversation) = &receiver.conversation {
+        // Before it is written: a message that a crash left between the two is found missing at the client's end.
+        team.bring_by_socket(to, &conversation.id, id).await?;
+    }
     let line = line_of(&mail.message.from, &mail.message.text);
     let written = timeout(SOCKET_TIME, async {
         socket.write_all(line.as_bytes()).await?;
@@ -186,8 +249,21 @@ async fn hand_over(
             team.handed_over(to, id).await;
             Ok(Some(Receipt { id: id.clone(), to: to.clone(), state: DeliveryState::Acknowledged }))
         }
-        Ok(Err(_)) | Err(_) => team.put_back(to, mail).await.map(Some),
+        Ok(Err(_)) | Err(_) => {
+            team.forget_brought(to, std::slice::from_ref(id)).await?;
+            team.put_back(to, mail).await.map(Some)
+        }
     }
+}
+
+/// Which of the messages that went through the socket are not in the conversation, and whether the latest other one of `older`
+/// is. Its inbox and its socket are each read in order, so what is older than that one is there as well.
+fn not_in(conversation: &ClientConversation, brought: &[MessageId], older: &[&Mail]) -> (Vec<MessageId>, bool) {
+    let lacking: Vec<&MessageId> = conversation.lacks(older).into_iter().map(|mail| &mail.id).collect();
+    let waiting = brought.iter().filter(|id| lacking.contains(id)).cloned().collect();
+    let is_of_inbox = |mail: &&&Mail| enters_conversations(mail) && !brought.contains(&mail.id);
+    let last = older.iter().rev().find(is_of_inbox);
+    (waiting, last.is_none_or(|mail| !lacking.contains(&&mail.id)))
 }
 
 /// A message as the socket takes it: a line of JSON, the text in the tag by which the client names its sender. In the inbox
@@ -203,6 +279,35 @@ fn line_of(from: &str, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn mail(text: &str) -> Mail {
+        let message = pitcrew_protocol::Message::new("ann", text.to_owned(), "2026-11-23T00:29:38.000Z".to_owned());
+        Mail { id: MessageId(text.to_owned()), frame: pitcrew_protocol::Frame::detect(text), message }
+    }
+
+    #[test]
+    fn the_latest_message_of_the_inbox_decides_and_what_went_through_the_socket_waits_behind_it() {
+        let id = "3bacbbef-0790-4d04-a603-4427723f5762";
+        let conversation = |texts: &[&str]| {
+            let tagged = |text: &&str| format!("<teammate-message teammate_id=\"ann\">\n{text}\n</teammate-message>");
+            let content: Vec<String> = texts.iter().map(tagged).collect();
+            let line =
+                json!({"type": "user", "sessionId": id, "uuid": "u", "message": {"content": content.join("\n\n")}});
+            let root = tempfile::tempdir().unwrap();
+            std::fs::create_dir_all(root.path().join("projects/p")).unwrap();
+            std::fs::write(root.path().join(format!("projects/p/{id}.jsonl")), line.to_string()).unwrap();
+            ClientConversation::read_latest(root.path(), id).unwrap()
+        };
+        let answer = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success","response":{}}"#;
+        let mails = ["go", "by-socket", answer].map(mail);
+        let older: Vec<&Mail> = mails.iter().collect();
+        let brought = [MessageId("by-socket".to_owned())];
+        assert_eq!(not_in(&conversation(&["go"]), &brought, &older), (brought.to_vec(), true));
+        assert_eq!(not_in(&conversation(&["go", "by-socket"]), &brought, &older), (Vec::new(), true));
+        // Taken out of the inbox, and still in the memory of the client.
+        assert_eq!(not_in(&conversation(&["by-socket"]), &brought, &older), (Vec::new(), false));
+        assert_eq!(not_in(&conversation(&["go"]), &[], &older), (Vec::new(), false));
+    }
 
     #[test]
     fn a_message_is_one_line_and_cannot_close_its_tag() {

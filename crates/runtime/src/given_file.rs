@@ -5,7 +5,7 @@
 //! project's only below its folder. Nothing here waits, and everything else is refused in words.
 
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{FileType, Mode};
@@ -122,6 +122,39 @@ impl Given<'_> {
         let has_more = files.len() > most;
         files.truncate(most);
         Ok((files, has_more))
+    }
+
+    /// The end of a plain file: at most `most` bytes, as text; what is not UTF-8 is replaced. `None` when there is no such file.
+    ///
+    /// # Errors
+    /// When it is no plain file, leads out of its folder, or cannot be read.
+    pub(crate) fn read_end(self, path: &Path, most: u64) -> Result<Option<String>, Refused> {
+        let mut file = match self.open(path) {
+            Ok(file) => file,
+            Err(Refused::Io(error)) if is_absent(&error) => return Ok(None),
+            Err(refused) => return Err(refused),
+        };
+        let length = file.metadata().map_err(Refused::Io)?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(most))).map_err(Refused::Io)?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).map_err(Refused::Io)?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// What is in a folder, of whatever kind, sorted; nothing when there is no such folder.
+    ///
+    /// # Errors
+    /// When it is no folder, leads out of its folder, or cannot be read.
+    pub(crate) fn entries(self, folder: &Path) -> Result<Vec<PathBuf>, Refused> {
+        let real = match self.real(folder) {
+            Ok(real) => real,
+            Err(Refused::Io(error)) if is_absent(&error) => return Ok(Vec::new()),
+            Err(refused) => return Err(refused),
+        };
+        let names = Folder::open(&real).and_then(|folder| folder.list()).map_err(Refused::Io)?;
+        let mut entries: Vec<PathBuf> = names.into_iter().map(|(name, _kind)| folder.join(name)).collect();
+        entries.sort();
+        Ok(entries)
     }
 
     fn open(self, path: &Path) -> Result<File, Refused> {

@@ -118,6 +118,17 @@ pub struct Placement {
     pub max_turns: Option<u32>,
     /// The file with the command line's own layer of settings.
     pub settings: Option<PathBuf>,
+    /// The conversation of another client; ours keep theirs by their names.
+    pub conversation: Option<Conversation>,
+}
+
+/// The conversation that another client starts with, by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Conversation {
+    /// A new one.
+    New(String),
+    /// The one that its process before had.
+    Former(String),
 }
 
 /// How a process is called.

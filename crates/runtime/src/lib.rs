@@ -4,6 +4,7 @@
 //! carries that out.
 
 pub mod agent;
+mod client_conversation;
 pub mod client_socket;
 mod crew;
 pub mod definitions;

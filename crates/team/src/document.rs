@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::bounds::RunBounds;
+use crate::conversations::ClientConversations;
 use crate::ended::Ended;
 use crate::escaped::EscapedProcesses;
 use crate::lead::Keys;
@@ -132,6 +133,7 @@ impl Team {
             (Ledger::NAME, self.unread_of::<Ledger>().await),
             (PaneHosts::NAME, self.unread_of::<PaneHosts>().await),
             (RunBounds::NAME, self.unread_of::<RunBounds>().await),
+            (ClientConversations::NAME, self.unread_of::<ClientConversations>().await),
             (Ended::NAME, self.unread_of::<Ended>().await),
             (Keys::NAME, self.unread_of::<Keys>().await),
             (EscapedProcesses::NAME, self.unread_of::<EscapedProcesses>().await),
@@ -166,6 +168,7 @@ impl Team {
         self.drop_unread_of::<Ledger>(document).await?;
         self.drop_unread_of::<PaneHosts>(document).await?;
         self.drop_unread_of::<RunBounds>(document).await?;
+        self.drop_unread_of::<ClientConversations>(document).await?;
         self.drop_unread_of::<Ended>(document).await?;
         self.drop_unread_of::<Keys>(document).await?;
         self.drop_unread_of::<EscapedProcesses>(document).await

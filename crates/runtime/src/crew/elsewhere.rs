@@ -143,6 +143,7 @@ impl TeamLoop {
             cwd: worktree.clone().unwrap_or(home),
             max_turns: self.limits.turns_of(member),
             settings: self.settings_file.clone(),
+            conversation: None,
         };
         self.announce_start(AgentStarted {
             agent: member.name.clone(),
@@ -156,6 +157,7 @@ impl TeamLoop {
         .await;
         let (remote, minder) = Minder::new(Post {
             team: self.quarters.team.clone(),
+            root: self.quarters.root.clone(),
             member: member.clone(),
             program,
             hosting: self.hosting.clone(),

@@ -8,6 +8,7 @@ use pitcrew_protocol::{
 };
 use pitcrew_team::{Actor, RefusedFrame};
 
+use super::client_start::note_never_read;
 use super::course::{News, Why};
 use super::elsewhere::{answered_request, is_goodbye};
 use super::ledger::RESUMABLE;
@@ -285,6 +286,7 @@ impl TeamLoop {
         worktree: Option<&Path>,
     ) -> String {
         self.ask_no_more_for(name);
+        self.note_never_read(name).await;
         let mut more = Vec::new();
         match self.quarters.team.remove_member(&Actor::Lead, name).await {
             Ok(removed) => more.extend(released(&removed.released)),
@@ -299,6 +301,15 @@ impl TeamLoop {
             more.extend(self.clear_worktree(name, path).await);
         }
         self.farewell(name, status, reason, more)
+    }
+
+    /// Tells the senders of what the client of a member had taken, and its model never had.
+    async fn note_never_read(&mut self, name: &AgentName) {
+        match note_never_read(&self.quarters.team, &self.quarters.root, name).await {
+            Ok(0) => {}
+            Ok(count) => self.warn(format!("{name} has ended with {count} unread: the senders are told")).await,
+            Err(error) => tracing::warn!(agent = %name, error = %chain(&error), "what it had not read is not known"),
+        }
     }
 
     pub(super) fn farewell(

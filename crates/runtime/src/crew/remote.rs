@@ -5,22 +5,24 @@
 //! does: the agent and its lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
 //! What follows from an end is `ends`', how panes are made is `panes`'.
 
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, Member, MessageId, Spawned};
-use pitcrew_team::{PanePlace, ProcessRef, Started, Team};
+use pitcrew_team::{Mail, PanePlace, ProcessRef, Started, Team};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::client_start::{ClientStart, Former};
 use super::left::Left;
 use super::screen::last_output;
 use crate::agent::Status;
 use crate::driver::{Sink, chain};
 use crate::events::RunEvent;
-use crate::hosting::{Hosting, Launch, LaunchStage, Placement, Program};
+use crate::hosting::{Conversation, Hosting, Launch, LaunchStage, Placement, Program};
 use crate::identity::{ProcessIdentity, Stopped};
 use crate::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
 use crate::process::{member_variable, stop_member_process};
@@ -122,6 +124,7 @@ pub(super) struct Launching {
 /// Everything a minder works with.
 pub(super) struct Post {
     pub(super) team: Team,
+    pub(super) root: PathBuf,
     pub(super) member: Member,
     pub(super) program: Program,
     pub(super) hosting: Hosting,
@@ -209,10 +212,13 @@ impl Minder {
             Some(left) => self.adopt(left).await,
             None => false,
         };
-        let launched = match is_adopted {
+        let mut launched = match is_adopted {
             true => Ok(None),
-            false => self.launch(summary.as_deref()).await.map(Some),
+            false => self.launch(summary.as_deref(), Former::GoesOn).await.map(Some),
         };
+        if launched.is_err() && self.has_former_conversation() {
+            launched = self.launch_anew().await;
+        }
         match (launched, call) {
             (Ok(started), Some((spawned, reply))) => {
                 // The only error is that the call is not waited for any more.
@@ -223,13 +229,33 @@ impl Minder {
                 return Seen::NotLaunched { reason, call: call.map(|(_, reply)| reply) };
             }
         }
-        self.mind().await
+        let seen = self.mind().await;
+        let has_begun = self.stage >= Some(LaunchStage::PromptTaken) || self.has_taken_prompt().await;
+        if has_begun || !self.has_former_conversation() || !matches!(seen, Seen::Gone { .. }) {
+            return seen;
+        }
+        // A client that cannot go on with a conversation ends before it takes anything.
+        match self.launch_anew().await {
+            Ok(_started) => self.mind().await,
+            Err(reason) => Seen::NotLaunched { reason, call: None },
+        }
+    }
+
+    fn has_former_conversation(&self) -> bool {
+        matches!(self.post.placement.conversation, Some(Conversation::Former(_)))
+    }
+
+    /// Starts a client with a new conversation, since it did not start with the one it had.
+    async fn launch_anew(&mut self) -> Result<Option<StartedPane>, String> {
+        self.clear_away().await;
+        self.stage = None;
+        self.launch(None, Former::Refused).await.map(Some)
     }
 
     /// Starts the process: the prompt is in its inbox first, so that it finds it, and what was started is recorded before
     /// anybody is told.
-    async fn launch(&mut self, summary: Option<&str>) -> Result<StartedPane, String> {
-        self.give_prompt(summary).await?;
+    async fn launch(&mut self, summary: Option<&str>, former: Former) -> Result<StartedPane, String> {
+        self.give_prompt(summary, former).await?;
         let Launch { argv, mut env } = (self.post.hosting.launch)(&self.post.placement);
         let (variable, tag) = member_variable(&self.post.tag);
         env.push((variable.to_owned(), tag));
@@ -260,23 +286,27 @@ impl Minder {
         Ok(started)
     }
 
-    /// Puts the prompt into the inbox. The reference client has no conversation to go on with: it gets a prompt that it took
-    /// in an earlier life once more.
-    async fn give_prompt(&mut self, summary: Option<&str>) -> Result<(), String> {
+    /// Puts the first message into the inbox: the prompt, or for a client that goes on with its conversation, to go on.
+    async fn give_prompt(&mut self, summary: Option<&str>, former: Former) -> Result<(), String> {
         let failed = |error| format!("its prompt cannot be put into its inbox: {}", chain(&error));
-        let Post { team, member, program, .. } = &self.post;
-        let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
+        let Post { team, member, program, root, .. } = &self.post;
         let before = team.mail(&member.name).await.map_err(failed)?;
-        let taken: Vec<&MessageId> = before.iter().filter(|mail| mail.message.is_read()).map(|mail| &mail.id).collect();
-        let mut given = team.send_prompt(member, summary, call.as_deref()).await.map_err(failed)?;
-        match program {
-            Program::Claude if taken.contains(&&given.id) => {
-                given = team.send_prompt(member, summary, None).await.map_err(failed)?;
+        let first = match program {
+            Program::Pitcrew => {
+                let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
+                team.send_prompt(member, summary, call.as_deref()).await.map_err(failed)?.id
             }
-            Program::Claude | Program::Pitcrew => {}
-        }
-        self.seen.0 = taken.len();
-        self.prompt = Some(given.id);
+            Program::Claude => {
+                let start = ClientStart::of(team, root, member, former).await.map_err(failed)?;
+                self.post.placement.conversation = Some(start.conversation);
+                if let Some(text) = start.said {
+                    self.post.sink.tell(RunEvent::Warning { text }).await;
+                }
+                start.first
+            }
+        };
+        self.seen.0 = before.iter().filter(|mail| mail.message.is_read()).count();
+        self.prompt = Some(first);
         Ok(())
     }
 
@@ -353,6 +383,10 @@ impl Minder {
                 () = due(&mut self.prompt_due) => {
                     self.prompt_due = None;
                     let screen = self.screen().await;
+                    if self.has_former_conversation() {
+                        // It may have asked its user something about that conversation.
+                        return Seen::Gone { exit: None, screen };
+                    }
                     self.report(Seen::Silent { screen }).await;
                 }
                 () = due(&mut self.turn_due) => {
@@ -368,7 +402,14 @@ impl Minder {
     /// Whether it took its prompt. One that did was started, however short its life was: what came of it, it has told.
     async fn has_taken_prompt(&self) -> bool {
         let mail = self.post.team.mail(self.name()).await.unwrap_or_default();
-        mail.iter().any(|mail| Some(&mail.id) == self.prompt.as_ref() && mail.message.is_read())
+        self.is_prompt_taken(&mail)
+    }
+
+    /// Whether the prompt is marked as read in this inbox, or gone from it: a later client takes out what it has read.
+    fn is_prompt_taken(&self, inbox: &[Mail]) -> bool {
+        let Some(prompt) = &self.prompt else { return false };
+        let there = inbox.iter().find(|mail| mail.id == *prompt);
+        there.map_or(self.post.program == Program::Claude, |mail| mail.message.is_read())
     }
 
     /// Looks at the agent's mail and, of a client that is not ours, at its entry in the config.
@@ -377,7 +418,7 @@ impl Minder {
             Ok(mail) => mail,
             Err(error) => return tracing::debug!(agent = %self.name(), error = %chain(&error), "no look at its mail"),
         };
-        if mail.iter().any(|mail| Some(&mail.id) == self.prompt.as_ref() && mail.message.is_read()) {
+        if self.is_prompt_taken(&mail) {
             (self.prompt, self.prompt_due) = (None, None);
             self.reach(LaunchStage::PromptTaken).await;
         }

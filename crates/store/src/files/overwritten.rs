@@ -269,7 +269,7 @@ impl Files {
         let readers = self.readers(team)?;
         if !readers.misses_mail(inbox) {
             self.logs.set_checked(&path, stamp, since);
-            if readers.is_session {
+            if readers.keeps_sent(inbox) {
                 self.keep_sent(team, inbox, lines);
             }
             return Ok(());
@@ -291,7 +291,7 @@ impl Files {
         Ok(())
     }
 
-    /// Keeps what was sent into a session, whose client takes what it reads. Nothing is put back from it.
+    /// Keeps what was sent to a client that takes out what it reads. Nothing is put back from it.
     fn keep_sent(&self, team: &TeamDir, inbox: &InboxFile, mut lines: Vec<InboxLine>) {
         lines.retain(|line| matches!(line, InboxLine::Sent { .. }));
         if lines.is_empty() {

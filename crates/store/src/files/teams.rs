@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pitcrew_protocol::{InboxFile, TeamConfig, TeamDir};
+use pitcrew_protocol::{InboxFile, Member, TeamConfig, TeamDir};
 use serde_json::Value;
 
 use super::backend::Files;
@@ -28,12 +28,22 @@ pub(crate) struct Readers {
     pub(crate) is_session: bool,
     /// The inboxes of the members that pitcrew runs.
     pub(crate) ours: Vec<InboxFile>,
+    /// The inboxes of the members that pitcrew started and another client runs.
+    started: Vec<InboxFile>,
 }
 
 impl Readers {
     fn of(config: &TeamConfig) -> Self {
-        let ours = config.members.iter().filter(|member| member.is_run_by_pitcrew());
-        Self { is_session: config.is_session_dialect(), ours: ours.map(|member| member.name.inbox_file()).collect() }
+        let of_pitcrew = config.members.iter().filter(|member| member.foreign.get("pitcrew").is_some());
+        let (ours, started): (Vec<&Member>, Vec<&Member>) = of_pitcrew.partition(|member| member.is_run_by_pitcrew());
+        let inboxes = |members: Vec<&Member>| members.into_iter().map(|member| member.name.inbox_file()).collect();
+        Self { is_session: config.is_session_dialect(), ours: inboxes(ours), started: inboxes(started) }
+    }
+
+    /// Whether what is sent to an inbox is kept elsewhere too: its reader takes messages out, and may end before its model has
+    /// them.
+    pub(crate) fn keeps_sent(&self, inbox: &InboxFile) -> bool {
+        self.is_session || self.started.contains(inbox)
     }
 
     /// Whether a message that is gone from the inbox is missed; elsewhere its reader took it.

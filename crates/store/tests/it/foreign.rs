@@ -166,3 +166,26 @@ async fn what_another_client_puts_into_a_full_inbox_stays_and_counts() {
     let texts: Vec<&str> = inbox.iter().map(|stored| stored.message.text.as_str()).collect();
     assert_eq!(texts, ["t0", "t1", "t2", "t3", "t4", "this is m1"]);
 }
+
+#[tokio::test]
+async fn what_was_sent_to_a_client_that_we_started_is_known_after_the_client_took_it_out() {
+    let scene = Scene::new().await;
+    let add = |program: &'static str| {
+        move |config: &mut pitcrew_protocol::TeamConfig| {
+            let entry =
+                serde_json::json!({"agentId": "worker@probe", "name": "worker", "pitcrew": {"program": program}});
+            config.members.retain(|member| member.name.as_str() != "worker");
+            config.members.push(serde_json::from_value(entry).unwrap());
+            Ok(())
+        }
+    };
+    scene.backend.edit_team(&scene.team, Arc::new(add("claude"))).await.unwrap();
+    scene.send("m1").await;
+    scene.send("m2").await;
+    fs::write(scene.inbox_path(), "[]").unwrap();
+    scene.send("m3").await;
+    assert_eq!(scene.ids().await, ["m3"], "what the client took was put back");
+    let past = scene.backend.past_mail(&scene.team, &worker()).await.unwrap();
+    let past: Vec<String> = past.into_iter().map(|past| past.id.0).collect();
+    assert_eq!(past, ["m1", "m2", "m3"]);
+}

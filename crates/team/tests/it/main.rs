@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod claims;
 #[cfg(test)]
+mod conversations;
+#[cfg(test)]
 mod crash;
 #[cfg(test)]
 mod crew;

@@ -71,6 +71,7 @@ fn entries() -> Vec<Damage> {
         ("panes", r#"[7]"#),
         ("bounds", r#"{"version":1,"deny":[7]}"#),
         ("bounds", r#"{"version":1,"maxTurns":"many"}"#),
+        ("conversations", r#"{"version":1,"conversations":{"bob":{"sung":true}}}"#),
         ("ended", r#"{"members":[{"name":"bob"}]}"#),
         ("keys", r#"{"keys":["no key"]}"#),
         ("escaped", r#"{"version":1,"escaped":[{"process":7}]}"#),
@@ -104,7 +105,8 @@ fn entries() -> Vec<Damage> {
 
 fn newer() -> Vec<Damage> {
     let mut all = Vec::new();
-    for document in ["started", "requests", "panes", "bounds", "ended", "keys", "take-over", "escaped"] {
+    for document in ["started", "requests", "panes", "bounds", "ended", "keys", "take-over", "escaped", "conversations"]
+    {
         let path = format!("{OURS}/{document}.json");
         all.push(Damage::new(format!("{document}.json of a later version"), Expect::Named("newer"), move |scene| {
             scene.write(&path, r#"{"version":2,"sung":[]}"#);

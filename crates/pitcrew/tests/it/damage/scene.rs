@@ -64,6 +64,7 @@ static TEMPLATE: LazyLock<Room> = LazyLock::new(|| {
         ("started", json!({"version": 1, "started": {}})),
         ("requests", json!({"version": 1, "requests": {}})),
         ("panes", json!({"version": 1, "hosts": []})),
+        ("conversations", json!({"version": 1, "conversations": {}})),
         ("ended", json!({"version": 1, "members": []})),
         ("keys", json!({"version": 1, "keys": []})),
         ("escaped", json!({"version": 1, "escaped": []})),

@@ -5,6 +5,7 @@
 
 mod joined;
 mod led;
+mod resumed;
 mod script;
 mod sockets;
 mod stage;

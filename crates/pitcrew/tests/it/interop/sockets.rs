@@ -4,21 +4,21 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use super::script::{Script, calls, once_told, says};
-use super::stage::{Client, Stage};
+use super::script::{Script, a_second_later, calls, once_told, says};
+use super::stage::{Client, Stage, TEAM};
 
 /// The text that is sent while the receiver is in a turn.
 const WORD: &str = "look-at-the-parser-first";
 
 /// A command that goes on when the test lets it.
-fn waits_for(file: &str) -> Value {
+pub(super) fn waits_for(file: &str) -> Value {
     calls(
         "Bash",
         json!({"command": format!("touch at-{file}; until [ -e {file} ]; do sleep 0.05; done"), "description": "wait"}),
     )
 }
 
-fn spawn() -> Value {
+pub(super) fn spawn() -> Value {
     calls(
         "Task",
         json!({"description": "a teammate", "prompt": "ROLE:worker go", "subagent_type": "general-purpose",
@@ -27,18 +27,18 @@ fn spawn() -> Value {
 }
 
 /// Waits until the command that waits for `file` runs.
-fn is_at(stage: &Stage, file: &str) {
+pub(super) fn is_at(stage: &Stage, file: &str) {
     stage.until(&format!("the command that waits for {file}"), || {
         stage.work().join(format!("at-{file}")).exists().then_some(())
     });
 }
 
-fn go(stage: &Stage, file: &str) {
+pub(super) fn go(stage: &Stage, file: &str) {
     fs::write(stage.work().join(file), "").unwrap();
 }
 
 /// Sends a word to `to`; says where it stands.
-fn send(stage: &Stage, to: &str, text: &str) -> Value {
+pub(super) fn send(stage: &Stage, to: &str, text: &str) -> Value {
     let sent = stage.pitcrew(&["--json", "send", "--team", &stage.team(), to, text]);
     assert_eq!(sent.code, 0, "{}", sent.stderr);
     serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["state"].clone()
@@ -102,16 +102,89 @@ fn mail_reaches_a_client_without_a_socket_after_its_turn_once() {
     was_told_once(&stage, "worker", false);
 }
 
+/// The words in the order in which the last request has them, each as often as it is there.
+fn order_of(stage: &Stage, role: &str, words: &[String]) -> Vec<String> {
+    let conversation = stage.requests(role).last().unwrap().conversation();
+    let mut found: Vec<(usize, String)> = words
+        .iter()
+        .flat_map(|word| {
+            conversation.match_indices(word.as_str()).map(|(at, _)| (at, word.clone())).collect::<Vec<_>>()
+        })
+        .collect();
+    found.sort();
+    found.into_iter().map(|(_, word)| word).collect()
+}
+
+#[test]
+fn no_message_through_the_socket_of_todays_client_overtakes_mail_that_lies_in_its_inbox() {
+    // Each turn takes a second, so that there is one in which each message comes.
+    let turns = (0..30).map(|nth| a_second_later(says(&format!("turn {nth} is over"))));
+    let script = Script::default()
+        .role("lead", std::iter::once(spawn()).chain((0..60).map(|_| says("I wait"))))
+        .role("worker", std::iter::once(waits_for("first")).chain(turns));
+    let Some(stage) = Stage::set(Client::Today, &script) else { return };
+    let run = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
+         --teammate-mode tmux --teammate-program claude --allow Bash; read _";
+    stage.pane(&["sh", "-c", run]);
+    is_at(&stage, "first");
+    let mut words: Vec<String> = Vec::new();
+    let say = |words: &mut Vec<String>, word: String| {
+        words.push(format!("{word}."));
+        send(&stage, "worker", &format!("{word}."))
+    };
+    for nth in 0..3 {
+        assert_eq!(say(&mut words, format!("early-{nth}")), "acknowledged");
+    }
+    // A frame goes through the inbox, which the client gives to its model after the turn.
+    let made = stage.pitcrew(&["task", "create", "--team", TEAM, "the-task.", "to be done"]);
+    assert_eq!(made.code, 0, "{}", made.stderr);
+    let given = stage.pitcrew(&["task", "update", "--team", TEAM, "1", "--owner", "worker"]);
+    assert_eq!(given.code, 0, "{}", given.stderr);
+    words.push("the-task.".to_owned());
+    assert_eq!(say(&mut words, "after-that".to_owned()), "persisted");
+    go(&stage, "first");
+    for nth in 0..12 {
+        say(&mut words, format!("late-{nth}"));
+    }
+    stage.until("everything told", || (order_of(&stage, "worker", &words).len() >= words.len()).then_some(()));
+    assert_eq!(order_of(&stage, "worker", &words), words);
+}
+
+#[test]
+fn the_sender_learns_of_what_went_through_the_socket_of_a_client_that_ended_before_it_read_it() {
+    let script = Script::default()
+        .role("lead", [spawn(), says("I wait"), says("I wait on"), says("all is over"), says("all is over")])
+        .role("worker", [waits_for("first"), says("over")]);
+    let Some(stage) = Stage::set(Client::Today, &script) else { return };
+    let run = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
+         --teammate-mode tmux --teammate-program claude --allow Bash; read _";
+    let lead = stage.pane(&["sh", "-c", run]);
+    is_at(&stage, "first");
+    let sent = stage.pitcrew(&["--json", "send", "--team", TEAM, "worker", WORD]);
+    let receipt = serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0].clone();
+    assert_eq!(receipt["state"], "acknowledged");
+    let worker = stage.panes().into_iter().find(|pane| *pane != lead).unwrap();
+    stage.kill(&worker);
+    let told = stage.until("what became of the message", || {
+        let told = stage.pitcrew(&["--json", "message", receipt["id"].as_str().unwrap()]);
+        serde_json::from_str::<Value>(&told.stdout).ok().filter(|told| told["state"] == "dead")
+    });
+    assert_eq!(told["dead"]["reason"], "worker ended before it read it");
+    stage.shown(&lead, "has ended with 1 unread");
+}
+
 #[test]
 fn mail_reaches_a_session_s_lead_in_the_middle_of_a_turn_once() {
     let script = Script::default()
         .role("lead", [spawn(), waits_for("first"), waits_for("second"), says("over")])
-        .role("worker", [says("nothing to do")]);
+        // A notice of its own in the lead's inbox would be older mail.
+        .role("worker", [waits_for("never"), says("nothing to do")]);
     let Some(stage) = Stage::set(Client::Today, &script) else { return };
     let settings = json!({"permissions": {"allow": ["Bash"]}});
     fs::write(stage.root().join("settings.json"), settings.to_string()).unwrap();
     stage.client_leads();
     is_at(&stage, "first");
+    is_at(&stage, "never");
     assert_eq!(send(&stage, "team-lead", WORD), "acknowledged");
     go(&stage, "first");
     is_at(&stage, "second");

@@ -388,6 +388,11 @@ impl Request {
         self.body["messages"].to_string().matches(text).count()
     }
 
+    /// The whole conversation, as JSON.
+    pub(crate) fn conversation(&self) -> String {
+        self.body["messages"].to_string()
+    }
+
     /// Whether the request goes on in a turn: it brings the result of a call.
     pub(crate) fn is_within_a_turn(&self) -> bool {
         let last = self.body["messages"].as_array().and_then(|messages| messages.last());

@@ -1,0 +1,129 @@
+//! A run whose teammate is the client is stopped and resumed: what becomes of the client's conversation, and of its mail.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::script::{Script, calls, says};
+use super::sockets::{go, is_at, send, spawn, waits_for};
+use super::stage::{Client, Pane, Stage, TEAM};
+
+/// What the teammate was told and called before the run was stopped.
+const BEFORE: &str = "the-first-word-it-said";
+
+/// What the client had taken when its process was ended, in the order in which it was sent.
+const TAKEN: [&str; 3] = ["one-word.", "the-task.", "two-word."];
+
+/// What the run may do unasked.
+#[derive(Clone, Copy)]
+enum Allowed {
+    /// Every command: the teammate is in the middle of one.
+    Bash,
+    /// No command that waits: the client has a question open.
+    Echo,
+}
+
+/// Runs a teammate until it is in the middle of a turn, has it take mail, stops the run, and resumes it. `between` changes
+/// what lies there in between. Answers with the pane of the resumed run and the number of requests before it.
+fn stopped_and_resumed(client: Client, allowed: Allowed, between: impl FnOnce(&Stage)) -> Option<(Stage, Pane, usize)> {
+    let echo = calls("Bash", json!({"command": format!("echo {BEFORE}"), "description": "say it"}));
+    let script = Script::default()
+        .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("I wait"))))
+        .role("worker", [echo, waits_for("first")].into_iter().chain((0..20).map(|nth| says(&format!("turn {nth}")))));
+    let stage = Stage::set(client, &script)?;
+    let rule = match allowed {
+        Allowed::Bash => "Bash",
+        Allowed::Echo => "Bash(echo *)",
+    };
+    let run = |first: &str| {
+        let run = format!(
+            "pitcrew run {first} --model anthropic/claude-sonnet-4-5-20250929 --teammate-mode tmux \
+             --teammate-program claude --allow '{rule}'; echo \"ended with $?\"; read _"
+        );
+        stage.pane(&["sh", "-c", &run])
+    };
+    let first = run("'ROLE:lead begin' --team probe");
+    match allowed {
+        Allowed::Bash => is_at(&stage, "first"),
+        Allowed::Echo => stage.shown(&first, "touch at-first"),
+    }
+    send(&stage, "worker", TAKEN[0]);
+    for task in
+        [&["create", "--team", TEAM, TAKEN[1], "to be done"][..], &["update", "--team", TEAM, "1", "--owner", "worker"]]
+    {
+        let done = stage.pitcrew(&[&["task"], task].concat());
+        assert_eq!(done.code, 0, "{}", done.stderr);
+    }
+    send(&stage, "worker", TAKEN[2]);
+    let is_taken = || stage.inbox("worker").iter().all(|entry| entry["read"] == true);
+    stage.until("all mail taken", || is_taken().then_some(()));
+    let before = stage.requests("worker").len();
+    stage.press(&first, "C-c");
+    stage.shown(&first, "ended with 130");
+    between(&stage);
+    go(&stage, "first");
+    let second = run("--resume probe");
+    Some((stage, second, before))
+}
+
+/// What of the teammate's mail is in its conversation, in order.
+fn in_conversation(stage: &Stage) -> Vec<&'static str> {
+    let Some(last) = stage.requests("worker").pop() else { return Vec::new() };
+    let conversation = last.conversation();
+    let found = TAKEN
+        .into_iter()
+        .flat_map(|word| conversation.match_indices(word).map(move |(at, _)| (at, word)).collect::<Vec<_>>());
+    let mut found: Vec<(usize, &str)> = found.collect();
+    found.sort_unstable();
+    found.into_iter().map(|(_, word)| word).collect()
+}
+
+fn goes_on(client: Client, allowed: Allowed) {
+    let Some((stage, second, before)) = stopped_and_resumed(client, allowed, |_| ()) else { return };
+    stage.until("a request after the resume", || (stage.requests("worker").len() > before).then_some(()));
+    let resumed = stage.requests("worker")[before].clone();
+    assert!(resumed.remembers(BEFORE), "it has lost its conversation");
+    assert_eq!(resumed.counts("ROLE:worker go"), 1, "it was given its prompt again");
+    stage.until("what it had taken in its conversation", || {
+        (in_conversation(&stage).len() >= TAKEN.len()).then_some(())
+    });
+    // Whatever came twice is there by the next turn.
+    send(&stage, "worker", "and-then");
+    stage.told("worker", "and-then");
+    assert_eq!(in_conversation(&stage), TAKEN);
+    stage.shown(&second, "3 messages are delivered again");
+}
+
+#[test]
+fn a_client_goes_on_with_its_conversation_at_a_resume_and_gets_what_it_had_taken_once() {
+    goes_on(Client::Recorded, Allowed::Bash);
+}
+
+#[test]
+fn todays_client_goes_on_with_its_conversation_at_a_resume_and_gets_what_it_had_taken_once() {
+    goes_on(Client::Today, Allowed::Bash);
+}
+
+#[test]
+fn a_client_with_an_open_question_gets_what_it_had_taken_once_at_a_resume() {
+    goes_on(Client::Recorded, Allowed::Echo);
+}
+
+#[test]
+fn todays_client_with_an_open_question_gets_what_it_had_taken_once_at_a_resume() {
+    goes_on(Client::Today, Allowed::Echo);
+}
+
+#[test]
+fn todays_client_whose_conversation_is_gone_begins_a_new_one_with_its_prompt_and_what_it_had_taken() {
+    let without = |stage: &Stage| fs::remove_dir_all(stage.root().join("projects")).unwrap();
+    let Some((stage, second, before)) = stopped_and_resumed(Client::Today, Allowed::Bash, without) else { return };
+    stage.until("a request after the resume", || (stage.requests("worker").len() > before).then_some(()));
+    assert!(!stage.requests("worker")[before].remembers(BEFORE));
+    stage.shown(&second, "worker begins a new conversation with its prompt");
+    stage.until("what it had taken in its conversation", || {
+        (in_conversation(&stage).len() >= TAKEN.len()).then_some(())
+    });
+    assert_eq!(in_conversation(&stage), TAKEN);
+    assert_eq!(stage.requests("worker").last().unwrap().counts("(Delivered again:"), 2);
+}

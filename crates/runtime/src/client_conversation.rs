@@ -1,0 +1,315 @@
+//! A conversation as the reference client keeps it: which mail its model has, and whether it can be gone on with.
+//!
+//! The client writes a conversation as lines of JSON to `<root>/projects/<folder>/<id>.jsonl`, each entry when it is in the
+//! conversation. The id is given at the start (`--session-id`), and a later process goes on with it (`--resume`). That form
+//! is not public, so only what was recorded with 2.1.39 and 2.1.330 is looked for, and a file without it counts as none.
+//! Mail is there as a `user` entry, and what came by the socket in the middle of a turn as an attachment `queued_command`.
+//! Source: `docs/interop.md`, "Conversations".
+
+use std::path::{Path, PathBuf};
+
+use pitcrew_protocol::{Frame, attribute};
+use pitcrew_team::Mail;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::given_file::Given;
+
+/// The most that is read of a conversation, from its end. One of a day's work has some ten megabytes.
+const READ_MOST: u64 = 256 * 1024 * 1024;
+
+/// The most that is read of it before each message to its socket.
+const LATEST_MOST: u64 = 16 * 1024 * 1024;
+
+/// How the client tags mail of a file, and of a socket; and the attribute that names its sender.
+const TAGS: [(&str, &str); 2] = [("teammate-message", "teammate_id=\""), ("cross-session-message", "from=\"")];
+
+/// What of a conversation matters here.
+#[derive(Debug, Default)]
+pub(crate) struct ClientConversation {
+    mail: Vec<Told>,
+}
+
+/// A message in a conversation.
+#[derive(Debug, PartialEq, Eq)]
+struct Told {
+    from: String,
+    text: String,
+}
+
+/// A line of the file.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line {
+    #[serde(rename = "type", default)]
+    kind: String,
+    #[serde(default)]
+    is_sidechain: bool,
+    session_id: Option<String>,
+    uuid: Option<String>,
+    message: Option<Value>,
+    attachment: Option<Value>,
+}
+
+impl ClientConversation {
+    /// Reads all of a conversation; `None` when there is none that could be gone on with.
+    pub(crate) fn read(root: &Path, id: &str) -> Option<Self> {
+        Self::read_end(root, id, READ_MOST)
+    }
+
+    /// Reads the end of a conversation.
+    pub(crate) fn read_latest(root: &Path, id: &str) -> Option<Self> {
+        Self::read_end(root, id, LATEST_MOST)
+    }
+
+    fn read_end(root: &Path, id: &str, most: u64) -> Option<Self> {
+        let text = Given::ByUser.read_end(&file_of(root, id)?, most).ok()??;
+        Self::of(&text, id)
+    }
+
+    fn of(text: &str, id: &str) -> Option<Self> {
+        let mut mail = Vec::new();
+        let mut has_begun = false;
+        for line in text.lines() {
+            let is_of_interest = has_mail(line) || (!has_begun && line.contains("\"message\""));
+            // The first line may be cut, and the last one not be whole yet.
+            let Some(line) = is_of_interest.then(|| serde_json::from_str::<Line>(line).ok()).flatten() else {
+                continue;
+            };
+            if line.is_sidechain {
+                continue;
+            }
+            has_begun |= line.begins(id);
+            for text in line.told() {
+                mail.extend(messages_in(&text));
+            }
+        }
+        has_begun.then_some(Self { mail })
+    }
+
+    /// Which of these messages, in the order in which they were sent, are not in the conversation. Frames that the client acts
+    /// on by itself are never in one, and are left out.
+    pub(crate) fn lacks<'a>(&self, mail: &[&'a Mail]) -> Vec<&'a Mail> {
+        let mut told: Vec<Option<&Told>> = self.mail.iter().map(Some).collect();
+        let mut lacking = Vec::new();
+        // From the latest: of a message that was sent again, the first sending is the one that never arrived.
+        for mail in mail.iter().rev().filter(|mail| enters_conversations(mail)) {
+            // The same text may have been sent twice: each is one message in the conversation.
+            match told.iter_mut().find(|told| told.is_some_and(|told| told.is(mail))) {
+                Some(found) => *found = None,
+                None => lacking.push(*mail),
+            }
+        }
+        lacking.reverse();
+        lacking
+    }
+}
+
+impl Line {
+    /// Whether the client finds the conversation by such an entry.
+    fn begins(&self, id: &str) -> bool {
+        let is_entry = matches!(self.kind.as_str(), "user" | "assistant") && self.uuid.is_some();
+        is_entry && self.session_id.as_deref() == Some(id)
+    }
+
+    /// The texts by which mail enters a conversation.
+    fn told(&self) -> Vec<String> {
+        match self.kind.as_str() {
+            "user" => self.message.as_ref().map(|message| texts(message.get("content"))).unwrap_or_default(),
+            "attachment" => {
+                let queued =
+                    self.attachment.as_ref().filter(|it| it.get("type").is_some_and(|kind| kind == "queued_command"));
+                queued.map(|queued| texts(queued.get("prompt"))).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+impl Told {
+    fn is(&self, mail: &Mail) -> bool {
+        let (told, sent) = (trimmed(&self.text), trimmed(&mail.message.text));
+        // The client adds words of its own to some frames.
+        let is_text = told == sent || (mail.frame.is_some() && told.starts_with(sent));
+        is_text && self.from == attribute(&mail.message.from)
+    }
+}
+
+/// Whether the client gives it to its model as it is.
+pub(crate) fn enters_conversations(mail: &Mail) -> bool {
+    match &mail.frame {
+        None | Some(Frame::TaskAssignment(_) | Frame::ShutdownRequest(_)) => true,
+        Some(
+            Frame::IdleNotification(_)
+            | Frame::TaskCompleted(_)
+            | Frame::ShutdownApproved(_)
+            | Frame::ShutdownRejected(_)
+            | Frame::ShutdownResponse(_)
+            | Frame::PlanApprovalRequest(_)
+            | Frame::PlanApprovalResponse(_)
+            | Frame::PermissionRequest(_)
+            | Frame::PermissionResponse(_)
+            | Frame::TeammateTerminated(_),
+        ) => false,
+    }
+}
+
+/// The file of a conversation, in whichever project's folder.
+fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
+    let is_id = id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
+    let projects = if is_id { Given::ByUser.entries(&root.join("projects")).ok()? } else { Vec::new() };
+    let files = projects.into_iter().map(|project| project.join(format!("{id}.jsonl")));
+    files.into_iter().find(|file| matches!(Given::ByUser.read_end(file, 1), Ok(Some(_))))
+}
+
+fn has_mail(line: &str) -> bool {
+    TAGS.iter().any(|(tag, _)| line.contains(tag))
+}
+
+/// The texts of a content: it is a text, or a list of blocks. Results of calls are no mail, whatever they say.
+fn texts(content: Option<&Value>) -> Vec<String> {
+    match content {
+        Some(Value::String(text)) => vec![text.clone()],
+        Some(Value::Array(blocks)) => {
+            let text = |block: &Value| Some(block.get("text")?.as_str()?.to_owned());
+            blocks
+                .iter()
+                .filter(|block| block.get("type").is_some_and(|kind| kind == "text"))
+                .filter_map(text)
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The messages in a text: `<TAG ... ATTRIBUTE="FROM" ...>`, a line break, the message, a line break, and the closing tag.
+fn messages_in(text: &str) -> Vec<Told> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some((tag, attribute, after)) = next_tag(rest) {
+        let parts = after.split_once(">\n").and_then(|(head, body)| {
+            let (message, after) = body.split_once(&format!("\n</{tag}>"))?;
+            let from = head.split_once(attribute)?.1.split_once('"')?.0;
+            Some((Told { from: from.to_owned(), text: message.to_owned() }, after))
+        });
+        rest = match parts {
+            Some((told, after)) => {
+                found.push(told);
+                after
+            }
+            None => after,
+        };
+    }
+    found
+}
+
+/// The next opening tag: its name, the attribute with its sender, and what follows on the name.
+fn next_tag(text: &str) -> Option<(&'static str, &'static str, &str)> {
+    let found = TAGS.iter().filter_map(|(tag, attribute)| {
+        let (before, after) = text.split_once(&format!("<{tag} "))?;
+        Some((before.len(), *tag, *attribute, after))
+    });
+    found.min_by_key(|(at, ..)| *at).map(|(_, tag, attribute, after)| (tag, attribute, after))
+}
+
+/// A text without what the client takes off its ends.
+fn trimmed(text: &str) -> &str {
+    text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_protocol::{Message, MessageId};
+
+    use super::*;
+
+    fn mail(from: &str, text: &str) -> Mail {
+        let message = Message::new(from, text.to_owned(), "2026-11-23T00:29:38.000Z".to_owned());
+        Mail { id: MessageId(format!("{from}-{text}")), message, frame: Frame::detect(text) }
+    }
+
+    /// What a conversation with these lines lacks of these messages.
+    fn lacking(lines: &[Value], mail: &[Mail]) -> Option<Vec<String>> {
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let mail: Vec<&Mail> = mail.iter().collect();
+        let lacking =
+            ClientConversation::of(&text, ID)?.lacks(&mail).into_iter().map(|mail| mail.message.text.clone()).collect();
+        Some(lacking)
+    }
+
+    const ID: &str = "3bacbbef-0790-4d04-a603-4427723f5762";
+
+    fn user(content: &str) -> Value {
+        serde_json::json!({"type": "user", "sessionId": ID, "uuid": "u", "message": {"role": "user", "content": content}})
+    }
+
+    #[test]
+    fn mail_of_the_file_and_of_the_socket_is_found_as_both_versions_write_it() {
+        let queued = serde_json::json!({"type": "attachment", "attachment": {"type": "queued_command",
+            "prompt": "<cross-session-message from=\"operator\" from-name=\"operator\" from-mode=\"default\">\nin the turn\n</cross-session-message>"}});
+        let frame = r#"{"type":"task_assignment","taskId":"1","subject":"s","description":"d","assignedBy":"team-lead","timestamp":"t"}"#;
+        let lines = [
+            user("<teammate-message teammate_id=\"team-lead\">\ngo\n</teammate-message>"),
+            queued,
+            user(
+                "Another Claude session sent a message:\n<cross-session-message from=\"ops\" from-name=\"ops\">\nidle\n</cross-session-message>\n\nCaution.",
+            ),
+            user(&format!(
+                "<teammate-message teammate_id=\"operator\" color=\"blue\">\none\n</teammate-message>\n\n<teammate-message teammate_id=\"team-lead\">\n{frame}\n\nSome help.\n</teammate-message>"
+            )),
+        ];
+        let sent = [
+            mail("team-lead", "go"),
+            mail("operator", "in the turn"),
+            mail("ops", "idle"),
+            mail("operator", " one\n"),
+            mail("team-lead", frame),
+        ];
+        assert_eq!(lacking(&lines, &sent), Some(Vec::new()));
+        assert_eq!(
+            lacking(&lines, &[mail("bob", "one"), mail("operator", "on")]),
+            Some(vec!["one".into(), "on".into()])
+        );
+    }
+
+    #[test]
+    fn each_of_two_equal_messages_is_one_in_the_conversation() {
+        let lines = [user("<teammate-message teammate_id=\"ann\">\nmore\n</teammate-message>")];
+        let sent = [("first", mail("ann", "more")), ("again", mail("ann", "more"))];
+        let sent = sent.map(|(id, mail)| Mail { id: MessageId(id.to_owned()), ..mail });
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let lacking = ClientConversation::of(&text, ID).unwrap().lacks(&sent.each_ref());
+        assert_eq!(lacking.iter().map(|mail| mail.id.0.as_str()).collect::<Vec<_>>(), ["first"], "the latest arrived");
+    }
+
+    #[test]
+    fn what_only_waits_in_the_client_or_stands_in_a_result_is_not_in_the_conversation() {
+        let tagged = "<cross-session-message from=\"ann\">\nlook\n</cross-session-message>";
+        let lines = [
+            user("go"),
+            serde_json::json!({"type": "queue-operation", "operation": "enqueue", "content": tagged}),
+            serde_json::json!({"type": "user", "message": {"content": [{"type": "tool_result", "content": tagged}]}}),
+            serde_json::json!({"type": "user", "isSidechain": true, "message": {"content": tagged}}),
+        ];
+        assert_eq!(lacking(&lines, &[mail("ann", "look")]), Some(vec!["look".into()]));
+    }
+
+    #[test]
+    fn frames_that_the_client_acts_on_by_itself_are_not_looked_for() {
+        let answer = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success","response":{}}"#;
+        assert_eq!(lacking(&[user("go")], &[mail("team-lead", answer)]), Some(Vec::new()));
+    }
+
+    #[test]
+    fn a_file_without_a_conversation_is_none() {
+        let of = |text: &str| ClientConversation::of(text, ID);
+        assert!(of("{\"type\":\"mode\",\"mode\":\"normal\"}\nnot json \"message\"\n").is_none());
+        assert!(of("{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"go\"}}\n").is_none());
+        let (root, id) = (tempfile::tempdir().unwrap(), ID);
+        assert!(ClientConversation::read(root.path(), id).is_none());
+        std::fs::create_dir_all(root.path().join("projects/-a-b")).unwrap();
+        std::fs::write(root.path().join(format!("projects/-a-b/{id}.jsonl")), user("go").to_string()).unwrap();
+        assert!(ClientConversation::read(root.path(), id).is_some());
+        assert!(ClientConversation::read(root.path(), "../-a-b/3bacbbef").is_none());
+    }
+}

@@ -1,0 +1,84 @@
+//! Mail that a client had taken and its model never had; and the conversation that it is for.
+
+use pitcrew_protocol::MessageId;
+use pitcrew_team::{Actor, DeliveryState, Mail, Program, SpawnMember};
+
+use crate::crew::{Crew, as_member, member, message, name};
+
+/// A crew with a teammate that another client runs, and a message of `worker` that it has taken.
+async fn taken(text: &str) -> (Crew, Mail) {
+    let crew = Crew::new().await;
+    crew.team.spawn(SpawnMember { program: Program::Claude, ..member("client") }).await.unwrap();
+    crew.send(&as_member("worker"), message("client", text)).await;
+    let mail = crew.unread("client").await.remove(0);
+    crew.team.acknowledge(&name("client"), std::slice::from_ref(&mail.id)).await.unwrap();
+    (crew, mail)
+}
+
+async fn state(crew: &Crew, id: &MessageId) -> DeliveryState {
+    crew.teams.message(id).await.unwrap().state
+}
+
+#[tokio::test]
+async fn what_is_delivered_again_is_delivered_once_and_the_first_sending_is_dead() {
+    let (crew, mail) = taken("look at it").await;
+    let client = name("client");
+    let again = crew.team.deliver_again(&client, &mail, Some("(again)")).await.unwrap().unwrap();
+    assert!(crew.team.deliver_again(&client, &mail, Some("(again)")).await.unwrap().is_none());
+    let unread = crew.unread("client").await;
+    let told: Vec<_> = unread.iter().map(|it| (&it.id, it.message.from.as_str(), it.message.text.as_str())).collect();
+    assert_eq!(told, [(&again.id, "worker", "(again)\nlook at it")]);
+    assert_eq!(state(&crew, &mail.id).await, DeliveryState::Dead);
+    let dead = crew.teams.message(&mail.id).await.unwrap().dead.unwrap();
+    assert_eq!(dead.reason, format!("sent again as {}", again.id));
+    // Taken once more and lost once more: the second sending is another message.
+    crew.team.acknowledge(&client, std::slice::from_ref(&again.id)).await.unwrap();
+    assert!(crew.team.deliver_again(&client, &unread[0], None).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn mail_that_nobody_has_taken_yet_goes_behind_what_is_delivered_again() {
+    let (crew, mail) = taken("first").await;
+    crew.send(&Actor::Lead, message("client", "second")).await;
+    let waiting = crew.unread("client").await.remove(0);
+    for mail in [&mail, &waiting] {
+        crew.team.deliver_again(&name("client"), mail, None).await.unwrap();
+    }
+    let texts: Vec<String> = crew.unread("client").await.into_iter().map(|it| it.message.text).collect();
+    assert_eq!(texts, ["first", "second"]);
+}
+
+#[tokio::test]
+async fn the_sender_of_what_was_never_read_is_told_once() {
+    let (crew, mail) = taken("look at it").await;
+    for _ in 0..2 {
+        crew.team.never_read(&name("client"), &mail).await.unwrap();
+    }
+    assert_eq!(state(&crew, &mail.id).await, DeliveryState::Dead);
+    let told: Vec<String> = crew.unread("worker").await.into_iter().map(|it| it.message.text).collect();
+    assert_eq!(
+        told,
+        [format!("Your message {} to client was not delivered: client ended before it read it.", mail.id)]
+    );
+}
+
+#[tokio::test]
+async fn a_conversation_is_for_what_nobody_had_taken_when_it_began_and_knows_what_was_brought() {
+    let (crew, mail) = taken("for the one before").await;
+    let client = name("client");
+    crew.wait_ms(10);
+    crew.send(&Actor::Lead, message("client", "waits")).await;
+    let waits_since = pitcrew_team::sent_at_ms(&crew.unread("client").await[0]);
+    crew.wait_ms(10);
+    let id = crew.team.begin_client_conversation(&client).await.unwrap();
+    crew.team.bring_by_socket(&client, &id, &mail.id).await.unwrap();
+    let known = crew.team.client_conversation(&client).await.unwrap().unwrap();
+    assert_eq!((known.since_ms, &known.brought), (waits_since, &vec![mail.id.clone()]));
+    crew.team.arrived(&client, std::slice::from_ref(&mail.id)).await.unwrap();
+    assert!(crew.team.client_conversation(&client).await.unwrap().unwrap().brought.is_empty());
+    let second = crew.team.begin_client_conversation(&client).await.unwrap();
+    assert_ne!(id, second);
+    // A lead's client begins its conversations by itself.
+    crew.team.bring_by_socket(&name("team-lead"), "session", &mail.id).await.unwrap();
+    assert_eq!(crew.team.client_conversation(&name("team-lead")).await.unwrap().unwrap().id, "session");
+}
