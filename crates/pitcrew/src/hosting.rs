@@ -3,27 +3,27 @@
 //!
 //! Source of the reference client's call: wire format, "Pane spawn".
 
+mod in_settings;
+
 use std::fmt;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_model::{Endpoints, ModelSpec};
 use pitcrew_protocol::BACKEND_IN_PROCESS;
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hosting::{
-    Conversation, Hosting, Launch, Launcher, PROMPT_DEADLINE, Placement, Program, TeammatePlace,
-};
+use pitcrew_runtime::hosting::{Conversation, Hosting, Launch, Launcher, Placement, Program, TeammatePlace};
 use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::trust::Trust;
 use pitcrew_team::{PaneHost, Team};
 use serde_json::{Map, Value};
 
+use self::in_settings::{client_of, deadline_of, mode_of, program_of};
 use crate::commands::pane_exec;
 use crate::completing;
 use crate::context::Context;
@@ -327,11 +327,6 @@ fn must_be_there(context: &Context, program: &str, what: &str) -> Result<(), Fai
         .hint("--teammate-mode in-process needs no program and no terminal"))
 }
 
-/// The reference client, as the settings call it.
-fn client_of(settings: &Settings) -> &str {
-    settings.pitcrew("claude").and_then(Value::as_str).unwrap_or("claude")
-}
-
 /// A pane program as it is recorded: found from other folders too.
 fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
     let found = |(at, word): (usize, &String)| match at {
@@ -405,26 +400,6 @@ fn iterm2(context: &Context) -> Result<ITerm2, Failure> {
 fn tmux_socket(context: &Context) -> Option<PathBuf> {
     let socket = context.variable("TMUX")?.rsplitn(3, ',').nth(2)?;
     Some(PathBuf::from(socket))
-}
-
-/// The mode that the settings name; the error says why it is not heeded.
-fn mode_of(settings: &Settings) -> Result<Option<TeammateMode>, String> {
-    let (name, value) = match (settings.pitcrew("teammateMode"), settings.merged().get("teammateMode")) {
-        (Some(value), _) => ("pitcrew.teammateMode", value),
-        (None, Some(value)) => ("teammateMode", value),
-        (None, None) => return Ok(None),
-    };
-    let mode = value.as_str().ok_or_else(|| "a text".to_owned()).and_then(str::parse);
-    mode.map(Some).map_err(|known| format!("`{name}` in the settings is not heeded: {value} is not {known}"))
-}
-
-fn program_of(settings: &Settings) -> Program {
-    settings.pitcrew("teammateProgram").and_then(Value::as_str).and_then(Program::named).unwrap_or_default()
-}
-
-fn deadline_of(settings: &Settings) -> Duration {
-    let seconds = settings.pitcrew("promptDeadlineSeconds").and_then(Value::as_u64);
-    seconds.filter(|seconds| *seconds > 0).map_or(PROMPT_DEADLINE, Duration::from_secs)
 }
 
 fn launcher(context: &Context, settings: &Settings) -> Launcher {
