@@ -7,7 +7,7 @@
 //!
 //! The client begins a new turn with what came through its socket before it looks at what it took out of its inbox. So a
 //! message goes through the socket only when all older mail of its receiver went there too or is in the conversation, and
-//! never more than [`BROUGHT_MOST`] at a time. Otherwise mail in the inbox would be overtaken, and never be its turn.
+//! never more than eight at a time. Otherwise mail in the inbox would be overtaken, and never be its turn.
 //! Without a socket everything is as with an inbox alone. Source: `docs/interop.md`, "The message socket".
 
 use std::path::{Path, PathBuf};

@@ -297,7 +297,8 @@ agents:
     - tools: [{name: Task, input: {name: bob, description: work, prompt: Work.}}]
     - text: Let us see.
   bob:
-    - tools: [{name: Bash, input: {command: 'trap "touch gone" EXIT; while true; do sleep 0.1; done', run_in_background: true}}]
+    - tools: [{name: Bash, input: {command: 'trap "touch gone" EXIT; touch set; while true; do sleep 0.1; done', run_in_background: true}}]
+    - tools: [{name: Bash, input: {command: 'until test -e set; do sleep 0.05; done'}}]
     - tools: [{name: Bash, input: {command: touch a.txt}}]
     - wait_for: {contains: shutdown_request}
     - capture:
@@ -310,6 +311,7 @@ agents:
     (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut handle = Runtime::start(options).await.unwrap();
     asks.recv().await.unwrap().reply(Choice::Once);
+    // To look whether the trap is set is asked of nobody.
     let ask = asks.recv().await.unwrap();
     setting.team_elsewhere().await.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
     let stopped =
