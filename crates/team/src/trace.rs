@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::clock::wire_time;
 use crate::delivery::DeliveryState;
-use crate::{Teams, refusal};
+use crate::{SpawnRecord, Teams, refusal};
 
 /// The way of one message; times are as on the wire.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,8 +94,12 @@ impl Teams {
                 return Some(with_inbox(trace, stored));
             }
         }
-        // A session's client takes out what it has taken.
-        let is_taken = |trace: &MessageTrace| config.is_session_dialect() && trace.dead.is_none();
+        // A later client takes out what it has taken, in its own team and in one that we lead.
+        let is_clients = |name: &AgentName| {
+            config.is_session_dialect()
+                || config.member(name.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member))
+        };
+        let is_taken = |trace: &MessageTrace| trace.dead.is_none() && is_clients(&trace.to);
         told.map(
             |trace| if is_taken(&trace) { MessageTrace { state: DeliveryState::Acknowledged, ..trace } } else { trace },
         )

@@ -266,10 +266,11 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
     assert!(again["duration_api_ms"].as_u64() >= first["duration_api_ms"].as_u64(), "{again:#}");
     let by_model = again["modelUsage"].as_object().unwrap().values().next().unwrap();
     assert_eq!(by_model["inputTokens"], again["usage"]["input_tokens"]);
-    // One turn more than there were.
+    // One turn more than there were; the agent may be at another before the cost of that one is counted.
     let most = (cost / 4.0 * 6.5).to_string();
     let limited = run(&["run", "--resume", "work", "--max-cost-usd", &most, "--max-turns", "99", "--json"]);
-    assert_eq!((&limited["end"], &limited["num_turns"]), (&json!("max_cost"), &json!(7)), "{limited:#}");
+    let turns = limited["num_turns"].as_u64().unwrap();
+    assert!(limited["end"] == "max_cost" && (7..=8).contains(&turns), "{limited:#}");
     let requests = service.seen().len();
     let spent = run(&["run", "--resume", "work", "--max-cost-usd", &most, "--json"]);
     assert_eq!((&spent["error"], service.seen().len()), (&json!("limit_reached"), requests), "{spent:#}");

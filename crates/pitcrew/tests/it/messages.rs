@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
 
 use crate::room::Room;
 use crate::running::Running;
@@ -264,4 +265,22 @@ fn a_message_that_nobody_knows_is_not_found() {
     }
     [exit 3]
     "#);
+}
+
+#[test]
+fn what_another_client_took_out_of_its_inbox_was_taken() {
+    let room = Room::with_crew();
+    let path = room.root().join("teams/crew/config.json");
+    let mut config = room.json_file("teams/crew/config.json");
+    for (at, program) in [(1, "pitcrew"), (2, "claude")] {
+        config["members"][at]["pitcrew"] = json!({"program": program});
+    }
+    std::fs::write(path, config.to_string()).unwrap();
+    for (to, state) in [("bob", "acknowledged"), ("ann", "persisted")] {
+        let sent = room.json(&["send", to, "hello"]);
+        let id = sent["receipts"][0]["id"].as_str().unwrap().to_owned();
+        assert_eq!(room.json(&["message", &id])["state"], "persisted");
+        std::fs::write(room.root().join(format!("teams/crew/inboxes/{to}.json")), "[]").unwrap();
+        assert_eq!(room.json(&["message", &id])["state"], state, "{to}");
+    }
 }

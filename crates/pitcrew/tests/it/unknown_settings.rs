@@ -35,6 +35,10 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         room.ok(&["team", "list"]);
         let ran = room.ok(&["run", "go", "--model", &model]);
         assert_eq!(ran.stderr.matches(told).count(), 1, "{settings}: {told}: {ran:?}");
+        if !told.contains("bad permission rule") && !told.contains("hooks for") && !told.contains("one of auto") {
+            let noted = room.json(&["doctor"])["notes"].to_string();
+            assert!(noted.contains("unheeded_setting"), "{settings}: {noted}");
+        }
         let file = std::fs::read_to_string(room.root().join("settings.json")).unwrap();
         assert_eq!(file, settings.to_string(), "the file is the user's");
     }

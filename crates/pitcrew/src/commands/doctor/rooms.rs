@@ -31,15 +31,20 @@ pub(super) struct TeamView {
 }
 
 impl Rooms {
-    /// Opens all of them; settings that cannot be used are a fault, and nothing is gone by them then.
-    pub(super) fn open(context: &Context) -> Result<(Self, Option<Fault>), Failure> {
+    /// Opens all of them. Settings that cannot be used are a fault, and nothing is gone by them then; what of others is not
+    /// heeded is noted.
+    pub(super) fn open(context: &Context) -> Result<(Self, Vec<Fault>), Failure> {
         let opened = context.settings_for_looking().and_then(|settings| Ok((context.files(&settings)?, settings)));
-        let (files, settings, fault) = match opened {
-            Ok((files, settings)) => (files, settings, None),
+        let (files, settings, of_settings) = match opened {
+            Ok((files, settings)) => {
+                let noted = |words| Fault::note(Finding::new("unheeded_setting", words));
+                let unheeded = settings.unheeded().into_iter().map(noted).collect();
+                (files, settings, unheeded)
+            }
             Err(error) => {
                 let defaults = Settings::default();
                 let fault = Fault::left_to_a_person(Finding::new("bad_settings", error.chain()));
-                (context.files(&defaults)?, defaults, Some(fault))
+                (context.files(&defaults)?, defaults, vec![fault])
             }
         };
         let panes = RecordedPanes::below(&context.root);
@@ -48,7 +53,7 @@ impl Rooms {
         // Whoever looks at a team puts back what other programs undid in it, but for the doctor, who is asked to.
         let files = files.putting_back_when_asked();
         let teams = Context::teams_in(files.clone(), &settings)?;
-        Ok((Self { root: context.root.clone(), files, teams, worktrees, panes }, fault))
+        Ok((Self { root: context.root.clone(), files, teams, worktrees, panes }, of_settings))
     }
 }
 

@@ -58,8 +58,8 @@ fn members() -> Vec<Damage> {
             scene.write("root/settings.json", "{");
             Vec::new()
         }),
-        Damage::new("settings that ask for what there is not", Expect::Named("bad_settings"), |scene| {
-            scene.write("root/settings.json", r#"{"pitcrew": {"durability": "perhaps"}}"#);
+        Damage::new("settings whose rules cannot be read", Expect::Named("bad_settings"), |scene| {
+            scene.write("root/settings.json", r#"{"permissions": {"deny": 7}}"#);
             Vec::new()
         }),
     ]
