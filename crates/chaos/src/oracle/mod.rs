@@ -104,7 +104,8 @@ fn report(scene: &Scene<'_>) -> Vec<Finding> {
     let turns = report["num_turns"].as_u64().unwrap_or_default();
     check(turns <= asked, format!("{turns} turns of {asked} requests"));
     let is_there = scene.stage.team().join("config.json").exists();
-    // One whose work is done goes to the archive.
-    check(is_there == (is_open && !scene.plan.deletes_team), format!("the team is there: {is_there}"));
+    // One whose work is done goes to the archive, unless somebody outside made a task since.
+    let stays = is_open || (is_there && tasks::is_any_open(scene.stage));
+    check(is_there == (stays && !scene.plan.deletes_team), format!("the team is there: {is_there}"));
     findings
 }

@@ -60,6 +60,11 @@ pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
     made.filter(is_gone).map(|written| Finding::new("an acknowledged task is gone", format!("{written:?}"))).collect()
 }
 
+/// Whether a task of the team is open.
+pub(super) fn is_any_open(stage: &Stage) -> bool {
+    tasks(&stage.tasks()).values().any(|task| task["status"] != "completed")
+}
+
 fn tasks(folder: &Path) -> BTreeMap<String, Value> {
     let paths = files(folder).into_iter().filter(|path| path.extension().is_some_and(|end| end == "json"));
     let task = |path: PathBuf| {
