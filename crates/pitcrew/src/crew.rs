@@ -236,6 +236,11 @@ fn furnishings(
         Some(name) => permission_mode(name)?,
         None => settings.permissions().default_mode.unwrap_or_default(),
     };
+    if mode == PermissionMode::BypassPermissions && settings.disables_bypass() {
+        return Err(Failure::usage(
+            "the settings disable bypassPermissions (permissions.disableBypassPermissionsMode)",
+        ));
+    }
     Ok(Furnishings {
         cwd,
         root: context.root.clone(),
@@ -329,7 +334,13 @@ async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoi
         let spec: ModelSpec = name.parse().map_err(|e: ModelError| Failure::unusable(e))?;
         return Ok(spec.to_string());
     }
-    match default_spec(settings.model(), endpoints, None) {
+    let of_settings = model_of(settings);
+    if let (None, Some(unknown)) = (of_settings, settings.model()) {
+        crate::output::remark(&format!(
+            "warning: `model` in the settings is not heeded: {unknown:?} names no model here"
+        ));
+    }
+    match default_spec(of_settings, endpoints, None) {
         Ok(spec) => Ok(spec.to_string()),
         Err(ModelError::NoModel) => {
             install_crypto();
@@ -340,6 +351,11 @@ async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoi
         }
         Err(error) => Err(Failure::unusable(error)),
     }
+}
+
+/// The model that the settings name, if it is one: other clients have names of their own.
+pub(crate) fn model_of(settings: &Settings) -> Option<&str> {
+    settings.model().filter(|name| name.parse::<ModelSpec>().is_ok())
 }
 
 /// Opens models by name; all of a run share one pace.

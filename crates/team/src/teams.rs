@@ -155,7 +155,10 @@ impl Teams {
         let mut is_asked_for = false;
         let config = match self.backend().team(&dir).await {
             Err(StoreError::NoTeam { .. }) => {
-                let Some(other) = self.asked_for(name).await else { return Err(self.unknown(name).await) };
+                // A team of that very name goes before, though it is in the archive.
+                let of_archive = self.find_archived(name).await.unwrap_or_default();
+                let asked_for = if of_archive.is_some() { None } else { self.asked_for(name).await };
+                let Some(other) = asked_for else { return Err(self.unknown(name).await) };
                 (dir, is_asked_for) = (other, true);
                 self.backend().team(&dir).await.map_err(refusal::of_store)?
             }

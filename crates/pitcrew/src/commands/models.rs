@@ -56,7 +56,7 @@ impl Models {
             // A machine without Ollama is the usual case.
             Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
         })?;
-        let default = pitcrew_model::default_spec(loaded.settings.model(), &endpoints, Some(&local));
+        let default = pitcrew_model::default_spec(crew::model_of(&loaded.settings), &endpoints, Some(&local));
         let answer = Answer {
             default: default.ok().map(|spec| spec.to_string()),
             models: entries(&loaded.settings, &endpoints, &prices, &local),

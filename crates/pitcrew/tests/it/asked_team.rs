@@ -63,3 +63,20 @@ fn the_name_that_a_lead_asks_for_is_the_teams_in_every_tool_and_command() {
     let ran = room.run(&["team", "show", "greeting"]);
     assert_eq!(ran.code, 0, "{ran:?}");
 }
+
+#[test]
+fn a_team_of_that_very_name_goes_before_one_whose_lead_asked_for_it_also_in_the_archive() {
+    let room = Room::new();
+    let done = room.script("agents: {team-lead: [{text: done}]}");
+    room.ok(&["run", "go", "--team", "greeting", "--model", &done]);
+    let asking = room.root().join("asking.yaml");
+    let script = "agents: {team-lead: [{tools: [{name: TeamCreate, input: {team_name: greeting}}, \
+                  {name: TaskCreate, input: {subject: s, description: d}}]}, {text: a}, {text: b}]}";
+    std::fs::write(&asking, script).unwrap();
+    let ran = room.run(&["run", "go", "--team", "other", "--model", &format!("script:{}", asking.display())]);
+    assert_eq!(ran.code, 8, "{ran:?}");
+    let shown = room.ok(&["team", "show", "greeting"]);
+    assert!(shown.stdout.contains("greeting") && !shown.stdout.contains("other"), "{shown:?}");
+    let refused = room.run(&["team", "delete", "greeting", "--force"]);
+    assert!(room.root().join("teams/other/config.json").exists(), "{refused:?}");
+}

@@ -73,6 +73,8 @@ fn what_bounds_agents_is_never_left_out() {
         write(&room, &settings);
         let ran = room.run(&["run", "go", "--model", &model]);
         assert!(ran.code != 0 && ran.stderr.contains("error:"), "{settings}: {ran:?}");
+        let looked = room.run(&["doctor", "--json"]);
+        assert!(looked.code != 0 && looked.stdout.contains("bad_settings"), "{settings}: {looked:?}");
     }
 }
 
@@ -82,4 +84,18 @@ fn a_mode_that_is_not_known_is_refused_where_it_was_typed() {
     let model = room.script("agents: {team-lead: [{text: done}]}");
     let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", "auto"]);
     assert!(ran.code != 0 && ran.stderr.contains("acceptEdits"), "{ran:?}");
+}
+
+#[test]
+fn a_model_of_another_client_s_making_is_not_heeded_and_the_bypass_can_be_disabled() {
+    let room = Room::new();
+    let model = room.script("agents: {team-lead: [{text: done}]}");
+    write(&room, &json!({"model": "opusplan"}));
+    let ran = room.run(&["run", "go"]);
+    assert!(ran.stderr.contains("`model` in the settings is not heeded: \"opusplan\""), "{ran:?}");
+    assert!(ran.code != 0 && !ran.stderr.contains("error: \"opusplan\""), "{ran:?}");
+    write(&room, &json!({"permissions": {"disableBypassPermissionsMode": "disable"}}));
+    let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", "bypassPermissions"]);
+    assert!(ran.code == 2 && ran.stderr.contains("disableBypassPermissionsMode"), "{ran:?}");
+    room.ok(&["run", "go", "--model", &model]);
 }

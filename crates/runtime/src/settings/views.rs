@@ -85,10 +85,17 @@ impl Settings {
         self.merged().get("model").and_then(Value::as_str)
     }
 
-    /// The `hooks` section as written.
+    /// The `hooks` section as written; nothing when the user's `disableAllHooks` is on.
     #[must_use]
     pub fn hooks(&self) -> Option<&Value> {
-        self.merged().get("hooks")
+        if self.users_own(&["disableAllHooks"]) { None } else { self.merged().get("hooks") }
+    }
+
+    /// Whether nobody may work in bypassPermissions: `permissions.disableBypassPermissionsMode` is `disable`.
+    #[must_use]
+    pub fn disables_bypass(&self) -> bool {
+        let field = ["permissions", "disableBypassPermissionsMode"];
+        self.sources().iter().any(|source| source.field(&field).and_then(Value::as_str) == Some("disable"))
     }
 
     /// Whether the team tools are offered: on, unless `pitcrew.teams` is false or the reference's
@@ -260,6 +267,17 @@ mod tests {
         assert!(allows(vec![(Layer::User, says(true)), (Layer::Project, says(false))]));
         assert!(!allows(vec![(Layer::User, says(true)), (Layer::Managed, says(false))]));
         assert!(!allows(vec![(Layer::User, json!({"sandbox": {"allowUnsandboxedCommands": 1}}))]));
+    }
+
+    #[test]
+    fn the_user_switches_hooks_off_and_anybody_the_bypass() {
+        let hooks = json!({"hooks": {"Stop": []}});
+        let off = json!({"disableAllHooks": true});
+        let merge = |layer, value: Value| Settings::merge(vec![(Layer::User, hooks.clone()), (layer, value)]).unwrap();
+        assert!(merge(Layer::Managed, off.clone()).hooks().is_none());
+        assert!(merge(Layer::Project, off).hooks().is_some(), "a project does not switch the user's off");
+        let disable = json!({"permissions": {"disableBypassPermissionsMode": "disable"}});
+        assert!(merge(Layer::Project, disable).disables_bypass() && !one(json!({})).disables_bypass());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_protocol::{TeamConfig, TeamDir};
+use pitcrew_runtime::gate::Gate;
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::supervision::RecordedPanes;
 use pitcrew_runtime::worktree::Worktrees;
@@ -38,7 +39,10 @@ impl Rooms {
         let (files, settings, of_settings) = match opened {
             Ok((files, settings)) => {
                 let noted = |words| Fault::note(Finding::new("unheeded_setting", words));
-                let unheeded = settings.unheeded().into_iter().map(noted).collect();
+                let bad_rule = Gate::from_settings(&settings, context.home.as_deref()).err();
+                let bad_rule = bad_rule.map(|error| Failure::unusable(error).chain());
+                let bad_rule = bad_rule.map(|said| Fault::left_to_a_person(Finding::new("bad_settings", said)));
+                let unheeded = settings.unheeded().into_iter().map(noted).chain(bad_rule).collect();
                 (files, settings, unheeded)
             }
             Err(error) => {
