@@ -41,7 +41,7 @@ async fn archived(context: &Context, name: &str) -> Result<Option<String>, Failu
 
 fn own_hold(team: &Team) -> LeaseHolder {
     let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
-    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None }
+    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None, prepares: false }
 }
 
 /// Takes the team of a run that is resumed out of the archive, unless there is a team of that name; says whether it did. The

@@ -352,6 +352,7 @@ pub(crate) fn hint_of(error: &StoreError) -> Option<String> {
         StoreError::NoTeam { .. }
         | StoreError::TeamTaken { .. }
         | StoreError::Locked { .. }
+        | StoreError::NotHeld { .. }
         | StoreError::Io { .. }
         | StoreError::Refused(_) => None,
     }

@@ -9,14 +9,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, TeamName};
+use pitcrew_protocol::{AgentName, Member, TeamName};
 pub use pitcrew_team::Program;
+use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use crate::gate::PermissionMode;
 use crate::identity::ProcessIdentity;
 use crate::panes::Panes;
+use crate::run::RunLimits;
 
 /// How long a new teammate has to take its prompt, unless the settings say otherwise. The reference client needs 4 seconds.
 pub const PROMPT_DEADLINE: Duration = Duration::from_secs(60);
@@ -145,6 +147,19 @@ pub struct Launch {
 pub fn root_word(root: &Path) -> String {
     let digest = Sha256::digest(root.as_os_str().as_encoded_bytes());
     digest.iter().take(ROOT_WORD_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// What bounds the process of a member, as a digest: the settings, by their own digest, its limit, and, of another client, its
+/// mode, which is given to it at its start.
+#[must_use]
+pub fn member_bounds(settings: &str, limits: RunLimits, member: &Member) -> String {
+    let program = SpawnRecord::of(member).map_or(Program::Claude, |record| record.program);
+    let mode = match program {
+        Program::Pitcrew => None,
+        Program::Claude => Some(KnownMode::of_another_client(member).mode().to_owned()),
+    };
+    let all = format!("{settings} {:?} {mode:?}", limits.turns_of(member));
+    Sha256::digest(all).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// How far the launch of a teammate in a pane has come.

@@ -192,6 +192,9 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
         holder: &LeaseHolder,
     ) -> Result<Result<Lease, LeaseHolder>, StoreError>;
 
+    /// Says anew who holds a lease, which this backend has taken and which is still held. Watchers are told.
+    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError>;
+
     /// Who holds a lease now.
     async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError>;
 
@@ -387,6 +390,15 @@ pub enum LeaseName {
     Member(InboxFile),
 }
 
+impl std::fmt::Display for LeaseName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Run => f.write_str("the lease of the run"),
+            Self::Member(inbox) => write!(f, "the lease of {inbox}"),
+        }
+    }
+}
+
 impl LeaseName {
     /// The lease of a member.
     #[must_use]
@@ -407,6 +419,9 @@ pub struct LeaseHolder {
     /// The public key by which the frames of the team's lead are told from forged ones; absent when it signs none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verify_key: Option<String>,
+    /// The holder of the run's lease still writes what is to bound the members: nobody leads them yet.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prepares: bool,
 }
 
 /// A lease; given up when dropped.

@@ -480,14 +480,21 @@ async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure
     let dir = team(&backend).await?;
     let run = LeaseName::Run;
     let key = Some("1.key".to_owned());
-    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: key.clone() };
+    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: key.clone(), prepares: false };
     same("nobody", backend.lease_holder(&dir, &run).await?, None)?;
     same("nobody yet", backend.last_holder(&dir, &run).await?, None)?;
     let lease = backend.take_lease(&dir, &run, &holder(1)).await?.ok();
     same("taken", lease.is_some(), true)?;
     same("refused", backend.take_lease(&dir, &run, &holder(2)).await?.err(), Some(holder(1)))?;
     same("holder", backend.lease_holder(&dir, &run).await?, Some(holder(1)))?;
+    let preparing = LeaseHolder { prepares: true, since_ms: 123_456, ..holder(1) };
+    for named in [preparing, holder(1)] {
+        backend.name_holder(&dir, &run, &named).await?;
+        same("named anew", backend.lease_holder(&dir, &run).await?, Some(named))?;
+    }
     drop(lease);
+    let late = backend.name_holder(&dir, &run, &holder(1)).await.err();
+    same("named too late", late.is_some_and(|late| matches!(late, StoreError::NotHeld { .. })), true)?;
     same("given up", backend.lease_holder(&dir, &run).await?, None)?;
     same("the last one", backend.last_holder(&dir, &run).await?, Some(holder(1)))?;
     same("taken again", backend.take_lease(&dir, &run, &holder(2)).await?.is_ok(), true)
@@ -496,7 +503,7 @@ async fn a_lease_has_one_holder(backend: Arc<dyn Backend>) -> Result<(), Failure
 async fn leases_of_members_are_apart(backend: Arc<dyn Backend>) -> Result<(), Failure> {
     let dir = team(&backend).await?;
     let all = [LeaseName::Run, LeaseName::of_member(&AgentName::lead()), LeaseName::Member(bob())];
-    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None };
+    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
     let mut held = Vec::new();
     for (lease, pid) in all.iter().zip(1..) {
         held.push(backend.take_lease(&dir, lease, &holder(pid)).await?.ok());
@@ -541,10 +548,14 @@ async fn a_watcher_is_told_of_every_kind_of_change(backend: Arc<dyn Backend>) ->
     backend.record(&dir, &[JournalEntry { at_ms: 1, event: gone }]).await?;
     next(Change::Journal).await?;
     for lease in [LeaseName::Run, LeaseName::Member(bob())] {
-        let holder = LeaseHolder { pid: 1, start_ticks: 7, since_ms: 8, verify_key: None };
+        let holder = LeaseHolder { pid: 1, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
         let held = backend.take_lease(&dir, &lease, &holder).await?.ok();
         next(Change::Lease(lease.clone())).await?;
-        same("who holds it", backend.lease_holder(&dir, &lease).await?, Some(holder))?;
+        same("who holds it", backend.lease_holder(&dir, &lease).await?, Some(holder.clone()))?;
+        backend.name_holder(&dir, &lease, &LeaseHolder { prepares: true, ..holder }).await?;
+        while !backend.lease_holder(&dir, &lease).await?.is_some_and(|holder| holder.prepares) {
+            next(Change::Lease(lease.clone())).await?;
+        }
         drop(held);
         while backend.lease_holder(&dir, &lease).await?.is_some() {
             next(Change::Lease(lease.clone())).await?;

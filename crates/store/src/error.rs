@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use pitcrew_protocol::{ApiError, TeamDir};
 
+use crate::LeaseName;
+
 /// A store could not do what it was asked to; nothing was changed.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -46,6 +48,12 @@ pub enum StoreError {
         waited_ms: u64,
         /// The process that holds the lock, where the system tells.
         holder: Option<String>,
+    },
+    /// This process does not hold that lease.
+    #[error("{lease} is not held here")]
+    NotHeld {
+        /// The lease.
+        lease: LeaseName,
     },
     /// The system refused a read or a write.
     #[error("cannot {action} {}", path.display())]
@@ -93,6 +101,7 @@ impl StoreError {
                 };
                 Self::Io { action, path: path.clone(), source }
             }
+            Self::NotHeld { lease } => Self::NotHeld { lease: lease.clone() },
             Self::Refused(error) => Self::Refused(error.clone()),
         }
     }

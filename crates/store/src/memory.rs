@@ -430,6 +430,16 @@ impl Backend for MemoryBackend {
         })
     }
 
+    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError> {
+        self.with(team, |t| {
+            let Some(held) = t.holders.get_mut(lease) else { return Err(StoreError::NotHeld { lease: lease.clone() }) };
+            held.clone_from(holder);
+            t.last_holders.insert(lease.clone(), holder.clone());
+            t.tell(Change::Lease(lease.clone()));
+            Ok(())
+        })
+    }
+
     async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
         self.with(team, |t| Ok(t.holders.get(lease).cloned()))
     }

@@ -143,6 +143,7 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
             let error = internal(format!("{path} stayed locked for {waited_ms} ms{by}"));
             error.with("path", path).with("waited_ms", waited_ms).with("held_by", holder)
         }
+        StoreError::NotHeld { .. } => internal(error.to_string()),
         StoreError::Io { action, path, source } => {
             let path = path.display().to_string();
             let reason = source.to_string();

@@ -330,7 +330,7 @@ mod tests {
     }
 
     fn holder(pid: u32, key: Option<&VerifyKey>) -> LeaseHolder {
-        LeaseHolder { pid, start_ticks: 7, since_ms: 0, verify_key: key.map(ToString::to_string) }
+        LeaseHolder { pid, start_ticks: 7, since_ms: 0, verify_key: key.map(ToString::to_string), prepares: false }
     }
 
     #[test]

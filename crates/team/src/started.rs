@@ -33,6 +33,9 @@ pub struct Started {
     pub pane: Option<PanePlace>,
     /// What runs: `pitcrew` or `claude`.
     pub program: String,
+    /// What bounded it at its start, as a digest; absent where an earlier version started it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<String>,
     /// The process that started it; once that is gone and no other leads the team, it is an orphan.
     pub owner: ProcessRef,
     /// When it was started, in milliseconds since 1970.

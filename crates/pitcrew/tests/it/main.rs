@@ -37,6 +37,7 @@ mod moved;
 mod not_started;
 mod odd_places;
 mod other_mode;
+mod outlived;
 mod overwritten;
 mod own_files;
 mod panes;

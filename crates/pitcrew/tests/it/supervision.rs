@@ -91,6 +91,7 @@ impl Room {
             process: Some(process.into()),
             pane,
             program: program.to_owned(),
+            bounds: None,
             owner: owner.into(),
             at_ms: 0,
             deadline_ms: None,

@@ -24,7 +24,7 @@ use crate::agent::{Event, Status};
 use crate::definitions::AgentDefinition;
 use crate::driver::{chain, output_file, task_notification};
 use crate::events::{AgentStarted, Deed, RunEvent, Spending};
-use crate::hosting::{Placement, Program, TeammatePlace, root_word};
+use crate::hosting::{Placement, Program, TeammatePlace, member_bounds, root_word};
 use crate::identity::ProcessIdentity;
 use crate::panes::{PaneTag, Panes};
 use crate::tools::ToolOutcome;
@@ -114,17 +114,7 @@ impl TeamLoop {
         launching: Launching,
     ) -> Vec<News> {
         let program = SpawnRecord::of(member).map_or(Program::Claude, |record| record.program);
-        let (known_mode, verify_key) = match program {
-            Program::Pitcrew => {
-                let (known_mode, refused) = KnownMode::of(&self.quarters.team, member);
-                if let Some(refused) = refused {
-                    self.refuse_mode(&member.name, &refused).await;
-                }
-                (known_mode, self.quarters.team.lead_keys().map(ToString::to_string))
-            }
-            // It goes by a mode of its own, and by a name for its lead's word.
-            Program::Claude => (KnownMode::of_another_client(member), None),
-        };
+        let (known_mode, verify_key) = self.mode_and_key_for(member, program).await;
         let worktree = member.worktree_path.as_ref().map(PathBuf::from);
         let home = member.cwd.as_ref().map_or_else(|| self.quarters.cwd.clone(), PathBuf::from);
         let placement = Placement {
@@ -163,6 +153,7 @@ impl TeamLoop {
             hosting: self.hosting.clone(),
             panes,
             placement,
+            bounds: member_bounds(&self.quarters.settings_digest, self.limits, member),
             tag: self.pane_tag(Some(member.name.clone())),
             reports: self.minders.clone(),
             sink: self.quarters.sink.clone(),
@@ -182,6 +173,21 @@ impl TeamLoop {
         self.crew.insert(member.name.clone(), hand);
         self.here.mind(minder, launching);
         vec![News::Joined(member.name.clone())]
+    }
+
+    /// The mode that a member goes by, and the key by which it knows its lead's word. Another client goes by a mode of its own,
+    /// and by a name for its lead's word.
+    async fn mode_and_key_for(&mut self, member: &Member, program: Program) -> (KnownMode, Option<String>) {
+        match program {
+            Program::Pitcrew => {
+                let (known_mode, refused) = KnownMode::of(&self.quarters.team, member);
+                if let Some(refused) = refused {
+                    self.refuse_mode(&member.name, &refused).await;
+                }
+                (known_mode, self.quarters.team.lead_keys().map(ToString::to_string))
+            }
+            Program::Claude => (KnownMode::of_another_client(member), None),
+        }
     }
 
     /// The tag of this team's panes, or of one member's.

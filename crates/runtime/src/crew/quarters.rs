@@ -61,6 +61,8 @@ pub(crate) struct Quarters {
     pub(crate) locks: PathLocks,
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
+    /// The settings, as a digest.
+    pub(crate) settings_digest: String,
     /// Settings that are not heeded.
     unheeded: Vec<String>,
     instructions: HashMap<PathBuf, Arc<str>>,
@@ -142,6 +144,7 @@ impl Quarters {
             mode: furnishings.mode,
             gate,
             sandbox,
+            settings_digest: settings.digest(),
             unheeded: settings.unheeded(),
             may_unconfine: settings.allows_unsandboxed_commands(),
             allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),

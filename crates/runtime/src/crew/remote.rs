@@ -130,6 +130,8 @@ pub(super) struct Post {
     pub(super) hosting: Hosting,
     pub(super) panes: Arc<dyn Panes>,
     pub(super) placement: Placement,
+    /// What bounds its process, as a digest.
+    pub(super) bounds: String,
     pub(super) tag: PaneTag,
     pub(super) reports: mpsc::Sender<Sighting>,
     pub(super) sink: Sink,
@@ -320,7 +322,7 @@ impl Minder {
 
     fn started(&self, life: &Life) -> Started {
         let of = |process: ProcessIdentity| ProcessRef { pid: process.pid, start_ticks: process.start_ticks };
-        let Post { team, panes, hosting, program, .. } = &self.post;
+        let Post { team, panes, hosting, program, bounds, .. } = &self.post;
         let now_ms = team.teams().now_ms();
         let deadline_ms = i64::try_from(hosting.prompt_deadline.as_millis()).unwrap_or(i64::MAX);
         let is_at_work = self.stage == Some(LaunchStage::Working);
@@ -328,6 +330,7 @@ impl Minder {
             process: life.process.map(of),
             pane: Some(PanePlace { host: panes.host(), id: life.pane.0.clone() }),
             program: program.as_str().to_owned(),
+            bounds: Some(bounds.clone()),
             owner: of(ProcessIdentity::own()),
             at_ms: now_ms,
             deadline_ms: (!is_at_work).then(|| now_ms.saturating_add(deadline_ms)),

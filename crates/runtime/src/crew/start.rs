@@ -5,13 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_protocol::{
-    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, TeamCreateInput,
-    neutralised, render,
+    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, neutralised, render,
 };
-use pitcrew_team::store::{Event as Noted, JournalSummary, Lease, LeaseHolder, LeaseName, Spent, StoreError};
-use pitcrew_team::{
-    CreateTeam, Escaped, KnownMode, LeadSeal, MadeBy, MemberRemoved, OnTaken, RefusedMode, Team, VerifyKey,
-};
+use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
+use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -23,31 +20,28 @@ use super::goes_on::GoesOn;
 use super::hire::Hire;
 use super::in_process::InProcess;
 use super::ledger::Ledger;
-use super::mode::{lower_modes, mode_named};
+use super::mode::mode_named;
 use super::quarters::{Quarters, can_start};
-use super::take_over::{begin_take_over, finish_take_over};
+use super::take_lead::{Led, led};
 use super::team_loop::{Hand, Part, TeamLoop, Wakers};
 use super::wake::{Desk, REPORTS_WAITING};
 use crate::agent::{Event, Role, Status};
 use crate::driver::{Sink, chain};
 use crate::events::{RunEvent, RunStarted};
 use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
-use crate::identity::ProcessIdentity;
 use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper};
-use crate::supervision::{LeftRunning, RecordedPanes, escaped, forget_ended, sweep};
+use crate::supervision::{LeftRunning, escaped, forget_ended};
 
 /// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
 pub(crate) const EVENTS_WAITING: usize = 1024;
-
-/// How long what dead processes of a team left running has to heed TERM, before the team goes on.
-const SWEEP_GRACE: Duration = Duration::from_secs(2);
 
 /// Starts a run: makes or opens the team, takes its lease, and starts the lead and whoever else is a member.
 pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
     can_start(&options)?;
     let is_new = !options.begin.is_resumed();
-    let (team, lease, lowered) = led(&options).await?;
-    let started = start_in(team.clone(), lease, options, lowered).await;
+    let led = led(&options).await?;
+    let team = led.team.clone();
+    let started = start_in(led, options).await;
     if started.is_err() && is_new {
         discard(&team).await;
     }
@@ -66,7 +60,8 @@ async fn discard(team: &Team) -> bool {
 }
 
 /// Starts the lead of a team that this process has taken the lease of, and whoever else is a member.
-async fn start_in(team: Team, lease: Lease, options: RunOptions, lowered: Vec<String>) -> Result<RunHandle, RunError> {
+async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> {
+    let Led { team, lease, narrowed } = led;
     let history = team.backend().journal_summary(team.dir()).await;
     may_cost_more(options.furnishings.limits, &history)?;
     let config = team.config().await?;
@@ -122,7 +117,7 @@ async fn start_in(team: Team, lease: Lease, options: RunOptions, lowered: Vec<St
         is_over: false,
         _lease: lease,
     };
-    let beginning = team_loop.hire_lead(&begin, model, &config, lowered).await?;
+    let beginning = team_loop.hire_lead(&begin, model, &config, narrowed).await?;
     let (sender, outcome) = oneshot::channel();
     let task = tokio::spawn(async move {
         team_loop.begin(beginning, &config, history).await;
@@ -144,75 +139,9 @@ fn may_cost_more(limits: RunLimits, history: &Result<(JournalSummary, u64), Stor
     Ok(())
 }
 
-/// The team and its lease, and what members lost of their modes. What dead processes of it left running is stopped, and
-/// whoever is to take over has done so.
-async fn led(options: &RunOptions) -> Result<(Team, Lease, Vec<String>), RunError> {
-    let team = team_of(options).await?;
-    if options.begin.is_resumed() {
-        // Before anything is changed: what is torn here would keep the run from its mail, or from asking anybody.
-        team.check_records().await?;
-        for (process, stopped) in sweep(&team, SWEEP_GRACE).await? {
-            tracing::info!(%process, ?stopped, "what a dead process of the team left running");
-        }
-    }
-    let seal = LeadSeal::make(team.teams())?;
-    let lease = lease_of(&team, seal.verify_key()).await?;
-    let team = team.take_lead(seal).await?;
-    // By the bounds of the run before, which a run that is killed in between still has.
-    let lowered = lower_modes(&team, options.furnishings.mode).await?;
-    // Before any agent acts: a run that is killed at once leaves its bounds to the next.
-    team.keep_bounds(options.bounds.clone()).await?;
-    if let Some(panes) = &options.hosting.panes {
-        team.note_pane_host(panes.host()).await?;
-    }
-    if let Begin::TakeOver { member: Some(member), .. } = &options.begin {
-        let panes = RecordedPanes::below(&options.furnishings.root);
-        let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
-        begin_take_over(&team, member, &panes, options.furnishings.shutdown_grace).await?;
-    }
-    if options.begin.is_resumed() {
-        finish_take_over(&team, &options.furnishings.cwd).await?;
-    }
-    Ok((team, lease, lowered))
-}
-
-async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
-    Ok(match &options.begin {
-        Begin::New { team, goal } => {
-            let description = goal.lines().next().map(|line| line.chars().take(200).collect());
-            let input = TeamCreateInput { team_name: team.clone(), description, agent_type: None };
-            let create = CreateTeam {
-                input,
-                cwd: options.furnishings.cwd.to_string_lossy().into_owned(),
-                model: options.model.clone(),
-                session_id: options.furnishings.session_id.clone(),
-                on_taken: OnTaken::Number,
-                made_by: MadeBy::Run,
-            };
-            options.teams.create(create).await?.0
-        }
-        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => options.teams.open(team).await?,
-    })
-}
-
 /// A failure of the store, as that of the run.
 pub(crate) fn store_error(team: &Team, error: StoreError) -> RunError {
     RunError::Store { team: team.name().to_string(), source: Box::new(error) }
-}
-
-/// This process, as it holds a lease.
-pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
-    let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
-    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None }
-}
-
-async fn lease_of(team: &Team, key: &VerifyKey) -> Result<Lease, RunError> {
-    let holder = LeaseHolder { verify_key: Some(key.to_string()), ..holder_of_ours(team) };
-    match team.backend().take_lease(team.dir(), &LeaseName::Run, &holder).await {
-        Ok(Ok(lease)) => Ok(lease),
-        Ok(Err(other)) => Err(RunError::Held { team: team.name().to_string(), pid: other.pid }),
-        Err(error) => Err(store_error(team, error)),
-    }
 }
 
 /// How the lead stands to the team that the run made for it.
@@ -232,8 +161,8 @@ struct Beginning {
     started: RunStarted,
     told: Option<String>,
     refused_mode: Option<RefusedMode>,
-    /// What members lost of their modes.
-    lowered: Vec<String>,
+    /// What this run's bounds took from members.
+    narrowed: Vec<String>,
 }
 
 impl TeamLoop {
@@ -242,7 +171,7 @@ impl TeamLoop {
         begin: &Begin,
         model: Arc<dyn pitcrew_model::Model>,
         config: &TeamConfig,
-        lowered: Vec<String>,
+        narrowed: Vec<String>,
     ) -> Result<Beginning, RunError> {
         let source = if begin.is_resumed() { "resume" } else { "startup" };
         let prompt = self.prompt_of(begin.goal().map(str::to_owned), source).await?;
@@ -294,7 +223,7 @@ impl TeamLoop {
             agents: self.quarters.definitions.iter().map(|definition| definition.name.clone()).collect(),
             resumed: begin.is_resumed(),
         };
-        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed), refused_mode: refused.flatten(), lowered })
+        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed), refused_mode: refused.flatten(), narrowed })
     }
 
     /// The goal with what the hooks for a new session and a new prompt add.
@@ -335,13 +264,13 @@ impl TeamLoop {
         config: &TeamConfig,
         history: Result<(JournalSummary, u64), StoreError>,
     ) {
-        let Beginning { lead, started, told, refused_mode, lowered } = beginning;
+        let Beginning { lead, started, told, refused_mode, narrowed } = beginning;
         let is_resumed = started.resumed;
         self.quarters.sink.tell(RunEvent::Started(started)).await;
         let machine = self.quarters.look_at_machine().await.unwrap_or_default();
         let passed_over = passed_over(self.quarters.team.clone(), lead.passed_over.clone()).await;
         let left = if is_resumed { left_running(&self.quarters.team).await } else { Vec::new() };
-        for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over).chain(left).chain(lowered) {
+        for text in self.quarters.warnings().into_iter().chain(machine).chain(passed_over).chain(left).chain(narrowed) {
             self.warn(text).await;
         }
         self.open_journal(history).await;

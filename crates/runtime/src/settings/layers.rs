@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
 use super::error::{SettingsError, origin};
 use super::values;
@@ -115,10 +116,36 @@ impl Settings {
         self.unheeded.iter().cloned().chain(self.misspelt()).collect()
     }
 
+    /// A digest of all layers: equal where the same settings are in force, whatever the order of their fields.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let mut digest = Sha256::new();
+        for source in &self.sources {
+            let value = canonical(&source.value).unwrap_or_default();
+            digest.update(format!("{:?} {:?} {value}\n", source.layer, source.base));
+        }
+        digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// The layers, lowest first, without the values that are not heeded.
     #[must_use]
     pub fn sources(&self) -> &[Source] {
         &self.sources
+    }
+}
+
+/// The value with its fields sorted, and without what is empty; nothing when all of it is.
+fn canonical(value: &Value) -> Option<Value> {
+    match value {
+        Value::Object(fields) => {
+            let mut kept: Vec<(String, Value)> =
+                fields.iter().filter_map(|(name, value)| Some((name.clone(), canonical(value)?))).collect();
+            kept.sort_by(|a, b| a.0.cmp(&b.0));
+            (!kept.is_empty()).then(|| Value::Object(kept.into_iter().collect()))
+        }
+        Value::Array(items) => (!items.is_empty()).then(|| value.clone()),
+        Value::Null => None,
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(value.clone()),
     }
 }
 

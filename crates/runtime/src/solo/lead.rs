@@ -60,6 +60,7 @@ impl Lead {
                     start_ticks,
                     since_ms: 0,
                     verify_key: verify_key.clone(),
+                    prepares: false,
                 };
                 let followed = process.map(holder);
                 (Some(key), followed)
@@ -113,6 +114,12 @@ impl Lead {
             return Ok(Look::Nobody);
         }
         self.dead_holders = 0;
+        if holder.prepares {
+            // It says so in the lease when it leads, or ends before that.
+            let ended: BoxFuture<'static, ()> = Box::pin(async move { process.ended().await });
+            (self.is_there, self.is_changing, self.look_due) = (false, true, Some(ended));
+            return Ok(Look::Nobody);
+        }
         if self.is_there && self.followed.as_ref().is_some_and(|known| identity(known) == process) {
             return Ok(Look::Led);
         }

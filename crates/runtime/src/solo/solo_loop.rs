@@ -51,6 +51,9 @@ pub(super) struct SoloLoop {
     pub(super) refused_mode: Option<RefusedMode>,
     /// What the config says of its being in a turn.
     pub(super) is_active: Option<bool>,
+    /// Whether nobody leads who did, or who should.
+    pub(super) parks: bool,
+    /// Whether the agent was told to wait for a lead.
     pub(super) is_parked: bool,
     /// The calls that somebody beside the lead is asked about.
     pub(super) asked: HashMap<String, AbortHandle>,
@@ -221,7 +224,8 @@ impl SoloLoop {
         self.quarters.sink.tell(RunEvent::Warning { text }).await;
     }
 
-    /// Looks who leads the team. What a new lead signed before it was known is looked at again.
+    /// Looks who leads the team. What a new lead signed before it was known is looked at again, and before the agent goes on:
+    /// it may take away what the lead before allowed.
     async fn lead_changed(&mut self) {
         if self.look_for_lead().await {
             self.link.ring();
@@ -231,7 +235,16 @@ impl SoloLoop {
                 self.heed_mode(look).await;
             }
         }
+        self.park_or_go_on();
         self.tell_refused_mode().await;
+    }
+
+    /// Lets the agent wait while nobody leads who did, or who should, and go on when somebody does.
+    fn park_or_go_on(&mut self) {
+        if self.parks != self.is_parked {
+            self.is_parked = self.parks;
+            self.link.tell(if self.parks { Event::Parked } else { Event::Unparked });
+        }
     }
 
     /// Tells of a mode in the config that was not taken at the start, unless that is not decided yet.
@@ -249,8 +262,7 @@ impl SoloLoop {
         self.quarters.team.clone().trusting(self.wakers.lead.trust().borrow().clone())
     }
 
-    /// Looks who leads the team, and says whether other keys are known now. The agent is parked when nobody leads who did, or
-    /// who should.
+    /// Looks who leads the team, and so whether the agent is to wait; says whether other keys are known now.
     async fn look_for_lead(&mut self) -> bool {
         let trust = self.wakers.lead.trust();
         let before = trust.borrow().clone();
@@ -267,11 +279,7 @@ impl SoloLoop {
                 return false;
             }
         };
-        let parks = !is_led && (self.is_parked || was_led || self.is_placed_by_us);
-        if parks != self.is_parked {
-            self.is_parked = parks;
-            self.link.tell(if parks { Event::Parked } else { Event::Unparked });
-        }
+        self.parks = !is_led && (self.is_parked || was_led || self.is_placed_by_us);
         *trust.borrow() != before
     }
 
@@ -305,11 +313,12 @@ impl SoloLoop {
                 self.link.ring();
             }
             if self.wakers.lead.is_changing() {
-                return;
+                return self.park_or_go_on();
             }
         }
         let look = self.known_mode.look_again(&self.as_reader(), member);
         self.heed_mode(look).await;
+        self.park_or_go_on();
     }
 
     /// Puts the member's entry back that a stale config dropped. A lead of another client has its reasons, which it notes

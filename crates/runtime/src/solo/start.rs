@@ -123,6 +123,7 @@ impl Arrival {
             began: Instant::now(),
             link: hired.link,
             turns: hired.conversation_turns,
+            parks: false,
             is_parked: false,
             asked: HashMap::new(),
             why: None,

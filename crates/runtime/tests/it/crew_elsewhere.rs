@@ -5,10 +5,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use pitcrew_protocol::{AgentName, Frame, SendMessageInput, ShutdownRequest, TaskStatus, TeamCreateInput};
+use pitcrew_protocol::{AgentName, Frame, Member, SendMessageInput, ShutdownRequest, TaskStatus, TeamCreateInput};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
-use pitcrew_runtime::hosting::{Hosting, Launch, LaunchStage, Placement, Program, TeammatePlace, root_word};
+use pitcrew_runtime::hosting::{
+    Hosting, Launch, LaunchStage, Placement, Program, TeammatePlace, member_bounds, root_word,
+};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
 use pitcrew_runtime::run::{Begin, RunEnd, RunOptions, Runtime, Shortfall};
@@ -424,6 +426,7 @@ pub(crate) async fn abandoned_with(setting: &Setting, panes: &ProcessPanes, argv
         process: Some(ProcessRef { pid: process.pid, start_ticks: process.start_ticks }),
         pane: Some(PanePlace { host: PaneHost::of("pane"), id: started.id.0.clone() }),
         program: "claude".to_owned(),
+        bounds: Some(bounds_of(setting, &member)),
         owner: ProcessRef { pid: 1, start_ticks: 1 },
         at_ms: 0,
         deadline_ms: None,
@@ -431,6 +434,12 @@ pub(crate) async fn abandoned_with(setting: &Setting, panes: &ProcessPanes, argv
     team.note_started(&member.name, record).await.unwrap();
     team.set_place(&member.name, &started.id.0, "pane").await.unwrap();
     (team, started.id)
+}
+
+/// What bounds a member under the options of a resumed run.
+fn bounds_of(setting: &Setting, member: &Member) -> String {
+    let furnishings = setting.options(ONE).furnishings;
+    member_bounds(&furnishings.settings.digest(), furnishings.limits, member)
 }
 
 /// What an earlier lead started for an agent, with the tag by which it is known.

@@ -81,7 +81,7 @@ pub(crate) fn bob() -> AgentName {
 /// What the process of a lead holds, as long as it lives.
 pub(crate) async fn lead_lease(team: &Team) -> Lease {
     let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
-    let holder = LeaseHolder { pid, start_ticks, since_ms: 0, verify_key: None };
+    let holder = LeaseHolder { pid, start_ticks, since_ms: 0, verify_key: None, prepares: false };
     team.backend().take_lease(team.dir(), &LeaseName::Run, &holder).await.unwrap().unwrap()
 }
 

@@ -16,7 +16,7 @@ use crate::solo_setting::{AGREES, dismiss, start, tell, until_it_is};
 async fn lease_of(team: &Team, process: ProcessIdentity, seal: &LeadSeal) -> Lease {
     let ProcessIdentity { pid, start_ticks } = process;
     let verify_key = Some(seal.verify_key().to_string());
-    let holder = LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key };
+    let holder = LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key, prepares: false };
     team.backend().take_lease(team.dir(), &LeaseName::Run, &holder).await.unwrap().unwrap()
 }
 

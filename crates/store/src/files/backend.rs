@@ -386,6 +386,11 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.take_lease(&team, &lease, &holder)).await
     }
 
+    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError> {
+        let (team, lease, holder) = (team.clone(), lease.clone(), holder.clone());
+        self.run_in(team.clone(), move |files| files.name_holder(&team, &lease, &holder)).await
+    }
+
     async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
         let (team, lease) = (team.clone(), lease.clone());
         self.run_in(team.clone(), move |files| files.lease_holder(&team, &lease)).await

@@ -1,7 +1,7 @@
 //! Leases: the system's own lock on a file of ours, which ends with the process.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write as _;
+use std::io::{Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -34,10 +34,16 @@ pub(crate) struct HeldLeases(Mutex<Vec<Weak<HeldLease>>>);
 struct HeldLease {
     team: TeamDir,
     lease: LeaseName,
-    holder: LeaseHolder,
-    locked: Mutex<File>,
+    locked: Mutex<Locked>,
     /// The folders that a run's lease keeps clear of the temporary files of dead writers.
     folders: Vec<(PathBuf, Place)>,
+}
+
+/// The file of a lease while it is locked, and what it says.
+#[derive(Debug)]
+struct Locked {
+    file: File,
+    holder: LeaseHolder,
 }
 
 impl Drop for HeldLease {
@@ -65,8 +71,8 @@ impl Files {
         };
         let folders = self.swept_by(team, lease);
         sweep(&folders);
-        let (team, lease, holder) = (team.clone(), lease.clone(), holder.clone());
-        let held = Arc::new(HeldLease { team, lease, holder, locked: Mutex::new(file), folders });
+        let locked = Mutex::new(Locked { file, holder: holder.clone() });
+        let held = Arc::new(HeldLease { team: team.clone(), lease: lease.clone(), locked, folders });
         let mut all = self.leases.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|held| held.strong_count() > 0);
         all.push(Arc::downgrade(&held));
@@ -90,7 +96,7 @@ impl Files {
     /// Locks the file of a lease and writes its holder into it.
     fn lock_lease(&self, path: &Path, holder: &LeaseHolder) -> Result<Result<File, LeaseHolder>, StoreError> {
         let open = plain::open_with(OpenOptions::new().read(true).write(true).create(true).truncate(false), path);
-        let mut file = open.map_err(|error| error.at("open", path))?;
+        let file = open.map_err(|error| error.at("open", path))?;
         for tried in 1.. {
             match file.try_lock() {
                 Ok(()) => break,
@@ -102,9 +108,22 @@ impl Files {
                 Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
             }
         }
-        let text = serde_json::to_vec(holder).map_err(|e| failed("write", path)(e.into()))?;
-        file.set_len(0).and_then(|()| file.write_all(&text)).map_err(failed("write", path))?;
+        write_holder(&file, path, holder)?;
         Ok(Ok(file))
+    }
+
+    pub(crate) fn name_holder(
+        &self,
+        team: &TeamDir,
+        lease: &LeaseName,
+        holder: &LeaseHolder,
+    ) -> Result<(), StoreError> {
+        let held = self.held_leases(team).into_iter().find(|held| held.lease == *lease);
+        let held = held.ok_or_else(|| StoreError::NotHeld { lease: lease.clone() })?;
+        let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
+        write_holder(&locked.file, &self.paths.lease(team, lease), holder)?;
+        locked.holder = holder.clone();
+        Ok(())
     }
 
     /// Whether this store holds a lease of the team.
@@ -124,14 +143,14 @@ impl Files {
         for held in self.held_leases(team) {
             let path = self.paths.lease(team, &held.lease);
             let mut locked = held.locked.lock().unwrap_or_else(PoisonError::into_inner);
-            if is_at(&locked, &path) || !self.has_config(team) || self.must_have_folders(Some(team)).is_err() {
+            if is_at(&locked.file, &path) || !self.has_config(team) || self.must_have_folders(Some(team)).is_err() {
                 continue;
             }
-            let again = self.make_ours(team).and_then(|()| self.lock_lease(&path, &held.holder));
+            let again = self.make_ours(team).and_then(|()| self.lock_lease(&path, &locked.holder));
             match again {
                 Ok(Ok(file)) => {
                     tracing::warn!(path = %path.display(), "the lease was removed, and is taken again");
-                    *locked = file;
+                    locked.file = file;
                     renewed += 1;
                 }
                 Ok(Err(other)) => tracing::error!(path = %path.display(), ?other, "a removed lease has another holder"),
@@ -169,6 +188,13 @@ impl Files {
         self.must_exist(team)?;
         read_holder(&self.paths.lease(team, lease))
     }
+}
+
+/// Writes into the file of a lease, which is locked, who holds it.
+fn write_holder(mut file: &File, path: &Path, holder: &LeaseHolder) -> Result<(), StoreError> {
+    let text = serde_json::to_vec(holder).map_err(|e| failed("write", path)(e.into()))?;
+    let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&text));
+    written.map_err(failed("write", path))
 }
 
 /// Whether the open file is the one at the path.

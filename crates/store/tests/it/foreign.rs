@@ -83,7 +83,7 @@ async fn what_is_ours_is_made_in_a_team_that_has_none_of_it() {
     let scene = Scene::recorded("claude-2.1.39/in-process", "probe");
     let log = LogName::Transcript(AgentName::lead());
     scene.backend.append_log(&scene.team, &log, &["{}".to_owned()]).await.unwrap();
-    let holder = LeaseHolder { pid: 1, start_ticks: 2, since_ms: 3, verify_key: None };
+    let holder = LeaseHolder { pid: 1, start_ticks: 2, since_ms: 3, verify_key: None, prepares: false };
     assert!(scene.backend.take_lease(&scene.team, &LeaseName::Run, &holder).await.unwrap().is_ok());
     assert_eq!(scene.backend.tasks(&scene.team).await.unwrap().len(), 3);
     let other = AgentName::foreign("new one").inbox_file();

@@ -170,7 +170,7 @@ async fn a_config_that_is_missing_for_a_moment_ends_nothing() {
 async fn a_lease_whose_file_is_removed_stays_with_its_holder() {
     let scene = Scene::new().await;
     let mut watch = scene.backend.watch(&scene.team).await.unwrap();
-    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None };
+    let holder = |pid| LeaseHolder { pid, start_ticks: 7, since_ms: 8, verify_key: None, prepares: false };
     let held = scene.backend.take_lease(&scene.team, &LeaseName::Run, &holder(1)).await.unwrap().unwrap();
     let other = open(scene.root());
     for remove in [

@@ -229,6 +229,10 @@ impl Backend for MortalBackend {
         self.read(self.kept.take_lease(team, lease, holder)).await
     }
 
+    async fn name_holder(&self, team: &TeamDir, lease: &LeaseName, holder: &LeaseHolder) -> Result<(), StoreError> {
+        self.write(self.kept.name_holder(team, lease, holder)).await
+    }
+
     async fn lease_holder(&self, team: &TeamDir, lease: &LeaseName) -> Result<Option<LeaseHolder>, StoreError> {
         self.read(self.kept.lease_holder(team, lease)).await
     }

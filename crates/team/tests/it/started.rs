@@ -11,6 +11,7 @@ fn started(pid: u32) -> Started {
         process: Some(ProcessRef { pid, start_ticks: 77 }),
         pane: Some(PanePlace { host: PaneHost::of("tmux"), id: "%3".into() }),
         program: "pitcrew".into(),
+        bounds: None,
         owner: ProcessRef { pid: 1, start_ticks: 2 },
         at_ms: 3,
         deadline_ms: Some(4),

@@ -13,7 +13,7 @@ use super::host::{Host, User};
 use super::list::{Attack, Extent};
 use super::play::{Ran, Way, judged, number, turns};
 use super::{BOTH, LANDLOCK, attacks, host, skipped};
-use crate::patience::until;
+use crate::patience::{PATIENCE, until_within};
 
 /// What a screen shows that was drawn on: no text of a call contains it.
 const DRAWN: &str = "DRAWN-ON-IT";
@@ -83,7 +83,8 @@ impl<'a> Server<'a> {
             seen = Some(self.screen()).filter(|screen| !screen.is_empty()).unwrap_or_else(|| std::mem::take(&mut seen));
             run.try_wait().unwrap()
         };
-        let status = until("the run ends", look, String::new);
+        // All attacks at once take minutes.
+        let status = until_within(PATIENCE * 5, "the run ends", look, String::new);
         let read = |file: &Path| String::from_utf8_lossy(&fs::read(file).unwrap()).into_owned();
         let ran = Ran { is_success: status.success(), said: read(&said), log: read(&log) };
         (ran, self.results(calls.len()), seen)

@@ -1,0 +1,106 @@
+//! A teammate's process that outlived its lead acts by what the next run allows, and never by what the run before allowed.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use crate::terminal::{GOODBYE, Terminal, ended};
+
+/// A teammate that waits for a word, and then runs a command.
+fn obedient() -> String {
+    format!(
+        r#"
+agents:
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: Wait, prompt: Wait for the word.}}}}]
+    - wait_for: {{contains: my part is done, from: message}}
+    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: bob}}}}]
+    - wait_for: {{contains: teammate_terminated, from: message}}
+    - text: All is done.
+  bob:
+    - tools: [{{name: Bash, input: {{command: touch waiting}}}}]
+    - text: I wait.
+    - wait_for: {{contains: The word}}
+    - tools: [{{name: Bash, input: {{command: touch made}}}}]
+    - tools: [{{name: SendMessage, input: {{type: message, recipient: team-lead, content: my part is done, summary: done}}}}]{GOODBYE}
+"#
+    )
+}
+
+/// Starts the team with flags, kills its lead once bob waits, and sends bob the word. Answers with bob's process.
+fn orphaned(flags: &[&str]) -> Option<(Terminal, u32)> {
+    let terminal = Terminal::new()?;
+    let model = terminal.room.script(&obedient());
+    let mut run = begun(
+        &terminal,
+        &[&["run", "go", "--team", "work", "--model", &model, "--teammate-mode", "tmux"], flags].concat(),
+    );
+    terminal.until("bob waits", || terminal.room.work().join("waiting").exists().then_some(()));
+    let is_idle = |entry: &serde_json::Value| entry["member"] == "bob" && entry["state"] == "idle";
+    terminal.until("bob is idle", || terminal.journal().iter().any(is_idle).then_some(()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let bob = terminal.teammates();
+    assert_eq!(bob.len(), 1);
+    let sent = ended(begun(&terminal, &["send", "bob", "The word: go."]));
+    assert_eq!(sent.code, 0, "{sent:?}");
+    Some((terminal, bob[0]))
+}
+
+fn begun(terminal: &Terminal, args: &[&str]) -> Child {
+    terminal.command(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Resumes the team with flags, until it is done. Says whether bob's command was run, and whether bob was started anew.
+fn resumed(terminal: &Terminal, bob: u32, flags: &[&str]) -> (bool, bool, String) {
+    let ran = ended(begun(terminal, &[&["run", "--resume", "work"], flags].concat()));
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "All is done."), "{flags:?}: {ran:?}");
+    terminal.check_nobody_is_left();
+    let starts = terminal.journal();
+    let is_other = |entry: &serde_json::Value| {
+        entry["event"] == "started" && entry["member"] == "bob" && entry["pid"] != u64::from(bob)
+    };
+    (terminal.room.work().join("made").exists(), starts.iter().any(is_other), ran.stderr)
+}
+
+fn check_is_held(before: &[&str], after: &[&str]) {
+    let Some((terminal, bob)) = orphaned(before) else { return };
+    let (made, anew, said) = resumed(&terminal, bob, after);
+    assert!(!made, "{before:?}, then {after:?}: bob's command was run: {said}");
+    assert!(anew, "{before:?}, then {after:?}: {said}");
+    assert!(said.contains("bob outlived the run before"), "{said}");
+}
+
+#[test]
+fn a_rule_that_is_not_given_again_holds_in_no_process_of_the_run_before() {
+    check_is_held(&["--allow", "Bash"], &[]);
+}
+
+#[test]
+fn a_rule_that_is_new_holds_in_every_process_of_the_run_before() {
+    check_is_held(&["--allow", "Bash"], &["--allow", "Bash", "--deny", "Bash(touch made)"]);
+}
+
+#[test]
+fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
+    let Some((terminal, bob)) = orphaned(&["--permission-mode", "bypassPermissions"]) else { return };
+    let (made, anew, said) = resumed(&terminal, bob, &[]);
+    assert!(!made, "bob's command was run: {said}");
+    // A mode reaches a process that runs.
+    assert!(!anew, "{said}");
+}
+
+#[test]
+fn under_the_same_rules_it_goes_on_where_it_stands() {
+    let Some((terminal, bob)) = orphaned(&["--allow", "Bash", "--deny", "Read(./key)"]) else { return };
+    let (made, anew, said) = resumed(&terminal, bob, &["--allow", "Bash"]);
+    assert!(made && !anew, "{said}");
+}
+
+#[test]
+fn what_the_users_settings_forbid_since_then_is_forbidden() {
+    let Some((terminal, bob)) = orphaned(&["--allow", "Bash"]) else { return };
+    fs::write(terminal.room.root().join("settings.json"), r#"{"permissions": {"deny": ["Bash(touch made)"]}}"#)
+        .unwrap();
+    let (made, anew, said) = resumed(&terminal, bob, &["--allow", "Bash"]);
+    assert!(!made && anew, "{said}");
+}
