@@ -39,7 +39,7 @@ const ROOT_VARIABLE: &str = "CLAUDE_CONFIG_DIR";
 const LOG_VARIABLE: &str = "PITCREW_LOG";
 
 /// The machine's policy (API reference, "Claude Code Settings").
-const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
+pub(crate) const MANAGED_SETTINGS: &str = if cfg!(target_os = "macos") {
     "/Library/Application Support/ClaudeCode/managed-settings.json"
 } else {
     "/etc/claude-code/managed-settings.json"

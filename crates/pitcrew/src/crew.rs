@@ -17,7 +17,7 @@ use pitcrew_runtime::settings::Settings;
 use pitcrew_team::{LeadKeys, RunBounds, Team, Teams};
 use serde_json::{Map, Value};
 
-use crate::context::{Context, Loaded};
+use crate::context::{Context, Loaded, MANAGED_SETTINGS};
 use crate::failure::{Explained, Failure, FailureKind};
 use crate::hosting::{HostingArgs, Left, hosting};
 use crate::output::shell_word;
@@ -157,12 +157,15 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         Begin::New { .. } => None,
     };
     let hosting = hosting(context, settings, &plan.hosting, left, layer)?;
-    let named = match (plan.model, &plan.begin) {
+    let mode = unless_policy(settings, &["permissions", "defaultMode"], "--permission-mode", plan.mode);
+    let model = unless_policy(settings, &["model"], "--model", plan.model);
+    let teammate_model = unless_policy(settings, &["model"], "--teammate-model", plan.teammate_model);
+    let named = match (model, &plan.begin) {
         (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => lead_model(&teams, team).await?,
         (named, _) => named,
     };
     let model = model_name(named.as_deref(), settings, &endpoints).await?;
-    let models = [Some(model.as_str()), plan.teammate_model.as_deref()];
+    let models = [Some(model.as_str()), teammate_model.as_deref()];
     cost_is_known(plan.limits, &prices(settings)?, models.into_iter().flatten())?;
     let options = RunOptions {
         teams,
@@ -171,14 +174,26 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
             asks: plan.asks,
             limits: plan.limits,
             append_system_prompt: plan.append_system_prompt,
-            ..furnishings(context, cwd, endpoints, loaded, plan.mode.as_deref())?
+            ..furnishings(context, cwd, endpoints, loaded, mode.as_deref())?
         },
         model,
-        teammate_model: plan.teammate_model,
+        teammate_model,
         hosting,
         bounds: plan.bounds,
     };
     Runtime::start(options).await.map_err(|error| not_started(context, "", error))
+}
+
+/// What the command line names, but for what the machine's policy sets: that cannot be overridden, and the user is told.
+fn unless_policy(settings: &Settings, field: &[&str], flag: &str, named: Option<String>) -> Option<String> {
+    let Some(policy) = settings.policy(field) else { return named };
+    if let Some(named) = named.filter(|named| named != policy) {
+        let (field, named) = (field.join("."), shell_word(&named));
+        crate::output::remark(&format!(
+            "warning: {flag} {named} does not hold: the machine's policy sets {field} to {policy:?} ({MANAGED_SETTINGS})"
+        ));
+    }
+    None
 }
 
 /// Sees that a limit on the cost can be kept.

@@ -35,10 +35,14 @@ impl Team {
     /// Takes over what the lead asks of the team with TeamCreate. The answer has the name on disk.
     ///
     /// # Errors
-    /// `invalid_request` for a bad name, `internal_error` when the store fails.
+    /// `invalid_request` for a bad name, `team_already_exists` for the name of another team, `internal_error` when the store
+    /// fails.
     pub async fn taken_over_by_lead(&self, input: &TeamCreateInput) -> Result<TeamCreated, ApiError> {
         let given = input.team_name.as_str();
         let asked = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
+        if asked.dir() != *self.dir() {
+            self.teams().refuse_taken(&asked).await?;
+        }
         let (description, agent_type) = (input.description.clone(), input.agent_type.clone());
         let config = self
             .edit_config(move |config| {

@@ -232,7 +232,7 @@ impl Teams {
         }
     }
 
-    async fn refuse_taken(&self, name: &TeamName) -> Result<(), ApiError> {
+    pub(crate) async fn refuse_taken(&self, name: &TeamName) -> Result<(), ApiError> {
         match self.backend().team(&name.dir()).await {
             Ok(config) => Err(taken(name, config.name.as_str())),
             Err(StoreError::NoTeam { .. }) => Ok(()),

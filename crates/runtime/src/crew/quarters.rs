@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pitcrew_model::{ContextWindows, Model, PriceTable};
 use pitcrew_protocol::{AgentName, LEAD_NAME};
-use pitcrew_team::store::{Event as Noted, Turn};
+use pitcrew_team::store::{Event as Noted, LogName, Turn};
 use pitcrew_team::{Team, Trust};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -123,7 +123,11 @@ impl Quarters {
         let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
         let spawns = Spawns { handed_down: furnishings.mode.handed_down(), defined: modes.collect() };
         let gate = gate.guarding(&furnishings.root).held_by(sandbox.clone()).searching(search_path).spawning(spawns);
-        let gate = Arc::new(gate);
+        let output = team.backend().log_file(team.dir(), &LogName::Output(AgentName::lead()));
+        let gate = Arc::new(match output.parent() {
+            Some(outputs) => gate.showing(outputs),
+            None => gate,
+        });
         let asking = Asking::new(furnishings.asks, gate.clone(), &furnishings.root, sink.clone());
         let mut quarters = Self {
             team,

@@ -55,7 +55,8 @@ pub(super) fn judge(gate: &Gate, mode: PermissionMode, call: &Call<'_>, target: 
         Access::Read => true,
         Access::Write => mode == PermissionMode::AcceptEdits && !target.steers_tools(),
     };
-    if free && gate.is_inside(call.cwd, target) {
+    let is_output = access == Access::Read && target.is_inside(call.cwd, gate.outputs.as_deref());
+    if free && gate.is_inside(call.cwd, target) || is_output {
         return Verdict::freely();
     }
     ask(call, access, target)

@@ -96,6 +96,8 @@ pub struct Gate {
     pub(super) directories: Vec<PathBuf>,
     pub(super) home: Option<PathBuf>,
     pub(super) guarded: Guarded,
+    /// The outputs of the team's agents, which everybody may read.
+    pub(super) outputs: Option<PathBuf>,
     pub(super) sandbox: Sandbox,
     /// The folders in which commands are looked for, as in `PATH`.
     pub(super) search_path: Vec<PathBuf>,
@@ -172,6 +174,7 @@ impl Gate {
             directories: permissions.additional_directories.iter().map(folder).collect(),
             home: home.map(Path::to_path_buf),
             guarded: Guarded::default(),
+            outputs: None,
             sandbox: Sandbox::default(),
             search_path: Vec::new(),
             spawns: Spawns::default(),
@@ -201,6 +204,12 @@ impl Gate {
     #[must_use]
     pub fn guarding(self, root: &Path) -> Self {
         Self { guarded: Guarded::of_root(root), ..self }
+    }
+
+    /// Lets everybody read what is in a folder: the outputs of the team's agents, which their lead is told to read.
+    #[must_use]
+    pub fn showing(self, outputs: &Path) -> Self {
+        Self { outputs: Some(outputs.to_path_buf()), ..self }
     }
 
     /// Lets commands run unasked only in profiles that this sandbox holds.

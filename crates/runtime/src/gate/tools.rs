@@ -13,9 +13,9 @@ pub(super) enum ToolKind {
     Writer,
     /// Spawns an agent.
     Spawn,
-    /// Talks to the team or its task list and changes nothing else.
+    /// Makes the team, talks to it or to its task list, and changes nothing else.
     Talk,
-    /// Makes or ends a team, or stops an agent.
+    /// Ends a team, or stops an agent.
     TeamControl,
     /// Asks to leave plan mode.
     ExitPlan,
@@ -32,8 +32,8 @@ impl ToolKind {
             "Read" | "Glob" | "Grep" => Self::Reader,
             "Write" | "Edit" | "MultiEdit" | "NotebookEdit" => Self::Writer,
             "Task" => Self::Spawn,
-            "SendMessage" | "TaskCreate" | "TaskGet" | "TaskUpdate" | "TaskList" => Self::Talk,
-            "TeamCreate" | "TeamDelete" | "TaskStop" => Self::TeamControl,
+            "TeamCreate" | "SendMessage" | "TaskCreate" | "TaskGet" | "TaskUpdate" | "TaskList" => Self::Talk,
+            "TeamDelete" | "TaskStop" => Self::TeamControl,
             "ExitPlanMode" => Self::ExitPlan,
             "TaskOutput" => Self::Output,
             _ => Self::Other,

@@ -65,6 +65,13 @@ impl Settings {
         permissions
     }
 
+    /// What the machine's policy sets a text to. Nothing overrides it, not even the command line.
+    #[must_use]
+    pub fn policy(&self, field: &[&str]) -> Option<&str> {
+        let managed = self.sources().iter().find(|source| source.layer == Layer::Managed)?;
+        managed.field(field)?.as_str()
+    }
+
     /// The variables that every agent's processes get.
     #[must_use]
     pub fn env(&self) -> BTreeMap<String, String> {

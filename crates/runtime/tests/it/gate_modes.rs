@@ -95,6 +95,7 @@ fn every_mode_has_its_default_for_every_kind_of_call() {
         row("TaskUpdate", &|mode| place.word(mode, "TaskUpdate", &json!({}))),
         row("Task", &|mode| place.word(mode, "Task", &json!({}))),
         row("Agent", &|mode| place.word(mode, "Agent", &json!({}))),
+        row("TeamCreate", &|mode| place.word(mode, "TeamCreate", &json!({}))),
         row("TeamDelete", &|mode| place.word(mode, "TeamDelete", &json!({}))),
         row("ExitPlan", &|mode| place.word(mode, "ExitPlanMode", &json!({}))),
         row("unknown", &|mode| place.word(mode, "Frobnicate", &json!({}))),
@@ -118,6 +119,7 @@ fn every_mode_has_its_default_for_every_kind_of_call() {
     TaskUpdate  allow  allow  allow  allow  allow  allow
     Task        allow  allow  deny   allow  allow  allow
     Agent       allow  allow  deny   allow  allow  allow
+    TeamCreate  allow  allow  allow  allow  allow  allow
     TeamDelete  allow  allow  deny   allow  allow  allow
     ExitPlan    allow  allow  allow  deny   allow  allow
     unknown     ask    ask    deny   deny   deny   allow
