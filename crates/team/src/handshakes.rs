@@ -331,6 +331,10 @@ impl Team {
         if !approve {
             refusal::check_filled("content", &reason)?;
         }
+        if approve && !reason.trim().is_empty() && self.is_asked_to_shut_down(&speaker.name, request_id).await? {
+            // The recorded frame has no place for last words.
+            self.send_text(config, speaker, LEAD_NAME, reason.clone(), None, call).await?;
+        }
         let frame = shutdown_frame(request_id, member, approve, &reason, wire_time(self.now_ms()));
         let reply = self.new_reply(RequestKind::Shutdown, request_id, speaker, approve, call, frame)?;
         let (_, receipt) = self.reply(reply).await?;
@@ -340,6 +344,12 @@ impl Team {
             Responded::shutdown_rejected(&speaker.name, &reason, request_id)
         };
         Ok(Sent::one(receipt, answer))
+    }
+
+    async fn is_asked_to_shut_down(&self, name: &str, request_id: &str) -> Result<bool, ApiError> {
+        let requests = self.requests().await?;
+        let request = requests.get(request_id).filter(|it| it.kind == RequestKind::Shutdown && it.to.as_str() == name);
+        Ok(request.is_some_and(|it| it.answer.is_none() && !it.is_void))
     }
 
     pub(crate) async fn answer_plan(

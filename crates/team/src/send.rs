@@ -70,7 +70,7 @@ impl Team {
         }
     }
 
-    async fn send_text(
+    pub(crate) async fn send_text(
         &self,
         config: &TeamConfig,
         speaker: &Speaker,

@@ -74,6 +74,24 @@ async fn a_shutdown_request_is_answered_once_by_whom_it_was_put_to() {
 }
 
 #[tokio::test]
+async fn the_last_words_of_who_approves_its_shutdown_reach_the_lead_before_its_goodbye_once() {
+    let crew = Crew::new().await;
+    let id = requested(&crew, "worker").await;
+    let content = Some("All tasks complete. Ready to shut down.".to_owned());
+    let goodbye = SendMessageInput::ShutdownResponse { request_id: id.clone(), approve: true, content };
+    crew.refused(&as_member("planner"), goodbye.clone()).await;
+    for _ in 0..2 {
+        crew.team.send(&as_member("worker"), goodbye.clone(), Some("toolu_7")).await.unwrap();
+    }
+    crew.refused(&as_member("worker"), goodbye).await;
+    let mail = crew.unread("team-lead").await;
+    assert_eq!(mail.len(), 2, "{mail:?}");
+    assert_eq!((mail[0].message.from.as_str(), mail[0].frame.is_none()), ("worker", true));
+    assert_eq!(mail[0].message.text, "All tasks complete. Ready to shut down.");
+    assert!(matches!(mail[1].frame, Some(Frame::ShutdownApproved(_))));
+}
+
+#[tokio::test]
 async fn a_rejected_shutdown_says_why() {
     let crew = Crew::new().await;
     let id = requested(&crew, "worker").await;
