@@ -155,7 +155,7 @@ pub(crate) fn enters_conversations(mail: &Mail) -> bool {
 }
 
 /// The file of a conversation, in whichever project's folder.
-fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
+pub(crate) fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
     let is_id = id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     let projects = if is_id { Given::ByUser.entries(&root.join("projects")).ok()? } else { Vec::new() };
     let files = projects.into_iter().map(|project| project.join(format!("{id}.jsonl")));

@@ -21,9 +21,16 @@ pub struct ClientConversation {
     pub id: String,
     /// Since when mail is for it, in milliseconds since 1970: what was sent before was for the conversation before it.
     pub since_ms: i64,
+    /// How many model calls of the teammate the journal had when it began.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_before: u32,
     /// Messages that were written to the client's socket and not seen in the conversation since, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub brought: Vec<MessageId>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The document: the conversation of each such teammate.
@@ -55,7 +62,9 @@ impl Team {
         let id = self.teams().entropy().token()?;
         // What nobody has taken yet is for it as well.
         let since_ms = self.unread(name).await?.iter().map(sent_at_ms).min().unwrap_or(i64::MAX).min(self.now_ms());
-        let begun = ClientConversation { id: id.clone(), since_ms, brought: Vec::new() };
+        let (summary, _) = self.ask(self.backend().journal_summary(self.dir())).await?;
+        let calls_before = summary.members.get(name).map_or(0, |member| member.turns);
+        let begun = ClientConversation { id: id.clone(), since_ms, calls_before, brought: Vec::new() };
         let name = name.clone();
         self.edit_document(move |all: &mut ClientConversations| {
             all.conversations.insert(name.clone(), begun.clone());
