@@ -137,7 +137,7 @@ impl Delete {
             }
             return Ok(Deleted { answer, kept_worktrees });
         }
-        let files = context.files(&context.settings_with(&context.cwd, None)?)?;
+        let files = context.files(&context.usable_settings())?;
         match (files.clear_away(team.dir()).map_err(Failure::internal)?, opened) {
             (Some(_), _) => Ok(TeamDeleted::done(team.name().as_str()).into()),
             (None, Err(error)) => Err(error.into()),
@@ -151,7 +151,7 @@ async fn clear_worktree(context: &Context, member: &Member) -> Result<Option<Kep
     let Some(path) = member.worktree_path.as_deref().map(PathBuf::from).filter(|path| path.exists()) else {
         return Ok(None);
     };
-    let settings = context.settings_with(&context.cwd, None)?;
+    let settings = context.usable_settings();
     let folder = Worktrees::folder_below(&context.root);
     let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
     // Git removes no worktree from within, and this command may be called anywhere.
