@@ -43,13 +43,7 @@ pub(super) enum CallsSeen {
 
 impl ClientCalls {
     /// Notes the calls in the journal that are not noted yet.
-    pub(super) async fn note(
-        &mut self,
-        team: &Team,
-        root: &Path,
-        name: &AgentName,
-        prices: &PriceTable,
-    ) -> CallsSeen {
+    pub(super) async fn note(&mut self, team: &Team, root: &Path, name: &AgentName, prices: &PriceTable) -> CallsSeen {
         let Ok(Some(known)) = team.client_conversation(name).await else { return CallsSeen::NoConversation };
         let reader = self.reader.take().filter(|(id, _)| *id == known.id).map(|(_, reader)| reader);
         let is_first_look = reader.is_none();
@@ -116,7 +110,10 @@ impl Minder {
         let status = self.seen.1;
         self.calls_due = (status == Status::Active).then(|| Box::pin(tokio::time::sleep(CALLS_LOOK)));
         // One that has ended a turn has written it down.
-        if seen == CallsSeen::NoConversation && status == Status::Idle && !std::mem::replace(&mut self.calls.is_told, true) {
+        if seen == CallsSeen::NoConversation
+            && status == Status::Idle
+            && !std::mem::replace(&mut self.calls.is_told, true)
+        {
             self.report(Seen::CallsUnknown).await;
         }
     }
@@ -164,7 +161,9 @@ impl TeamLoop {
     /// it goes on when its latest call ended in calls of tools.
     pub(super) async fn client_used_up(&mut self, agent: &AgentName, tool_calls: u32) -> Vec<News> {
         let Some(hand) = self.crew.get(agent).filter(|hand| hand.body.is_foreign()) else { return Vec::new() };
-        let Some(most) = hand.member.as_ref().and_then(|member| self.limits.turns_of(member)) else { return Vec::new() };
+        let Some(most) = hand.member.as_ref().and_then(|member| self.limits.turns_of(member)) else {
+            return Vec::new();
+        };
         if hand.turns < most || (hand.turns == most && tool_calls == 0) {
             return Vec::new();
         }
@@ -177,17 +176,17 @@ impl TeamLoop {
 
     /// Says which limits do not hold for a client, since its calls cannot be read.
     pub(super) async fn calls_unknown(&mut self, agent: &AgentName) {
-        let limits = [
-            self.limits.max_turns.map(|_| Limit::Turns.flag()),
-            self.limits.max_cost_usd.map(|_| Limit::Cost.flag()),
-        ];
+        let limits =
+            [self.limits.max_turns.map(|_| Limit::Turns.flag()), self.limits.max_cost_usd.map(|_| Limit::Cost.flag())];
         let limits: Vec<&str> = limits.into_iter().flatten().collect();
         if limits.is_empty() {
             return;
         }
         let do_not = if limits.len() > 1 { "do not" } else { "does not" };
         let limits = limits.join(" and ");
-        let text = format!("the model calls of {agent} are not known, as its client keeps no conversation: {limits} {do_not} bound it");
+        let text = format!(
+            "the model calls of {agent} are not known, as its client keeps no conversation: {limits} {do_not} bound it"
+        );
         self.quarters.sink.tell(RunEvent::Warning { text }).await;
     }
 }

@@ -82,7 +82,9 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     }
     let process = panes.processes()[0];
     let ran = finish(handle).await;
-    let RunEnd::LimitReached { limit: Limit::Turns, reason, .. } = &ran.outcome.end else { panic!("{:?}", ran.outcome) };
+    let RunEnd::LimitReached { limit: Limit::Turns, reason, .. } = &ran.outcome.end else {
+        panic!("{:?}", ran.outcome)
+    };
     assert_eq!(reason, "bob has used all of its 3 turns");
     let client = of(&ran, "bob");
     let counted = (client.turns, client.tool_calls, client.usage.output_tokens, client.is_counted);
