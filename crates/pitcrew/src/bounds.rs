@@ -113,6 +113,10 @@ impl Bounded<'_> {
             let mode = mode.filter(|mode| is_taken_over(mode, named_programs));
             let flag = |mode: &TeammateMode| format!("--teammate-mode {}", shell_word(&mode.to_string()));
             said.take(&mut self.hosting.teammate_mode, mode, flag);
+        } else {
+            let own = self.hosting.teammate_mode.as_ref().map(ToString::to_string);
+            let other = before.teammate_mode.iter().filter(|mode| own.as_ref() != Some(*mode));
+            said.replaced.extend(other.map(|mode| format!("--teammate-mode {}", shell_word(mode))));
         }
         said
     }

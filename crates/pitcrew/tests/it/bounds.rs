@@ -128,7 +128,7 @@ fn teammates_stay_where_the_run_before_put_them_and_on_its_model() {
 #[test]
 fn teammates_stay_in_the_panes_that_the_run_before_was_given_and_each_resume_says_so() {
     let room = stopped(&["--teammate-mode", "tmux"]);
-    let record = || room.json_file("teams/work/pitcrew/bounds.json")["teammate_mode"].clone();
+    let record = || room.json_file("teams/work/pitcrew/bounds.json")["teammateMode"].clone();
     assert_eq!(record(), "tmux");
     for _ in 0..2 {
         let ran = resumed(&room, &["--max-turns", "1"]);
