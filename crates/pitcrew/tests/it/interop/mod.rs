@@ -6,6 +6,7 @@
 mod bounded;
 mod joined;
 mod led;
+mod planned;
 mod resumed;
 mod script;
 mod sockets;
