@@ -378,6 +378,9 @@ impl TeamLoop {
             Seen::Gone { exit, screen } => self.gone(&agent, exit, screen).await,
             Seen::Stopped { reason } => {
                 let mut news = self.read_journal().await;
+                let (status, detail) = (Status::Killed, Some(reason.clone()));
+                let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail };
+                self.quarters.sink.tell(changed).await;
                 news.extend(self.ended(&agent, Status::Killed, Some(reason), None).await);
                 news
             }
@@ -486,6 +489,8 @@ impl TeamLoop {
         reason: String,
         call: Option<oneshot::Sender<ToolOutcome>>,
     ) -> Vec<News> {
+        let (status, detail) = (Status::Failed, Some(reason.clone()));
+        self.quarters.sink.tell(RunEvent::AgentChanged { agent: agent.clone(), status, detail }).await;
         let Some(call) = call else { return self.ended(agent, Status::Failed, Some(reason), None).await };
         let account = self.ledger.of(agent);
         (account.state, account.reason) = (Status::Failed, Some(reason.clone()));
