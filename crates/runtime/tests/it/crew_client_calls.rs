@@ -93,7 +93,7 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     assert!(!process.is_alive());
 
     let mut options = resumed(&setting, &panes);
-    options.furnishings.limits.max_turns = Some(5);
+    options.furnishings.limits.max_turns = Some(50);
     let (handle, played) = at_work(&setting, options).await;
     // The prompt is not in the conversation that this test has written, and so it is delivered again.
     assert_eq!(played.mail().await.message.text, "Do task 1.");
