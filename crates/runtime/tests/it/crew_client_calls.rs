@@ -77,7 +77,7 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     let mut options = with_client(&setting, &panes, ONE);
     options.furnishings.limits.max_turns = Some(3);
     let (handle, _) = at_work(&setting, options).await;
-    for id in ["m1", "m1", "m2", "m3"] {
+    for id in ["m1", "m2", "m3"] {
         answers(&setting, None, id, Answer::Calls).await;
     }
     let process = panes.processes()[0];
@@ -88,7 +88,7 @@ async fn a_client_that_has_used_all_its_turns_ends_the_run_and_no_call_is_counte
     assert_eq!(reason, "bob has used all of its 3 turns");
     let client = of(&ran, "bob");
     let counted = (client.turns, client.tool_calls, client.usage.output_tokens, client.is_counted);
-    assert_eq!((counted, client.model.as_str()), ((3, 4, 300_000, true), "claude-sonnet-4-5-20250929"));
+    assert_eq!((counted, client.model.as_str()), ((3, 3, 300_000, true), "claude-sonnet-4-5-20250929"));
     assert!((client.cost_usd - 13.5).abs() < 1e-6, "{}", client.cost_usd);
     assert!(!process.is_alive());
 
