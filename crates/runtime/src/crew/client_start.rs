@@ -94,7 +94,7 @@ pub(super) async fn note_never_read(team: &Team, root: &Path, name: &AgentName) 
     let Some(known) = team.client_conversation(name).await? else { return Ok(0) };
     let Some(conversation) = read(root, &known.id).await else { return Ok(0) };
     let mail = team.known_mail(name).await?;
-    let lacking = lacking(&conversation, &mail, known.since_ms);
+    let lacking = lacking(&conversation.ended(), &mail, known.since_ms);
     let mut told = 0;
     for mail in &lacking {
         let is_news = team.never_read(name, mail).await?;
