@@ -2,7 +2,6 @@
 //! what is said of the others.
 
 use clap::ValueEnum as _;
-use pitcrew_protocol::BACKEND_IN_PROCESS;
 use pitcrew_runtime::gate::{PermissionMode, allow_flag};
 use pitcrew_runtime::run::Begin;
 use pitcrew_team::RunBounds;
@@ -11,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::commands::run::{LimitArgs, Models, PermissionArgs};
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::hosting::{HostingArgs, TeammateMode, TeammateProgram};
+use crate::hosting::{self, HostingArgs, TeammateMode, TeammateProgram};
 use crate::output::{self, shell_word};
 
 /// The parts of a command line that bound a run, or free it.
@@ -62,7 +61,11 @@ pub(crate) async fn taken_over(
         Begin::New { .. } => {}
         Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
             let before = context.teams()?.open(team).await?.kept_bounds().await?;
-            let mut said = now.heed(&before, default_mode);
+            let named_programs = match before.teammate_mode.as_deref() {
+                Some(mode) if mode.starts_with("pane:") => hosting::named_programs(context),
+                Some(_) | None => Vec::new(),
+            };
+            let mut said = now.heed(&before, default_mode, &named_programs);
             let gone: Vec<&str> =
                 before.freed_by.iter().filter(|flag| !freed_by.contains(*flag)).map(String::as_str).collect();
             if !said.held.is_empty() {
@@ -84,7 +87,7 @@ pub(crate) async fn taken_over(
 
 impl Bounded<'_> {
     /// Takes over what narrows the run.
-    fn heed(&mut self, before: &RunBounds, default_mode: PermissionMode) -> Said {
+    fn heed(&mut self, before: &RunBounds, default_mode: PermissionMode, named_programs: &[Vec<String>]) -> Said {
         let mut said = Said::default();
         for (list, rules) in [("deny", &before.deny), ("ask", &before.ask)] {
             self.heed_rules(list, rules, &mut said);
@@ -101,14 +104,19 @@ impl Bounded<'_> {
         said.take(&mut self.limits.max_teammates, before.max_teammates, |most| format!("--max-teammates {most}"));
         let model = before.teammate_model.clone();
         said.take(&mut self.models.teammate_model, model, |model| format!("--teammate-model {}", shell_word(model)));
-        // Where panes are to be is in the record of the panes; a place that the command line names goes with a program of its own.
+        // A place that the command line names goes with a program of its own.
         if self.hosting.teammate_mode.is_none() {
             let program =
                 before.teammate_program.as_deref().and_then(|name| TeammateProgram::from_str(name, false).ok());
             said.take(&mut self.hosting.teammate_program, program, |it| format!("--teammate-program {}", it.as_str()));
-            let in_process = before.teammate_mode.as_deref() == Some(BACKEND_IN_PROCESS);
-            let mode = in_process.then_some(TeammateMode::InProcess);
-            said.take(&mut self.hosting.teammate_mode, mode, |_| format!("--teammate-mode {BACKEND_IN_PROCESS}"));
+            let mode = before.teammate_mode.as_deref().and_then(|mode| mode.parse().ok());
+            let mode = mode.filter(|mode| is_taken_over(mode, named_programs));
+            let flag = |mode: &TeammateMode| format!("--teammate-mode {}", shell_word(&mode.to_string()));
+            said.take(&mut self.hosting.teammate_mode, mode, flag);
+        } else {
+            let own = self.hosting.teammate_mode.as_ref().map(ToString::to_string);
+            let other = before.teammate_mode.iter().filter(|mode| own.as_ref() != Some(*mode));
+            said.replaced.extend(other.map(|mode| format!("--teammate-mode {}", shell_word(mode))));
         }
         said
     }
@@ -187,6 +195,16 @@ impl Bounded<'_> {
         let rules =
             self.layer.get("permissions").and_then(|permissions| permissions.get(list)).and_then(Value::as_array);
         rules.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    }
+}
+
+/// Whether teammates go on to live where the run before put them. What `auto` came to is in the record of the panes. A program
+/// is run only when the user named it: the record of the bounds lies in the team's own folder.
+fn is_taken_over(mode: &TeammateMode, named_programs: &[Vec<String>]) -> bool {
+    match mode {
+        TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2 => true,
+        TeammateMode::Program(argv) => named_programs.contains(argv),
+        TeammateMode::Auto => false,
     }
 }
 

@@ -117,6 +117,7 @@ fn asked(ask: impl AsyncFnOnce(&Context, Option<&str>) -> Result<Vec<String>, Fa
     let shared = Shared { root, json: false, color: Color::Never };
     let output = Output::new(Form::Text, anstream::ColorChoice::Never);
     let answer = Context::new(surroundings, &shared, output)
+        .map(|context| context.quiet())
         .and_then(|context| context.briefly(async { ask(&context, team.as_deref()).await }));
     answer.unwrap_or_default()
 }

@@ -2,12 +2,13 @@
 //!
 //! The only place that reads argv, the environment and the home folder.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::future::Future;
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,6 +113,8 @@ pub(crate) struct Context {
     pub(crate) environment: BTreeMap<String, String>,
     /// Where answers go.
     pub(crate) output: Output,
+    /// Whether it was told which settings cannot be used.
+    has_told: Rc<Cell<bool>>,
 }
 
 impl Context {
@@ -145,12 +148,13 @@ impl Context {
             exe,
             environment,
             output,
+            has_told: Rc::default(),
         })
     }
 
     /// The same context with another root.
     pub(crate) fn at_root(&self, root: PathBuf) -> Self {
-        Self { root, is_default_root: false, ..self.clone() }
+        Self { root, is_default_root: false, has_told: Rc::default(), ..self.clone() }
     }
 
     /// What a command that is to be typed needs to mean this root: nothing, or ` --root ROOT`.
@@ -203,12 +207,38 @@ impl Context {
         Ok(FileBackend::open(&self.root, options))
     }
 
-    /// All teams below the root, with the limits of the settings.
+    /// All teams below the root, with the limits of the settings, as far as these can be used.
     ///
     /// # Errors
-    /// When the settings cannot be read.
+    /// When the files of teams cannot be opened.
     pub(crate) fn teams(&self) -> Result<Teams, Failure> {
-        self.teams_with(&self.settings_with(&self.cwd, None)?)
+        self.teams_with(&self.usable_settings())
+    }
+
+    /// The settings for what runs no agent. What of them cannot be used is left out and told, once: it neither frees anybody nor
+    /// keeps the user from looking at teams, or from ending one.
+    pub(crate) fn usable_settings(&self) -> Settings {
+        let (layers, unread) = match self.project(&self.cwd) {
+            Ok(files) => {
+                let standing = Trust::load(&self.root).unwrap_or_default().standing(&files);
+                (files.counted(standing).layers, None)
+            }
+            Err(failure) => (Vec::new(), Some(failure)),
+        };
+        let (settings, refused) = Settings::load_usable(&self.paths(&self.cwd, None), layers);
+        let unused: Vec<Failure> = unread.into_iter().chain(refused.into_iter().map(Failure::unusable)).collect();
+        if !self.has_told.replace(true) {
+            for failure in unused {
+                let said = failure.chain();
+                output::remark(&format!("warning: the settings count without this: {}", output::visible(&said)));
+            }
+        }
+        settings
+    }
+
+    /// The same context, in which nothing is told of settings that cannot be used.
+    pub(crate) fn quiet(&self) -> Self {
+        Self { has_told: Rc::new(Cell::new(true)), ..self.clone() }
     }
 
     /// All teams below the root, with the limits of those settings.
@@ -258,16 +288,20 @@ impl Context {
         let top = files.top().map(Path::to_path_buf);
         let standing = trust.standing(&files);
         let counted = files.counted(standing);
-        let paths = Paths {
+        let settings = Settings::load(&self.paths(project, cli), counted.layers).map_err(Failure::unusable)?;
+        let settings = settings.with_git_folders(counted.git_folders);
+        let warnings = counted.warnings.into_iter().chain(unread).collect();
+        Ok(Loaded { settings, project_agents: counted.agents, top, left_out: counted.left_out, warnings })
+    }
+
+    /// Where the settings are.
+    fn paths(&self, project: &Path, cli: Option<Value>) -> Paths {
+        Paths {
             managed: Some(PathBuf::from(MANAGED_SETTINGS)),
             cli,
             project: Some(project.to_owned()),
             root: Some(self.root.clone()),
-        };
-        let settings = Settings::load(&paths, counted.layers).map_err(Failure::unusable)?;
-        let settings = settings.with_git_folders(counted.git_folders);
-        let warnings = counted.warnings.into_iter().chain(unread).collect();
-        Ok(Loaded { settings, project_agents: counted.agents, top, left_out: counted.left_out, warnings })
+        }
     }
 
     /// The files of a project that trust is about.
@@ -315,6 +349,8 @@ impl Context {
         &self,
         run: impl FnOnce(&OnceCell<String>) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        // Settings that cannot be used end it before anything else is said of them.
+        self.settings_with(&self.cwd, None)?;
         let adopts = adopt_strays().unwrap_or_else(|error| {
             output::remark(&format!("warning: what commands move out of sight is not found: {error}"));
             false

@@ -362,7 +362,8 @@ async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoi
             // A machine without Ollama is the usual case and no error of its own.
             let local = ollama_models(endpoints).await.ok();
             let spec = default_spec(None, endpoints, local.as_deref());
-            spec.map(|spec| spec.to_string()).map_err(Failure::unusable)
+            let of_model = settings.unheeded().into_iter().filter(|told| told.starts_with("`model`"));
+            spec.map(|spec| spec.to_string()).map_err(|error| of_model.fold(Failure::unusable(error), Failure::hint))
         }
         Err(error) => Err(Failure::unusable(error)),
     }

@@ -339,16 +339,10 @@ fn as_recorded(context: &Context, argv: &[String]) -> Vec<String> {
 /// The pane programs that may be run for panes that a record names: those that the user named for a run or in the settings,
 /// and our own servers of panes.
 pub(crate) fn named_programs(context: &Context) -> Vec<Vec<String>> {
-    let mode = match context.settings_with(&context.cwd, None) {
-        Ok(settings) => mode_of(&settings).unwrap_or_else(|unknown| {
-            output::remark(&format!("warning: {unknown}"));
-            None
-        }),
-        Err(error) => {
-            output::remark(&format!("warning: the settings name no pane program: {}", error.chain()));
-            None
-        }
-    };
+    let mode = mode_of(&context.usable_settings()).unwrap_or_else(|unknown| {
+        output::remark(&format!("warning: {unknown}"));
+        None
+    });
     let named = match mode {
         Some(TeammateMode::Program(argv)) => Some(as_recorded(context, &argv)),
         Some(TeammateMode::Auto | TeammateMode::InProcess | TeammateMode::Tmux | TeammateMode::ITerm2) | None => None,

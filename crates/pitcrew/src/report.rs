@@ -69,14 +69,15 @@ pub(crate) fn resume(outcome: &RunOutcome) -> Option<String> {
 
 fn cells(agent: &AgentSummary, end: &RunEnd, has_price: bool) -> [String; 7] {
     let reason = agent.reason.as_deref().filter(|reason| fits_the_table(reason)).map(|reason| format!(": {reason}"));
+    let counted = |count: String| if agent.is_counted { count } else { "-".to_owned() };
     [
         agent.name.to_string(),
         short_model(&agent.model).to_owned(),
         format!("{}{}", end_of(agent, end), reason.unwrap_or_default()),
-        agent.turns.to_string(),
-        agent.tool_calls.to_string(),
-        short(agent.usage.context_tokens()),
-        if has_price { format!("${:.2}", agent.cost_usd) } else { "-".to_owned() },
+        counted(agent.turns.to_string()),
+        counted(agent.tool_calls.to_string()),
+        counted(short(agent.usage.context_tokens())),
+        if has_price && agent.is_counted { format!("${:.2}", agent.cost_usd) } else { "-".to_owned() },
     ]
 }
 
@@ -126,10 +127,11 @@ pub(crate) fn document(outcome: &RunOutcome, resume: Option<&str>) -> Map<String
 }
 
 fn agent(agent: &AgentSummary) -> Value {
+    let counted = |count: Value| if agent.is_counted { count } else { Value::Null };
     json!({
         "name": agent.name, "agent_type": agent.agent_type, "model": agent.model, "state": state_name(agent),
-        "reason": agent.reason, "turns": agent.turns, "tool_calls": agent.tool_calls,
-        "tokens": agent.usage.context_tokens(), "cost_usd": agent.cost_usd,
+        "reason": agent.reason, "turns": counted(agent.turns.into()), "tool_calls": counted(agent.tool_calls.into()),
+        "tokens": counted(agent.usage.context_tokens().into()), "cost_usd": counted(agent.cost_usd.into()),
     })
 }
 
@@ -236,10 +238,7 @@ pub(crate) fn ended(outcome: &RunOutcome, signal: Option<EndSignal>, resume: Opt
         }
         RunEnd::LimitReached { limit, reason, .. } => {
             let failure = Failure::new(FailureKind::LimitReached, reason.clone());
-            let flag = match limit {
-                Limit::Turns => "--max-turns",
-                Limit::Cost => "--max-cost-usd",
-            };
+            let flag = limit.flag();
             return Err(match resume {
                 // The next run keeps to the limits of this one.
                 Some(resume) => failure.hint(format!("{resume} goes on, with a higher {flag}")),
@@ -277,6 +276,7 @@ mod tests {
             tool_calls: 2,
             usage: Usage::default(),
             cost_usd: 0.0,
+            is_counted: true,
         };
         RunOutcome {
             team: "crew".to_owned(),
@@ -297,6 +297,17 @@ mod tests {
         assert!(text.contains(&format!("\ncat failed: {reason}")), "{text}");
         assert!(table(&outcome("no key")).contains("failed: no key"));
         assert_eq!(document(&outcome(&reason), None)["members"][0]["reason"], reason);
+    }
+
+    #[test]
+    fn what_is_not_known_of_a_client_is_no_number() {
+        let mut client = outcome("no key");
+        client.agents[0].is_counted = false;
+        assert!(table(&client).contains("failed: no key  -      -           -       -"), "{}", table(&client));
+        let member = &document(&client, None)["members"][0];
+        for field in ["turns", "tool_calls", "tokens", "cost_usd"] {
+            assert_eq!(member[field], Value::Null, "{field}");
+        }
     }
 
     #[test]

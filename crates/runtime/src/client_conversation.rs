@@ -4,6 +4,8 @@
 //! conversation. The id is given at the start (`--session-id`), and a later process goes on with it (`--resume`). That form
 //! is not public, so only what was recorded with 2.1.39 and 2.1.330 is looked for, and a file without it counts as none.
 //! Mail is there as a `user` entry, and what came by the socket in the middle of a turn as an attachment `queued_command`.
+//! That attachment follows on the request of the model that the message was in, so a client that ends with this request, as by
+//! its agreement to shut down, has only noted that the turn absorbed the message (a `queue-operation`).
 //! Source: `docs/interop.md`, "Conversations".
 
 use std::path::{Path, PathBuf};
@@ -24,10 +26,15 @@ const LATEST_MOST: u64 = 16 * 1024 * 1024;
 /// How the client tags mail of a file, and of a socket; and the attribute that names its sender.
 const TAGS: [(&str, &str); 2] = [("teammate-message", "teammate_id=\""), ("cross-session-message", "from=\"")];
 
+/// Why a message left the queue that a turn took into a request of the model.
+const ABSORBED: &str = "absorbed_mid_turn";
+
 /// What of a conversation matters here.
 #[derive(Debug, Default)]
 pub(crate) struct ClientConversation {
     mail: Vec<Told>,
+    /// What was in a request of the model and is not in the conversation: a process that goes on with it does not have it.
+    absorbed: Vec<Told>,
 }
 
 /// A message in a conversation.
@@ -49,6 +56,9 @@ struct Line {
     uuid: Option<String>,
     message: Option<Value>,
     attachment: Option<Value>,
+    /// Why a message left the queue, and what it says.
+    reason: Option<String>,
+    content: Option<Value>,
 }
 
 impl ClientConversation {
@@ -68,7 +78,7 @@ impl ClientConversation {
     }
 
     fn of(text: &str, id: &str) -> Option<Self> {
-        let mut mail = Vec::new();
+        let (mut mail, mut absorbed) = (Vec::new(), Vec::new());
         let mut has_begun = false;
         for line in text.lines() {
             let is_of_interest = has_mail(line) || (!has_begun && line.contains("\"message\""));
@@ -80,11 +90,21 @@ impl ClientConversation {
                 continue;
             }
             has_begun |= line.begins(id);
-            for text in line.told() {
-                mail.extend(messages_in(&text));
+            for told in line.told().iter().flat_map(|text| messages_in(text)) {
+                if let Some(at) = absorbed.iter().position(|it| *it == told) {
+                    absorbed.remove(at);
+                }
+                mail.push(told);
             }
+            absorbed.extend(line.absorbed().iter().flat_map(|text| messages_in(text)));
         }
-        has_begun.then_some(Self { mail })
+        has_begun.then_some(Self { mail, absorbed })
+    }
+
+    /// The same for a conversation that nobody goes on with: what was in a request of the model has reached it.
+    pub(crate) fn ended(mut self) -> Self {
+        self.mail.append(&mut self.absorbed);
+        self
     }
 
     /// Which of these messages, in the order in which they were sent, are not in the conversation. Frames that the client acts
@@ -126,6 +146,14 @@ impl Line {
     }
 }
 
+impl Line {
+    /// The texts that a turn took out of the queue into a request of the model.
+    fn absorbed(&self) -> Vec<String> {
+        let is_absorbed = self.kind == "queue-operation" && self.reason.as_deref() == Some(ABSORBED);
+        if is_absorbed { texts(self.content.as_ref()) } else { Vec::new() }
+    }
+}
+
 impl Told {
     fn is(&self, mail: &Mail) -> bool {
         let (told, sent) = (trimmed(&self.text), trimmed(&mail.message.text));
@@ -155,7 +183,7 @@ pub(crate) fn enters_conversations(mail: &Mail) -> bool {
 }
 
 /// The file of a conversation, in whichever project's folder.
-fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
+pub(crate) fn file_of(root: &Path, id: &str) -> Option<PathBuf> {
     let is_id = id.len() == 36 && id.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     let projects = if is_id { Given::ByUser.entries(&root.join("projects")).ok()? } else { Vec::new() };
     let files = projects.into_iter().map(|project| project.join(format!("{id}.jsonl")));
@@ -220,6 +248,7 @@ fn trimmed(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use pitcrew_protocol::{Message, MessageId};
+    use serde_json::json;
 
     use super::*;
 
@@ -292,6 +321,26 @@ mod tests {
             serde_json::json!({"type": "user", "isSidechain": true, "message": {"content": tagged}}),
         ];
         assert_eq!(lacking(&lines, &[mail("ann", "look")]), Some(vec!["look".into()]));
+    }
+
+    #[test]
+    fn what_a_turn_absorbed_has_reached_the_model_but_is_in_no_conversation_that_goes_on() {
+        let tagged = "<cross-session-message from=\"ann\">\nlook\n</cross-session-message>";
+        let queue = |operation: &str, reason: Option<&str>| json!({"type": "queue-operation", "operation": operation, "reason": reason, "content": tagged});
+        let attached = json!({"type": "attachment", "attachment": {"type": "queued_command", "prompt": tagged}});
+        let absorbed = queue("remove", Some(ABSORBED));
+        let sent = [mail("ann", "look"), mail("ann", "look")];
+        for (lines, lacking, lacking_for_good) in [
+            (vec![user("go"), queue("enqueue", None), absorbed.clone()], 2, 1),
+            (vec![user("go"), absorbed.clone(), attached.clone()], 1, 1),
+            (vec![user("go"), absorbed.clone(), attached, absorbed], 1, 0),
+            (vec![user("go"), queue("remove", Some("cancelled"))], 2, 2),
+        ] {
+            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+            let lacks = |it: ClientConversation| it.lacks(&sent.each_ref()).len();
+            let of = || ClientConversation::of(&text, ID).unwrap();
+            assert_eq!((lacks(of()), lacks(of().ended())), (lacking, lacking_for_good), "{text}");
+        }
     }
 
     #[test]

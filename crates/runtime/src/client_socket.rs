@@ -143,7 +143,7 @@ impl ClientSockets {
             return Ok(true);
         }
         let known = team.known_mail(&receipt.to).await?;
-        let Some(Known { id, since_ms, brought }) = receiver.conversation.clone() else { return Ok(false) };
+        let Some(Known { id, since_ms, brought, .. }) = receiver.conversation.clone() else { return Ok(false) };
         let older = known.iter().take_while(|mail| mail.id != receipt.id);
         let older: Vec<&Mail> = older.filter(|mail| sent_at_ms(mail) >= since_ms).collect();
         if older.iter().any(|mail| !mail.message.is_read()) {

@@ -141,6 +141,22 @@ impl Given<'_> {
         Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
     }
 
+    /// What a plain file holds from `offset` on: at most `most` bytes. `None` when there is no such file.
+    ///
+    /// # Errors
+    /// When it is no plain file, leads out of its folder, or cannot be read.
+    pub(crate) fn read_from(self, path: &Path, offset: u64, most: u64) -> Result<Option<Vec<u8>>, Refused> {
+        let mut file = match self.open(path) {
+            Ok(file) => file,
+            Err(Refused::Io(error)) if is_absent(&error) => return Ok(None),
+            Err(refused) => return Err(refused),
+        };
+        file.seek(SeekFrom::Start(offset)).map_err(Refused::Io)?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes).map_err(Refused::Io)?;
+        Ok(Some(bytes))
+    }
+
     /// What is in a folder, of whatever kind, sorted; nothing when there is no such folder.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 pub mod agent;
 mod client_conversation;
 pub mod client_socket;
+mod client_usage;
 mod crew;
 pub mod definitions;
 pub mod door;

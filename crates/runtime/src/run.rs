@@ -399,6 +399,8 @@ pub struct AgentSummary {
     pub usage: Usage,
     /// Cost in US dollars; 0 for a model without a price.
     pub cost_usd: f64,
+    /// Whether its model calls are known: not those of another client that keeps no conversation.
+    pub is_counted: bool,
 }
 
 /// A worktree that outlived its teammate.

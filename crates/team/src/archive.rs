@@ -1,8 +1,11 @@
 //! Teams that came to their end: put into the archive, found there, taken out again, and removed for good.
 
+use std::collections::BTreeSet;
+
 use pitcrew_protocol::{ApiError, ErrorCode, TeamDir};
 use pitcrew_store::{ArchiveName, ArchivedTeam, Event, StoreError};
 
+use crate::asked::asked_name;
 use crate::clock::wire_time;
 use crate::{Team, Teams, refusal};
 
@@ -32,11 +35,35 @@ impl Teams {
         Ok(entries)
     }
 
-    /// The team of the archive called `given`, by the archive's name, or else the newest one of that team's name or folder.
+    /// The team of the archive called `given`: by the archive's name, else the newest one of that team's name or folder, else the
+    /// newest one of the team whose lead asked for that name.
+    ///
+    /// # Errors
+    /// `invalid_request` when the leads of several teams asked for it, `internal_error` when the archive cannot be read.
+    pub async fn find_archived(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
+        match self.archived_named(given).await? {
+            Some(team) => Ok(Some(team)),
+            None => self.archived_asked_for(given).await,
+        }
+    }
+
+    async fn archived_asked_for(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
+        let dir = TeamDir::of(given);
+        let archived = self.archived().await?.into_iter().filter_map(|entry| entry.team.ok());
+        let asked: Vec<ArchivedTeam> =
+            archived.filter(|team| asked_name(&team.config).is_some_and(|asked| asked.dir() == dir)).collect();
+        let names: BTreeSet<String> = asked.iter().map(|team| team.config.name.to_string()).collect();
+        if names.len() > 1 {
+            return Err(refusal::asked_by_several(given, &names));
+        }
+        Ok(asked.into_iter().max_by_key(|team| team.archived_at_ms))
+    }
+
+    /// The team of the archive called `given` by its own name, its folder's or the archive's.
     ///
     /// # Errors
     /// `internal_error` when the archive cannot be read.
-    pub async fn find_archived(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
+    pub(crate) async fn archived_named(&self, given: &str) -> Result<Option<ArchivedTeam>, ApiError> {
         let archives = self.backend().archives().await.map_err(refusal::of_store)?;
         if let Some(archive) = archives.iter().find(|archive| archive.to_string() == given) {
             return self.backend().archived_team(archive).await.map_err(refusal::of_store);

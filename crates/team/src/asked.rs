@@ -1,5 +1,7 @@
 //! What a lead asks of the team that its run made before it began: a name, a description, a kind of agent for itself.
 
+use std::collections::BTreeSet;
+
 use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamConfig, TeamCreateInput, TeamCreated, TeamDir, TeamName};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
@@ -68,20 +70,20 @@ impl Team {
 }
 
 impl Teams {
-    /// The folder of the one team whose lead asked for this name.
-    pub(crate) async fn asked_for(&self, given: &str) -> Option<TeamDir> {
+    /// The folder of the team whose lead asked for this name.
+    ///
+    /// # Errors
+    /// `invalid_request` when the leads of several did.
+    pub(crate) async fn asked_for(&self, given: &str) -> Result<Option<TeamDir>, ApiError> {
         let dir = TeamDir::of(given);
-        let mut found = None;
-        for folder in self.backend().teams().await.ok()? {
+        let (mut found, mut names) = (None, BTreeSet::new());
+        for folder in self.backend().teams().await.unwrap_or_default() {
             let Ok(config) = self.backend().team(&folder).await else { continue };
-            if config.name.dir() != folder || asked_name(&config).is_none_or(|asked| asked.dir() != dir) {
-                continue;
+            if config.name.dir() == folder && asked_name(&config).is_some_and(|asked| asked.dir() == dir) {
+                names.insert(config.name.to_string());
+                found = Some(folder);
             }
-            if found.is_some() {
-                return None;
-            }
-            found = Some(folder);
         }
-        found
+        if names.len() > 1 { Err(refusal::asked_by_several(given, &names)) } else { Ok(found) }
     }
 }

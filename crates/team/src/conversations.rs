@@ -2,7 +2,7 @@
 //! to its socket and is not known to be in the conversation. What such mail comes to is decided here; reading a conversation
 //! is `runtime`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use pitcrew_protocol::{AgentName, ApiError, Frame, LEAD_NAME, MessageId};
 use pitcrew_store::{Event, JournalEntry, UnreadLimit};
@@ -21,9 +21,16 @@ pub struct ClientConversation {
     pub id: String,
     /// Since when mail is for it, in milliseconds since 1970: what was sent before was for the conversation before it.
     pub since_ms: i64,
+    /// How many model calls of the teammate the journal had when it began.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub calls_before: u32,
     /// Messages that were written to the client's socket and not seen in the conversation since, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub brought: Vec<MessageId>,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The document: the conversation of each such teammate.
@@ -55,7 +62,9 @@ impl Team {
         let id = self.teams().entropy().token()?;
         // What nobody has taken yet is for it as well.
         let since_ms = self.unread(name).await?.iter().map(sent_at_ms).min().unwrap_or(i64::MAX).min(self.now_ms());
-        let begun = ClientConversation { id: id.clone(), since_ms, brought: Vec::new() };
+        let (summary, _) = self.ask(self.backend().journal_summary(self.dir())).await?;
+        let calls_before = summary.members.get(name).map_or(0, |member| member.turns);
+        let begun = ClientConversation { id: id.clone(), since_ms, calls_before, brought: Vec::new() };
         let name = name.clone();
         self.edit_document(move |all: &mut ClientConversations| {
             all.conversations.insert(name.clone(), begun.clone());
@@ -125,6 +134,27 @@ impl Team {
         Ok(mail)
     }
 
+    /// The id under which a message is sent again: the same each time, so that a crash between its two notes sends it once.
+    #[must_use]
+    pub fn again_id(&self, id: &MessageId) -> MessageId {
+        made_id(&[self.dir().as_str(), "again", &id.0])
+    }
+
+    /// Notes of the messages that the client of a member has taken that it has, as far as nobody did: once the member is gone,
+    /// nobody can tell by its inbox. What was never read must be noted before.
+    pub(crate) async fn note_taken(&self, name: &AgentName) -> Result<(), ApiError> {
+        let mut taken = self.known_mail(name).await?;
+        taken.retain(|mail| mail.message.is_read());
+        if taken.is_empty() {
+            return Ok(());
+        }
+        let (journal, _) = self.ask(self.backend().journal_since(self.dir(), 0)).await?;
+        let told: HashSet<&MessageId> = journal.iter().filter_map(|entry| settled(&entry.event)).collect();
+        let untold = taken.into_iter().map(|mail| mail.id).filter(|id| !told.contains(id));
+        self.note(untold.map(|id| Event::MessageAcknowledged { id, to: name.clone() }).collect::<Vec<_>>()).await;
+        Ok(())
+    }
+
     /// Puts a message into the inbox of `to` once more, since the process that had taken it ended before its model had it.
     /// With `remark`, a line in front of the text says so. `None` when that was done before, or the message is dead.
     ///
@@ -139,8 +169,7 @@ impl Team {
         if self.is_settled(&mail.id).await? {
             return Ok(None);
         }
-        // The same id each time, so that a crash between the two notes delivers it once.
-        let id = made_id(&[self.dir().as_str(), "again", &mail.id.0]);
+        let id = self.again_id(&mail.id);
         let is_sent =
             |entry: &JournalEntry| matches!(&entry.event, Event::MessagePersisted { id: sent, .. } if *sent == id);
         let was_sent = self.journal_of(&id).await?.iter().any(is_sent);
@@ -164,20 +193,21 @@ impl Team {
         Ok(receipt)
     }
 
-    /// Notes that a message which the client of `gone` took never reached its model; its sender is told.
+    /// Notes that a message which the client of `gone` took never reached its model; its sender is told. Says whether that is
+    /// news: a message that was sent again, or told to be dead, is neither.
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
-    pub async fn never_read(&self, gone: &AgentName, mail: &Mail) -> Result<(), ApiError> {
+    pub async fn never_read(&self, gone: &AgentName, mail: &Mail) -> Result<bool, ApiError> {
         if self.is_settled(&mail.id).await? {
-            return Ok(());
+            return Ok(false);
         }
         let reason = format!("{gone} ended before it read it");
         if Frame::detect(&mail.message.text).is_none() {
             self.tell_sender(gone, &mail.id, &mail.message.from, &reason).await?;
         }
         self.note([Event::MessageDead { id: mail.id.clone(), to: gone.clone(), reason }]).await;
-        Ok(())
+        Ok(true)
     }
 
     /// Puts words of the lead's own process into the inbox of a teammate of another client.
@@ -205,6 +235,14 @@ impl Team {
 
     async fn journal_of(&self, id: &MessageId) -> Result<Vec<JournalEntry>, ApiError> {
         self.ask(self.backend().message_journal(self.dir(), id)).await
+    }
+}
+
+/// The message that an event tells the end of.
+fn settled(event: &Event) -> Option<&MessageId> {
+    match event {
+        Event::MessageAcknowledged { id, .. } | Event::MessageDead { id, .. } => Some(id),
+        _ => None,
     }
 }
 

@@ -319,7 +319,11 @@ impl Team {
     /// Does all that follows from a member's end, in an order in which it can be done again: out of the config first, so
     /// that nobody gives it a task or a message that is not seen here.
     pub(crate) async fn settle_end(&self, name: &AgentName) -> Result<MemberRemoved, ApiError> {
-        let prompt = self.config().await?.member(name.as_str()).and_then(|member| member.prompt.clone());
+        let config = self.config().await?;
+        let prompt = config.member(name.as_str()).and_then(|member| member.prompt.clone());
+        if config.member(name.as_str()).is_none_or(|member| !SpawnRecord::is_run_by_us(member)) {
+            self.note_taken(name).await?;
+        }
         let gone = name.clone();
         self.edit_config(move |config| {
             config.members.retain(|m| m.name != gone);

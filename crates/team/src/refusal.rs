@@ -1,5 +1,6 @@
 //! How operations say no: the error envelope with what the caller needs to do better.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, NameError, Rate, TeamConfig, counted};
@@ -151,4 +152,13 @@ pub(crate) fn of_store(error: StoreError) -> ApiError {
         }
         StoreError::Refused(error) => error,
     }
+}
+
+/// A name that is no team's own, and that the leads of several asked for.
+pub(crate) fn asked_by_several(given: &str, names: &BTreeSet<String>) -> ApiError {
+    let listed = names.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+    let said = format!(
+        "No team is named '{given}', and the leads of several asked for that name: {listed}; name one of these"
+    );
+    ApiError::new(ErrorCode::InvalidRequest, said).with("team", given)
 }

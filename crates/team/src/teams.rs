@@ -149,15 +149,16 @@ impl Teams {
     /// Opens a team by its name, its folder, or the name that its lead asked for.
     ///
     /// # Errors
-    /// `team_not_found` with the teams there are; `internal_error` for a config that cannot be read.
+    /// `team_not_found` with the teams there are; `invalid_request` for a name that the leads of several asked for;
+    /// `internal_error` for a config that cannot be read.
     pub async fn open(&self, name: &str) -> Result<Team, ApiError> {
         let mut dir = TeamDir::of(name);
         let mut is_asked_for = false;
         let config = match self.backend().team(&dir).await {
             Err(StoreError::NoTeam { .. }) => {
                 // A team of that very name goes before, though it is in the archive.
-                let of_archive = self.find_archived(name).await.unwrap_or_default();
-                let asked_for = if of_archive.is_some() { None } else { self.asked_for(name).await };
+                let of_archive = self.archived_named(name).await.unwrap_or_default();
+                let asked_for = if of_archive.is_some() { None } else { self.asked_for(name).await? };
                 let Some(other) = asked_for else { return Err(self.unknown(name).await) };
                 (dir, is_asked_for) = (other, true);
                 self.backend().team(&dir).await.map_err(refusal::of_store)?

@@ -25,7 +25,7 @@ pub struct MessageTrace {
     pub persisted_at: Option<String>,
     /// When it was put into the receiver's conversation; not known of other clients.
     pub injected_at: Option<String>,
-    /// When it was marked as read; not known of other clients.
+    /// When it was marked as read; of another client, when it was seen at its end that it had taken it.
     pub acknowledged_at: Option<String>,
     /// Why and since when it will not be delivered.
     pub dead: Option<DeadLetter>,

@@ -48,18 +48,18 @@ struct Entry {
 impl Models {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let Self {} = self;
-        let loaded = context.load(&context.cwd, None)?;
-        let endpoints = crew::endpoints(context, &loaded.settings);
-        let prices = crew::prices(&loaded.settings)?;
+        let settings = context.usable_settings();
+        let endpoints = crew::endpoints(context, &settings);
+        let prices = crew::prices(&settings)?;
         let local = context.briefly(async {
             crew::install_crypto();
             // A machine without Ollama is the usual case.
             Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
         })?;
-        let default = pitcrew_model::default_spec(crew::model_of(&loaded.settings), &endpoints, Some(&local));
+        let default = pitcrew_model::default_spec(crew::model_of(&settings), &endpoints, Some(&local));
         let answer = Answer {
             default: default.ok().map(|spec| spec.to_string()),
-            models: entries(&loaded.settings, &endpoints, &prices, &local),
+            models: entries(&settings, &endpoints, &prices, &local),
         };
         context.output.answer(&answer, Answer::text)
     }

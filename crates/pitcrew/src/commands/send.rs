@@ -81,7 +81,7 @@ struct Answer<'a> {
 
 /// Brings messages that were sent to clients that offer a socket, unless the settings do without.
 pub(crate) async fn through_sockets(context: &Context, team: &Team, sent: &mut Sent) -> Result<(), Failure> {
-    if context.settings_with(&context.cwd, None)?.uses_client_sockets() {
+    if context.usable_settings().uses_client_sockets() {
         ClientSockets::new(&context.root).push(team, &mut sent.receipts).await;
     }
     Ok(())

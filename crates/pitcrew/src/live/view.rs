@@ -1,5 +1,6 @@
 //! What every agent of a run does now, and what of each event is worth a line to a person. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use pitcrew_model::{Block, Usage};
@@ -34,6 +35,8 @@ pub(crate) struct AgentView {
     pub(crate) status: Status,
     /// The tool it runs, or what it waits for.
     doing: Option<String>,
+    /// The tools it asks permission for, by the calls.
+    asks: BTreeMap<String, String>,
     usage: Usage,
     cost_usd: f64,
     has_price: bool,
@@ -99,8 +102,16 @@ impl View {
                 let senders = if known.is_empty() { String::new() } else { format!(" from {}", counted(&known)) };
                 vec![Remark::of(agent, format!("reads mail{senders}"))]
             }
-            RunEvent::PermissionAsked { agent, tool, .. } => self.is_at(agent, format!("asks permission for {tool}")),
-            RunEvent::PermissionAnswered { agent, refused, .. } => {
+            RunEvent::PermissionAsked { agent, call, tool } => {
+                if let Some(agent) = self.agent(agent) {
+                    agent.asks.insert(call.clone(), tool.clone());
+                }
+                self.is_at(agent, asks_for(tool))
+            }
+            RunEvent::PermissionAnswered { agent, call, refused, .. } => {
+                if let Some(agent) = self.agent(agent) {
+                    agent.asks.remove(call);
+                }
                 self.does(agent, None);
                 vec![Remark::of(agent, answered_permission(refused.as_deref()))]
             }
@@ -134,6 +145,7 @@ impl View {
             color,
             status: Status::Pending,
             doing: None,
+            asks: BTreeMap::new(),
             usage: Usage::default(),
             cost_usd: 0.0,
             has_price: true,
@@ -160,6 +172,9 @@ impl View {
         let is_news = agent.status != status && status != Status::Active;
         agent.status = status;
         agent.doing = None;
+        if status.is_over() {
+            agent.asks.clear();
+        }
         if let (Status::Active, Some(detail)) = (status, detail) {
             // A teammate in a process of its own waits for its model.
             agent.doing = Some(detail.to_owned());
@@ -238,7 +253,10 @@ impl AgentView {
     pub(crate) fn line(&self) -> String {
         let doing = match (&self.doing, self.status) {
             (Some(doing), _) => first_line(doing, DOING_CHARS),
-            (None, Status::Active) => "thinks".to_owned(),
+            // Of an agent elsewhere it may be seen that it is in a turn after its question was put.
+            (None, Status::Active) => {
+                self.asks.values().next().map_or_else(|| "thinks".to_owned(), |tool| asks_for(tool))
+            }
             (None, Status::Completed) => "ended".to_owned(),
             (None, status) => status.as_str().replace('_', " "),
         };
@@ -252,6 +270,10 @@ impl AgentView {
         }
         line.trim_end().to_owned()
     }
+}
+
+fn asks_for(tool: &str) -> String {
+    format!("asks permission for {tool}")
 }
 
 impl Remark {
@@ -353,6 +375,30 @@ mod tests {
         assert_eq!(remarks[0].text, format!("has failed: {}", reason.replace('\n', " | ")));
         let remarks = view().apply(&RunEvent::Warning { text: reason.clone() });
         assert!(remarks[0].text.ends_with("No space left on device"), "{}", remarks[0].text);
+    }
+
+    #[test]
+    fn a_teammate_elsewhere_with_an_open_question_asks_whenever_it_is_seen_in_its_turn() {
+        let mut view = View::default();
+        view.start(name("bob"), None);
+        let asked = |call: &str, tool: &str| RunEvent::PermissionAsked {
+            agent: name("bob"),
+            call: call.to_owned(),
+            tool: tool.to_owned(),
+        };
+        let changed = |status| RunEvent::AgentChanged { agent: name("bob"), status, detail: None };
+        view.apply(&asked("1", "Bash"));
+        view.apply(&asked("2", "Write"));
+        view.apply(&changed(Status::Active));
+        assert_eq!(view.agents()[0].line(), "asks permission for Bash");
+        for (call, then) in [("1", "asks permission for Write"), ("2", "thinks")] {
+            let (agent, call) = (name("bob"), call.to_owned());
+            view.apply(&RunEvent::PermissionAnswered { agent, call, refused: None, would_allow: None });
+            assert_eq!(view.agents()[0].line(), then);
+        }
+        view.apply(&asked("3", "Bash"));
+        view.apply(&changed(Status::Killed));
+        assert_eq!(view.agents()[0].line(), "killed");
     }
 
     #[test]

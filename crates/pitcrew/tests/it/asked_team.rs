@@ -80,3 +80,42 @@ fn a_team_of_that_very_name_goes_before_one_whose_lead_asked_for_it_also_in_the_
     let refused = room.run(&["team", "delete", "greeting", "--force"]);
     assert!(room.root().join("teams/other/config.json").exists(), "{refused:?}");
 }
+
+/// A run whose lead asks for the name `greeting`, and which then is done.
+fn asks_and_is_done(room: &Room, team: &str) {
+    let model = room.script(
+        "agents: {team-lead: [{tools: [{name: TeamCreate, input: {team_name: greeting}}]}, {text: a}, {text: b}]}",
+    );
+    room.ok(&["run", "go", "--team", team, "--model", &model]);
+}
+
+#[test]
+fn the_name_that_a_lead_asked_for_finds_its_team_in_the_archive() {
+    let room = Room::new();
+    asks_and_is_done(&room, "work");
+    assert!(!room.root().join("teams/work").exists());
+    let shown = room.ok(&["team", "show", "Greeting"]);
+    assert!(shown.stdout.contains("work"), "{shown:?}");
+    let model = room.script("agents: {team-lead: [{text: a}, {text: b}, {text: once more}]}");
+    let ran = room.ok(&["run", "--resume", "greeting", "go on", "--model", &model]);
+    assert!(ran.stderr.contains("work"), "{ran:?}");
+}
+
+#[test]
+fn a_name_that_the_leads_of_two_teams_asked_for_is_refused_with_both() {
+    let room = Room::new();
+    asks_and_is_done(&room, "one");
+    asks_and_is_done(&room, "two");
+    let check = |args: &[&str]| {
+        let ran = room.run(args);
+        assert_eq!(ran.code, 2, "{args:?}: {ran:?}");
+        assert!(ran.stderr.contains("one, two"), "{args:?}: {ran:?}");
+    };
+    check(&["team", "show", "greeting"]);
+    check(&["run", "--resume", "greeting", "go"]);
+    for team in ["one", "two"] {
+        room.bring_back(team);
+    }
+    check(&["team", "show", "greeting"]);
+    check(&["task", "list", "--team", "greeting"]);
+}

@@ -8,6 +8,7 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::room::Room;
+use crate::running::Running;
 
 /// Runs the request twice, for people and as JSON, and checks code, envelope and that the files are as they were.
 fn check(room: &Room, args: &[&str], code: i32, error: &str) -> Value {
@@ -164,12 +165,57 @@ fn half_a_megabyte_of_inbox_cut_in_the_middle_is_told_and_left_alone() {
 }
 
 #[test]
-fn settings_that_cannot_be_used_are_told() {
+fn settings_that_cannot_be_used_keep_agents_from_running_and_no_other_command() {
     let room = Room::with_crew();
-    for text in ["{", "[1]", "{\"permissions\": {\"deny\": 7}}"] {
-        fs::write(room.root().join("settings.json"), text).unwrap();
-        check(&room, &["team", "list"], 2, "invalid_request");
+    let model = room.script("agents: {team-lead: [{text: done}]}");
+    let file = room.root().join("settings.json");
+    for (text, told) in [
+        ("{", "is not valid json"),
+        ("[1]", "must be a json object"),
+        ("{\"permissions\": {\"deny\": 7}}", "`permissions.deny` in the user settings"),
+        ("{\"sandbox\": {\"withheldVariables\": \"KEY\"}}", "`sandbox.withheldVariables` in the user settings"),
+    ] {
+        fs::write(&file, text).unwrap();
+        for args in [
+            &["team", "list"][..],
+            &["team", "show"],
+            &["task", "list"],
+            &["send", "bob", "hi"],
+            &["inbox", "bob"],
+            &["member", "list"],
+        ] {
+            let ran = room.ok(args);
+            assert_eq!(ran.stderr.matches("warning: the settings").count(), 1, "{args:?}: {ran:?}");
+            assert!(ran.stderr.contains(told) && ran.stderr.contains("settings.json"), "{args:?}: {ran:?}");
+        }
+        check(&room, &["run", "go", "--model", &model], 2, "invalid_request");
+        assert_eq!(fs::read_to_string(&file).unwrap(), text, "the file is the user's");
     }
+    room.ok(&["team", "delete", "crew", "--force"]);
+}
+
+#[test]
+fn a_run_is_ended_by_shutdown_although_its_settings_cannot_be_used_any_more() {
+    let room = Room::new();
+    let model = room.script(
+        "agents: {team-lead: [{repeat: {at_most: 100000, turns: [{delay_ms: 50, tools: [{name: TaskList}]}]}}]}",
+    );
+    let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model]);
+    run.until("TaskList");
+    fs::write(room.root().join("settings.json"), "{").unwrap();
+    let ran = room.ok(&["shutdown", "--team", "work"]);
+    assert!(ran.stderr.contains("is not valid json"), "{ran:?}");
+    run.ended();
+}
+
+#[test]
+fn a_project_with_settings_that_cannot_be_used_keeps_no_team_from_being_seen() {
+    let room = Room::with_crew();
+    let claude = room.work().join(".claude");
+    fs::create_dir_all(&claude).unwrap();
+    fs::write(claude.join("settings.json"), "{").unwrap();
+    let ran = room.ok(&["team", "show"]);
+    assert_eq!(ran.stderr.matches("is not valid json").count(), 1, "{ran:?}");
 }
 
 /// A file system of its own at a folder, until it is dropped.

@@ -126,6 +126,20 @@ fn teammates_stay_where_the_run_before_put_them_and_on_its_model() {
 }
 
 #[test]
+fn teammates_stay_in_the_panes_that_the_run_before_was_given_and_each_resume_says_so() {
+    let room = stopped(&["--teammate-mode", "tmux"]);
+    let record = || room.json_file("teams/work/pitcrew/bounds.json")["teammateMode"].clone();
+    assert_eq!(record(), "tmux");
+    for _ in 0..2 {
+        let ran = resumed(&room, &["--max-turns", "1"]);
+        assert!(ran.stderr.contains("from the run before: --teammate-mode tmux\n"), "{ran:?}");
+        assert_eq!(record(), "tmux");
+    }
+    let ran = resumed(&room, &["--max-turns", "1", "--teammate-mode", "in-process"]);
+    assert!(ran.stderr.contains("the run before had --teammate-mode tmux"), "{ran:?}");
+}
+
+#[test]
 fn a_sandbox_stays_around_the_commands_of_a_run_that_goes_on() {
     let room = Room::new();
     let model = room.script(LATER);

@@ -394,6 +394,27 @@ fn a_client_that_may_run_is_taken_out_of_its_leads_team_only_by_force_and_nothin
 }
 
 #[test]
+fn the_team_of_a_dead_session_is_not_deleted_while_a_teammate_of_it_lives() {
+    let mut session = Session::led();
+    let mut worker = PaneTeammate::start();
+    session.lead.kill().unwrap();
+    session.lead.wait().unwrap();
+    let room = &session.room;
+    let before = room.tree();
+    let refused = room.transcript(&[&["team", "delete", TEAM, "--force"]]);
+    assert_snapshot!(refused.replace(&worker.0.id().to_string(), "[worker]"), @r"
+    $ pitcrew team delete session-6132882e --force
+    error: teammates of team session-6132882e still run, which pitcrew did not start: worker (process [worker])
+    hint: end them where they are, or by `kill [worker]`; then delete the team
+    [exit 4]
+    ");
+    assert!(room.tree() == before, "what was refused changed something");
+    worker.ends();
+    room.ok(&["team", "delete", TEAM, "--force"]);
+    assert!(!session.config().exists());
+}
+
+#[test]
 fn one_that_is_gone_is_taken_out_without_force() {
     let session = Session::led();
     let removed = session.room.ok(&["member", "remove", "worker", "--team", TEAM]).stdout;

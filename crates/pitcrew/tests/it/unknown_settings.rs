@@ -25,7 +25,21 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         (json!({"teammateMode": "hologram"}), "\"hologram\" is not one of auto"),
         (json!({"pitcrew": 7}), "`pitcrew`"),
         (json!({"pitcrew": {"durability": "yes"}}), "`pitcrew.durability`"),
-        (json!({"pitcrew": {"limits": {"teams": "many"}}}), "`pitcrew.limits`"),
+        (json!({"pitcrew": {"limits": {"teams": "many"}}}), "`pitcrew.limits.teams` in the user settings"),
+        (json!({"pitcrew": {"limits": {"agentz": 7}}}), "`pitcrew.limits.agentz`"),
+        (json!({"pitcrew": {"prices": {"m": {"input": -1, "output": 1}}}}), "`pitcrew.prices.m`"),
+        (json!({"env": {"A": null}}), "`env.A` in the user settings"),
+        (json!({"env": {"A": {"b": 1}}}), "`env.A` in the user settings"),
+        (json!({"env": {"A": "x\u{0}y"}}), "`env.A` in the user settings"),
+        (json!({"sandbox": {"write": "/srv"}}), "`sandbox.write`"),
+        (json!({"sandbox": {"write": ["/srv", 7]}}), "`sandbox.write[1]`"),
+        (json!({"sandbox": {"network": "yes"}}), "`sandbox.network`"),
+        (json!({"permissions": {"allow": ["Read", 7]}}), "`permissions.allow[1]`"),
+        (json!({"permissions": {"allow": ["Bash(", "Bash("]}}), "bad permission rule `Bash(`"),
+        (
+            json!({"hooks": {"Stop": [{"hooks": [7, {"type": "command", "command": "true"}]}]}}),
+            "a hook for Stop is malformed",
+        ),
         (json!({"pitcrew": {"prices": 7}}), "`pitcrew.prices`"),
         (json!({"pitcrew": {"teammateMode": "iterm"}}), "\"iterm\" is not one of auto"),
         (json!({"pitcrew": {"teammateProgram": "codex"}}), "`pitcrew.teammateProgram`"),
@@ -35,13 +49,23 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
         room.ok(&["team", "list"]);
         let ran = room.ok(&["run", "go", "--model", &model]);
         assert_eq!(ran.stderr.matches(told).count(), 1, "{settings}: {told}: {ran:?}");
-        if !told.contains("bad permission rule") && !told.contains("hooks for") && !told.contains("one of auto") {
+        if !told.contains("bad permission rule") && !told.contains("hook") && !told.contains("one of auto") {
             let noted = room.json(&["doctor"])["notes"].to_string();
             assert!(noted.contains("unheeded_setting"), "{settings}: {noted}");
         }
         let file = std::fs::read_to_string(room.root().join("settings.json")).unwrap();
         assert_eq!(file, settings.to_string(), "the file is the user's");
     }
+}
+
+#[test]
+fn a_run_without_a_model_says_that_the_settings_have_one_that_is_no_name() {
+    let room = Room::new();
+    write(&room, &json!({"model": 7}));
+    let ran = room.run(&["run", "go"]);
+    assert_eq!(ran.code, 2, "{ran:?}");
+    assert!(ran.stderr.contains("no model to use"), "{ran:?}");
+    assert!(ran.stderr.contains("`model` in the user settings") && ran.stderr.contains("7 is not a string"), "{ran:?}");
 }
 
 #[test]

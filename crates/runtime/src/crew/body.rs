@@ -99,6 +99,14 @@ impl Body {
         }
     }
 
+    /// Whether the agent has a process of its own.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        match self {
+            Self::Here(_) => false,
+            Self::Elsewhere(_) => true,
+        }
+    }
+
     /// Whether the agent is one of ours elsewhere, so that what it does is read in the journal.
     pub(super) fn keeps_journal(&self) -> bool {
         match self {

@@ -5,6 +5,7 @@
 //! conversation can be gone on with, the new one begins with the prompt, and with what was sent since the last notice but one:
 //! which of it the former model had read is not known, and the new one knows nothing of it.
 
+use std::collections::HashSet;
 use std::path::Path;
 
 use pitcrew_protocol::{AgentName, ApiError, Frame, LEAD_NAME, Member, MessageId, neutralised};
@@ -52,7 +53,7 @@ impl ClientStart {
         {
             let lacking = lacking(&conversation, &mail, known.since_ms);
             let first = team.tell_client(name, GO_ON).await?.id;
-            let again = deliver_again(team, name, &lacking, None).await?;
+            let again = deliver_again(team, name, &lacking, &mail, None).await?;
             if again > 0 {
                 put_behind(team, member, &mail).await?;
             }
@@ -72,7 +73,7 @@ impl ClientStart {
         }
         let conversation = Conversation::New(team.begin_client_conversation(name).await?);
         let first = team.send_prompt(member, None, call.as_deref()).await?.id;
-        let again = deliver_again(team, name, &lately, Some(REMARK)).await?;
+        let again = deliver_again(team, name, &lately, &mail, Some(REMARK)).await?;
         if again > 0 || former == Former::Refused {
             put_behind(team, member, &mail).await?;
         }
@@ -87,17 +88,19 @@ impl ClientStart {
     }
 }
 
-/// Notes the mail that a client took and that its model never had, now that it has ended for good. Answers with how many of
-/// them are texts.
+/// Notes the mail that a client took and that its model never had, now that it has ended for good. Answers with how many texts
+/// that is news of.
 pub(super) async fn note_never_read(team: &Team, root: &Path, name: &AgentName) -> Result<usize, ApiError> {
     let Some(known) = team.client_conversation(name).await? else { return Ok(0) };
     let Some(conversation) = read(root, &known.id).await else { return Ok(0) };
     let mail = team.known_mail(name).await?;
-    let lacking = lacking(&conversation, &mail, known.since_ms);
+    let lacking = lacking(&conversation.ended(), &mail, known.since_ms);
+    let mut told = 0;
     for mail in &lacking {
-        team.never_read(name, mail).await?;
+        let is_news = team.never_read(name, mail).await?;
+        told += usize::from(is_news && mail.frame.is_none());
     }
-    Ok(lacking.iter().filter(|mail| mail.frame.is_none()).count())
+    Ok(told)
 }
 
 async fn read(root: &Path, id: &str) -> Option<ClientConversation> {
@@ -132,18 +135,21 @@ async fn taken_lately<'a>(team: &Team, member: &Member, mail: &'a [Mail]) -> Res
     Ok(mail.iter().filter(is_wanted).collect())
 }
 
-/// Delivers taken mail again, in order. Answers with how many of them were not delivered again before.
+/// Delivers taken mail again, in order. Answers with how many of all that was taken now waits to be taken again: a start
+/// before this one may have put some of it there.
 async fn deliver_again(
     team: &Team,
     name: &AgentName,
     taken: &[&Mail],
+    all: &[Mail],
     remark: Option<&str>,
 ) -> Result<usize, ApiError> {
-    let mut delivered = 0;
     for mail in taken {
-        delivered += usize::from(team.deliver_again(name, mail, remark).await?.is_some());
+        team.deliver_again(name, mail, remark).await?;
     }
-    Ok(delivered)
+    let unread: HashSet<MessageId> = team.unread(name).await?.into_iter().map(|mail| mail.id).collect();
+    let waits = |mail: &&Mail| mail.message.is_read() && unread.contains(&team.again_id(&mail.id));
+    Ok(all.iter().filter(waits).count())
 }
 
 /// Sends again what nobody has taken yet, so that it comes behind what was taken before it.

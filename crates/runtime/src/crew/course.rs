@@ -102,8 +102,7 @@ pub(super) enum Order {
     Remind(Reminder),
     /// Ask every teammate to shut down, and start the grace.
     AskToShutDown(Vec<AgentName>),
-    /// Stop every teammate where it stands, to go on in a later run, and start the grace: one of another client, which keeps
-    /// no conversation, is asked to shut down first.
+    /// Stop every teammate where it stands, to go on in a later run, and start the grace.
     Suspend(Vec<AgentName>),
     /// End every teammate for good, and start the grace.
     Kill(Vec<AgentName>),

@@ -157,6 +157,7 @@ impl TeamLoop {
             tag: self.pane_tag(Some(member.name.clone())),
             reports: self.minders.clone(),
             sink: self.quarters.sink.clone(),
+            prices: self.quarters.prices.clone(),
             grace: self.grace,
             cancel: self.here.token(),
             kill: self.here.killed(),
@@ -170,6 +171,9 @@ impl TeamLoop {
             turns: self.last_turns.get(&member.name).copied().unwrap_or(0),
             answers: Answers::Yes,
         };
+        if program == Program::Claude {
+            self.ledger.not_counted_yet(&member.name);
+        }
         self.crew.insert(member.name.clone(), hand);
         self.here.mind(minder, launching);
         vec![News::Joined(member.name.clone())]
@@ -245,7 +249,7 @@ impl TeamLoop {
 
     /// Reads on in the journal: what teammates of ours elsewhere did stands there.
     pub(super) async fn read_journal(&mut self) -> Vec<News> {
-        if self.asked.is_empty() && !self.crew.values().any(|hand| hand.body.keeps_journal()) {
+        if self.asked.is_empty() && !self.crew.values().any(|hand| hand.body.is_elsewhere()) {
             return Vec::new();
         }
         let team = self.quarters.team.clone();
@@ -286,7 +290,11 @@ impl TeamLoop {
         }
         let Some((agent, deed)) = self.deed(entry.event).await else { return Vec::new() };
         let news = match &deed {
-            Deed::TurnEnded(spending) => self.count(&agent, spending),
+            Deed::TurnEnded(spending) => {
+                let mut news = self.count(&agent, spending);
+                news.extend(self.client_used_up(&agent, spending.tool_calls).await);
+                news
+            }
             Deed::TaskChanged { .. } | Deed::PlanHandedIn => Vec::new(),
         };
         self.quarters.sink.tell(RunEvent::DoneElsewhere { agent, deed }).await;
@@ -297,7 +305,8 @@ impl TeamLoop {
     async fn deed(&mut self, event: Noted) -> Option<(AgentName, Deed)> {
         if let Noted::TurnEnded(turn) = event {
             let spending = spending_of(&turn);
-            return self.is_elsewhere(&turn.member).then_some((turn.member, Deed::TurnEnded(spending)));
+            let is_counted = self.is_counted_by_journal(&turn.member);
+            return is_counted.then_some((turn.member, Deed::TurnEnded(spending)));
         }
         if let Noted::TaskChanged { task, by, change, .. } = event {
             let agent = AgentName::foreign(&by);
@@ -321,7 +330,7 @@ impl TeamLoop {
         None
     }
 
-    fn is_elsewhere(&self, member: &AgentName) -> bool {
+    pub(super) fn is_elsewhere(&self, member: &AgentName) -> bool {
         self.crew.get(member).is_some_and(|hand| hand.body.keeps_journal())
     }
 
@@ -360,11 +369,26 @@ impl TeamLoop {
                 self.quarters.note_state(&agent, status, None).await;
                 vec![News::Announced(agent, status)]
             }
+            Seen::CallsUnknown => {
+                self.calls_unknown(&agent).await;
+                Vec::new()
+            }
             Seen::NotLaunched { reason, call } => self.not_launched(&agent, reason, call).await,
             Seen::Silent { screen } => self.silent(&agent, screen).await,
             Seen::Gone { exit, screen } => self.gone(&agent, exit, screen).await,
-            Seen::Stopped { reason } => self.ended(&agent, Status::Killed, Some(reason), None).await,
-            Seen::Dropped => self.dropped_elsewhere(&agent).await,
+            Seen::Stopped { reason } => {
+                let mut news = self.read_journal().await;
+                let (status, detail) = (Status::Killed, Some(reason.clone()));
+                let changed = RunEvent::AgentChanged { agent: agent.clone(), status, detail };
+                self.quarters.sink.tell(changed).await;
+                news.extend(self.ended(&agent, Status::Killed, Some(reason), None).await);
+                news
+            }
+            Seen::Dropped => {
+                let mut news = self.read_journal().await;
+                news.extend(self.dropped_elsewhere(&agent).await);
+                news
+            }
         }
     }
 
@@ -465,6 +489,8 @@ impl TeamLoop {
         reason: String,
         call: Option<oneshot::Sender<ToolOutcome>>,
     ) -> Vec<News> {
+        let (status, detail) = (Status::Failed, Some(reason.clone()));
+        self.quarters.sink.tell(RunEvent::AgentChanged { agent: agent.clone(), status, detail }).await;
         let Some(call) = call else { return self.ended(agent, Status::Failed, Some(reason), None).await };
         let account = self.ledger.of(agent);
         (account.state, account.reason) = (Status::Failed, Some(reason.clone()));

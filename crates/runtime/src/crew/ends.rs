@@ -44,6 +44,10 @@ impl TeamLoop {
         if let Some(hand) = self.crew.get_mut(agent) {
             hand.turns += 1;
             hand.answers = Answers::Yes;
+            if hand.body.is_foreign() {
+                // A client has names of its own for models, and its user may choose another one.
+                spending.model.clone_into(&mut self.ledger.of(agent).model);
+            }
         }
         self.ledger.spend(agent, spending);
         match self.limits.max_cost_usd {
@@ -146,17 +150,16 @@ impl TeamLoop {
         if let Some(hand) = self.crew.get_mut(agent) {
             hand.answers = answers;
         }
-        if self.course.why().is_some() {
-            self.stopped_unasked(agent);
-        }
+        self.stopped_unasked(agent);
     }
 
-    /// Stops a teammate that cannot answer a request to shut down. In a run that can be resumed it is dropped where it is.
+    /// Stops a teammate that cannot answer a request to shut down. A run that can be resumed asks nobody: it has dropped all.
     pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
-        let Some(why) = self.course.why() else { return false };
+        if self.course.why().is_none_or(Why::is_resumable) {
+            return false;
+        }
         let mate = self.crew.get(agent).filter(|hand| matches!(hand.part, Part::Teammate { .. }));
         match mate.map(|hand| (hand.answers, &hand.body)) {
-            Some((Answers::Later | Answers::No, body)) if why.is_resumable() => body.cancel(),
             Some((Answers::No, body)) => body.end("it could not answer the request to shut down"),
             Some((Answers::Yes | Answers::Later, _)) | None => return false,
         }
@@ -165,10 +168,8 @@ impl TeamLoop {
 
     /// Stops a teammate that could not be asked to shut down: it would be waited for in vain.
     pub(super) fn stop_unasked(&self, agent: &AgentName) {
-        let Some(hand) = self.crew.get(agent) else { return };
-        match self.course.why() {
-            Some(why) if why.is_resumable() => hand.body.cancel(),
-            Some(_) | None => hand.body.end("it could not be asked to shut down"),
+        if let Some(hand) = self.crew.get(agent) {
+            hand.body.end("it could not be asked to shut down");
         }
     }
 

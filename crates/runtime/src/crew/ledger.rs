@@ -58,6 +58,7 @@ impl Ledger {
                 tool_calls: 0,
                 usage: Usage::default(),
                 cost_usd: 0.0,
+                is_counted: true,
             });
             self.agents.len() - 1
         });
@@ -70,6 +71,14 @@ impl Ledger {
         let Spending { model, usage, cost_usd, tool_calls, took } = spending;
         self.seen_at_work(name);
         let account = self.of(name);
+        if account.model.is_empty() {
+            model.clone_into(&mut account.model);
+        }
+        if account.role == Role::Subagent && account.state == Status::Pending {
+            // One of another client, of which nothing but its calls is known.
+            account.state = Status::Completed;
+        }
+        account.is_counted = true;
         account.turns = account.turns.saturating_add(1);
         account.tool_calls = account.tool_calls.saturating_add(*tool_calls);
         account.usage += *usage;
@@ -93,6 +102,9 @@ impl Ledger {
             // Nobody has started it in this run.
             if let Some(last) = last {
                 (account.state, account.reason) = last;
+            } else if account.role == Role::Subagent {
+                // Its states are in no journal, and it has ended with the run that it was in.
+                account.state = Status::Completed;
             }
             let most_used = before.spent.iter().max_by_key(|(_, spent)| spent.turns);
             account.model = most_used.map(|(model, _)| model.clone()).unwrap_or_default();
@@ -100,6 +112,7 @@ impl Ledger {
         for (model, spent) in &before.spent {
             let usage = usage_of(spent);
             let account = self.of(name);
+            account.is_counted = true;
             account.turns = account.turns.saturating_add(spent.turns);
             account.tool_calls = account.tool_calls.saturating_add(spent.tool_calls);
             account.usage += usage;
@@ -110,6 +123,12 @@ impl Ledger {
             total.is_unpriced |= spent.unpriced_turns > 0;
             self.model_time = self.model_time.saturating_add(Duration::from_millis(spent.model_ms));
         }
+    }
+
+    /// Takes note that nothing is known of an agent's model calls, until one is counted.
+    pub(crate) fn not_counted_yet(&mut self, name: &AgentName) {
+        let account = self.of(name);
+        account.is_counted = account.turns > 0;
     }
 
     /// Takes note that a teammate works, so that it has started.

@@ -7,6 +7,7 @@
 
 mod answers;
 mod body;
+mod client_calls;
 mod client_start;
 mod client_turns;
 mod course;

@@ -10,12 +10,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pitcrew_model::PriceTable;
 use pitcrew_protocol::{AgentName, Member, MessageId, Spawned};
 use pitcrew_team::{Mail, PanePlace, ProcessRef, Started, Team};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::client_calls::ClientCalls;
 use super::client_start::{ClientStart, Former};
 use super::left::Left;
 use super::screen::last_output;
@@ -70,6 +72,8 @@ pub(super) struct Sighting {
 pub(super) enum Seen {
     /// A client that is not ours is in this state.
     State(Status),
+    /// It keeps no conversation that its model calls could be counted in.
+    CallsUnknown,
     /// It could not be started; a call may wait to hear it.
     NotLaunched { reason: String, call: Option<oneshot::Sender<ToolOutcome>> },
     /// It has not taken its prompt in time; the end of its screen.
@@ -135,6 +139,8 @@ pub(super) struct Post {
     pub(super) tag: PaneTag,
     pub(super) reports: mpsc::Sender<Sighting>,
     pub(super) sink: Sink,
+    /// By which the model calls of another client are priced.
+    pub(super) prices: Arc<PriceTable>,
     /// How long it has to be gone after its goodbye.
     pub(super) grace: Duration,
     /// Drops this one.
@@ -145,17 +151,20 @@ pub(super) struct Post {
 
 /// What minds one process and its pane.
 pub(super) struct Minder {
-    post: Post,
+    pub(super) post: Post,
     words: mpsc::Receiver<Word>,
     look: Arc<Notify>,
     life: Option<Life>,
     stage: Option<LaunchStage>,
     prompt: Option<MessageId>,
     /// How much of its mail a client that is not ours has taken, and the state that it was last seen in.
-    seen: (usize, Status),
+    pub(super) seen: (usize, Status),
     prompt_due: Option<Pin<Box<Sleep>>>,
-    turn_due: Option<Pin<Box<Sleep>>>,
+    pub(super) turn_due: Option<Pin<Box<Sleep>>>,
     gone_by: Option<Pin<Box<Sleep>>>,
+    /// The model calls of a client that is not ours, and when they are looked for next.
+    pub(super) calls: ClientCalls,
+    pub(super) calls_due: Option<Pin<Box<Sleep>>>,
 }
 
 /// What was started.
@@ -183,6 +192,8 @@ impl Minder {
             prompt_due: None,
             turn_due: None,
             gone_by: None,
+            calls: ClientCalls::default(),
+            calls_due: None,
         };
         (remote, minder)
     }
@@ -196,14 +207,15 @@ impl Minder {
             last = self.live(launching) => last,
         };
         self.clear_away().await;
+        self.note_calls().await;
         self.report(last).await;
     }
 
-    fn name(&self) -> &AgentName {
+    pub(super) fn name(&self) -> &AgentName {
         &self.post.member.name
     }
 
-    async fn report(&self, seen: Seen) {
+    pub(super) async fn report(&self, seen: Seen) {
         // The loop reads reports until its last agent ended.
         let _closed = self.post.reports.send(Sighting { agent: self.name().clone(), seen }).await;
     }
@@ -396,6 +408,7 @@ impl Minder {
                     self.turn_due = None;
                     self.look().await;
                 }
+                () = due(&mut self.calls_due) => self.note_calls().await,
                 // It is stopped; what it said last stands.
                 () = due(&mut self.gone_by) => return Seen::Gone { exit: None, screen: None },
             }
@@ -416,7 +429,7 @@ impl Minder {
     }
 
     /// Looks at the agent's mail and, of a client that is not ours, at its entry in the config.
-    async fn look(&mut self) {
+    pub(super) async fn look(&mut self) {
         let mail = match self.post.team.mail(self.name()).await {
             Ok(mail) => mail,
             Err(error) => return tracing::debug!(agent = %self.name(), error = %chain(&error), "no look at its mail"),
@@ -428,43 +441,15 @@ impl Minder {
         match self.post.program {
             Program::Pitcrew => {}
             Program::Claude => {
+                self.note_calls().await;
                 let taken = mail.iter().filter(|mail| mail.message.is_read()).count();
                 self.guess(taken).await;
             }
         }
     }
 
-    /// Tells what the reference client is at: it says in the config whether it is in a turn, a little after it took mail.
-    async fn guess(&mut self, taken: usize) {
-        let Ok(config) = self.post.team.config().await else { return };
-        let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);
-        let took = taken > std::mem::replace(&mut self.seen.0, taken);
-        let status = match is_active {
-            Some(true) => Status::Active,
-            Some(false) | None if took => {
-                self.turn_due = Some(Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN)));
-                Status::Active
-            }
-            Some(false) | None if self.turn_due.is_some() => Status::Active,
-            Some(false) => Status::Idle,
-            None => return,
-        };
-        if is_active == Some(true) {
-            self.turn_due = None;
-        }
-        if std::mem::replace(&mut self.seen.1, status) == status {
-            return;
-        }
-        if status == Status::Active {
-            self.reach(LaunchStage::Working).await;
-        }
-        let changed = RunEvent::AgentChanged { agent: self.name().clone(), status, detail: None };
-        self.post.sink.tell(changed).await;
-        self.report(Seen::State(status)).await;
-    }
-
     /// Tells that the launch came that far, once. One that works has taken its prompt, whichever was seen first.
-    async fn reach(&mut self, stage: LaunchStage) {
+    pub(super) async fn reach(&mut self, stage: LaunchStage) {
         if self.stage >= Some(stage) {
             return;
         }

@@ -287,7 +287,7 @@ impl TeamLoop {
                 self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.asking_grace)));
             }
             Order::Suspend(names) => {
-                self.suspend(names).await;
+                self.to_all(&names, Body::cancel);
                 self.start_grace();
             }
             Order::Kill(names) => {
@@ -390,14 +390,6 @@ impl TeamLoop {
         }
         news.push(News::AllQuiet);
         news
-    }
-
-    /// Stops teammates where they stand. They stay in the team as they are.
-    async fn suspend(&mut self, names: Vec<AgentName>) {
-        let (foreign, ours): (Vec<_>, Vec<_>) =
-            names.into_iter().partition(|name| self.crew.get(name).is_some_and(|hand| hand.body.is_foreign()));
-        self.to_all(&ours, Body::cancel);
-        self.ask_to_shut_down(&foreign).await;
     }
 
     async fn ask_to_shut_down(&mut self, names: &[AgentName]) {

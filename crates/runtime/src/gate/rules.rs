@@ -84,7 +84,12 @@ impl RuleSet {
             match Rule::parse(rule, home) {
                 Ok(rule) => allow.push(rule),
                 Err(error) if rule.layer == Layer::Cli => return Err(error),
-                Err(error) => unheeded.push(format!("{error} is not heeded: {}", error.fault)),
+                Err(error) => {
+                    let told = format!("{error} is not heeded: {}", error.fault);
+                    if !unheeded.contains(&told) {
+                        unheeded.push(told);
+                    }
+                }
             }
         }
         let all = |rules: &[SourcedRule]| rules.iter().map(|rule| Rule::parse(rule, home)).collect::<Result<_, _>>();

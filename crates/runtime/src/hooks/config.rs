@@ -60,7 +60,7 @@ enum Matcher {
 struct Group {
     #[serde(default)]
     matcher: Option<String>,
-    hooks: Vec<Entry>,
+    hooks: Vec<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -145,6 +145,13 @@ impl Hooks {
             }
         };
         for entry in group.hooks {
+            let entry = match Entry::deserialize(entry) {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.warnings.push(format!("a hook for {event} is malformed: {error}"));
+                    continue;
+                }
+            };
             if entry.kind != "command" || entry.command.trim().is_empty() {
                 self.warnings.push(format!("a hook of type `{}` for {event} is not run", entry.kind));
                 continue;
@@ -215,12 +222,13 @@ mod tests {
             "Stop": [
                 {"hooks": [{"type": "prompt", "prompt": "b"}, {"type": "command", "command": "c"}]},
                 {"hooks": 3},
+                {"hooks": [{"type": "command", "command": "d", "timeout": "long"}, 7, {"type": "command", "command": "e"}]},
                 {"matcher": "(", "hooks": []},
             ],
         }));
         assert_eq!(hooks.by_event.len(), 1);
-        assert_eq!(hooks.by_event.get("Stop").unwrap().len(), 1);
-        assert_eq!(hooks.warnings().len(), 4);
+        assert_eq!(hooks.by_event.get("Stop").unwrap().len(), 2);
+        assert_eq!(hooks.warnings().len(), 6);
         insta::assert_snapshot!(hooks.warnings().first().unwrap(), @"hooks for the unknown event `FutureEvent` are not run");
     }
 

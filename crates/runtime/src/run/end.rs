@@ -65,6 +65,17 @@ pub enum Limit {
     Cost,
 }
 
+impl Limit {
+    /// The flag of the command line that sets it.
+    #[must_use]
+    pub fn flag(self) -> &'static str {
+        match self {
+            Self::Turns => "--max-turns",
+            Self::Cost => "--max-cost-usd",
+        }
+    }
+}
+
 /// Why a run ended that did not do all its work. Where several hold, the first of this list is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Shortfall {

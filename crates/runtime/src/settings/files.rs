@@ -55,20 +55,37 @@ impl Settings {
     /// # Errors
     /// When a file cannot be read, and as those of [`Settings::from_sources`].
     pub fn load(paths: &Paths, project: Vec<Source>) -> Result<Self, SettingsError> {
-        let mut sources = project;
-        for layer in [Layer::User, Layer::Managed] {
-            let Some(file) = paths.file(layer) else {
-                continue;
-            };
-            if let Some(value) = read(Given::ByUser, &file)? {
-                sources.push(Source { layer, file: Some(file), base: paths.base(layer), value });
-            }
-        }
-        if let Some(value) = paths.cli.clone() {
-            sources.push(Source { layer: Layer::Cli, file: None, base: paths.base(Layer::Cli), value });
-        }
-        Self::from_sources(sources)
+        let (sources, mut unread) = sources(paths, project);
+        if unread.is_empty() { Self::from_sources(sources) } else { Err(unread.swap_remove(0)) }
     }
+
+    /// The same for a command that runs no agent: what cannot be used is left out, and handed back with the reasons.
+    #[must_use]
+    pub fn load_usable(paths: &Paths, project: Vec<Source>) -> (Self, Vec<SettingsError>) {
+        let (sources, mut unused) = sources(paths, project);
+        let (settings, refused) = Self::usable(sources);
+        unused.extend(refused);
+        (settings, unused)
+    }
+}
+
+/// The layers that can be read, and what is wrong with the others.
+fn sources(paths: &Paths, project: Vec<Source>) -> (Vec<Source>, Vec<SettingsError>) {
+    let (mut sources, mut unread) = (project, Vec::new());
+    for layer in [Layer::User, Layer::Managed] {
+        let Some(file) = paths.file(layer) else {
+            continue;
+        };
+        match read(Given::ByUser, &file) {
+            Ok(Some(value)) => sources.push(Source { layer, file: Some(file), base: paths.base(layer), value }),
+            Ok(None) => {}
+            Err(error) => unread.push(error),
+        }
+    }
+    if let Some(value) = paths.cli.clone() {
+        sources.push(Source { layer: Layer::Cli, file: None, base: paths.base(Layer::Cli), value });
+    }
+    (sources, unread)
 }
 
 /// Reads one file of settings; `None` when there is none.

@@ -7,7 +7,7 @@ use super::layers::{Layer, Settings, Source};
 use crate::trust::TRUSTED_ITEMS;
 
 /// Sections whose names are looked at, with what they may hold. Ours are known whole; to the others later clients add.
-const SECTIONS: [Section; 4] = [
+const SECTIONS: [Section; 5] = [
     Section { path: "", is_ours: false, names: TOP },
     Section {
         path: "permissions",
@@ -26,6 +26,7 @@ const SECTIONS: [Section; 4] = [
         path: "sandbox",
         is_ours: false,
         names: &[
+            "allowOtherClients",
             "allowUnsandboxedCommands",
             "autoAllow",
             "autoAllowBashIfSandboxed",
@@ -37,6 +38,7 @@ const SECTIONS: [Section; 4] = [
             "network",
             "read",
             "ripgrep",
+            "withheldVariables",
             "write",
         ],
     },
@@ -59,6 +61,25 @@ const SECTIONS: [Section; 4] = [
             "teammateMode",
             "teammateProgram",
             "teams",
+        ],
+    },
+    Section {
+        path: "pitcrew.limits",
+        is_ours: true,
+        names: &[
+            "agents",
+            "broadcastRate",
+            "callRate",
+            "contentChars",
+            "descriptionChars",
+            "spawnRate",
+            "subjectChars",
+            "summaryChars",
+            "taskRate",
+            "tasks",
+            "teamRate",
+            "teams",
+            "unreadMessages",
         ],
     },
 ];
@@ -127,7 +148,11 @@ impl Settings {
 
 impl Section {
     fn misspelt(&self, source: &Source) -> Vec<String> {
-        let section = if self.path.is_empty() { Some(&source.value) } else { source.field(&[self.path]) };
+        let section = if self.path.is_empty() {
+            Some(&source.value)
+        } else {
+            source.field(&self.path.split('.').collect::<Vec<_>>())
+        };
         let Some(Value::Object(fields)) = section else {
             return Vec::new();
         };
@@ -160,7 +185,7 @@ mod tests {
             "permisions": {"deny": ["Bash"]},
             "permissions": {"denny": ["Bash"], "allow": [], "somethingNew": 1},
             "sandbox": {"allowUnsandboxedComands": true, "enabled": true},
-            "pitcrew": {"compactAtPercents": 10, "colour": "red", "teams": true},
+            "pitcrew": {"compactAtPercents": 10, "colour": "red", "teams": true, "limits": {"agentz": 7, "agents": 8}},
             "somethingElse": 1,
             "env": {"permisions": "1"},
         });
@@ -171,6 +196,14 @@ mod tests {
         nothing heeds `sandbox.allowUnsandboxedComands` in the user settings; did you mean `sandbox.allowUnsandboxedCommands`?
         nothing heeds `pitcrew.compactAtPercents` in the user settings; did you mean `pitcrew.compactAtPercent`?
         nothing heeds `pitcrew.colour` in the user settings
+        nothing heeds `pitcrew.limits.agentz` in the user settings; did you mean `pitcrew.limits.agents`?
         ");
+    }
+
+    #[test]
+    fn all_limits_are_known_by_name() {
+        let limits = serde_json::to_value(pitcrew_protocol::Limits::default()).unwrap();
+        let settings = Settings::merge(vec![(Layer::User, json!({"pitcrew": {"limits": limits}}))]).unwrap();
+        assert_eq!(settings.unheeded(), [""; 0]);
     }
 }

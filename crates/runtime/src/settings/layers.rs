@@ -78,17 +78,26 @@ impl Settings {
     /// # Errors
     /// When a layer is not an object, or a value that is not known was typed on the command line or bounds what agents may
     /// do.
-    pub fn from_sources(mut sources: Vec<Source>) -> Result<Self, SettingsError> {
+    pub fn from_sources(sources: Vec<Source>) -> Result<Self, SettingsError> {
+        let (settings, mut refused) = Self::usable(sources);
+        if refused.is_empty() { Ok(settings) } else { Err(refused.swap_remove(0)) }
+    }
+
+    /// The same for whoever runs no agent: what cannot be left out where agents run is left out as well, and handed back.
+    pub(super) fn usable(mut sources: Vec<Source>) -> (Self, Vec<SettingsError>) {
         sources.sort_by_key(|source| source.layer);
-        let (mut merged, mut unheeded) = (Map::new(), Vec::new());
+        let (mut merged, mut unheeded, mut refused) = (Map::new(), Vec::new(), Vec::new());
         for source in &mut sources {
-            unheeded.extend(values::heed(source)?);
-            let Value::Object(fields) = &source.value else {
-                return Err(SettingsError::NotAnObject { origin: source.origin() });
-            };
-            merge_object(&mut merged, fields);
+            let not_known = values::heed(source);
+            unheeded.extend(not_known.unheeded);
+            refused.extend(not_known.refused);
+            match &source.value {
+                Value::Object(fields) => merge_object(&mut merged, fields),
+                _ => refused.push(SettingsError::NotAnObject { origin: source.origin() }),
+            }
         }
-        Ok(Self { sources, merged, git_folders: Vec::new(), unheeded })
+        sources.retain(|source| source.value.is_object());
+        (Self { sources, merged, git_folders: Vec::new(), unheeded }, refused)
     }
 
     /// The same with git folders outside of the checkout that count as its own: what of a project the user trusts.
@@ -113,7 +122,13 @@ impl Settings {
     /// misspelt.
     #[must_use]
     pub fn unheeded(&self) -> Vec<String> {
-        self.unheeded.iter().cloned().chain(self.misspelt()).collect()
+        let mut told = Vec::new();
+        for words in self.unheeded.iter().cloned().chain(self.misspelt()) {
+            if !told.contains(&words) {
+                told.push(words);
+            }
+        }
+        told
     }
 
     /// A digest of all layers: equal where the same settings are in force, whatever the order of their fields.
@@ -177,6 +192,11 @@ impl Source {
     /// Looks a field up by its path of keys.
     pub(super) fn field(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(&self.value, |value, key| value.get(key))
+    }
+
+    /// The same, to change it.
+    pub(super) fn field_mut(&mut self, path: &[&str]) -> Option<&mut Value> {
+        path.iter().try_fold(&mut self.value, |value, key| value.get_mut(key))
     }
 
     /// The folder a rule's `/path` starts at.

@@ -1,12 +1,14 @@
 //! Another client as a teammate in a pane: what it asked, and what it left running, when its process is gone.
 
 use pitcrew_protocol::{AgentName, SendMessageInput};
+use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::{LaunchStage, Program};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::Panes as _;
 use pitcrew_runtime::run::{Ask, Asks, RunEnd, RunHandle, RunOptions, Runtime};
+use pitcrew_team::Actor;
 use pitcrew_team::store::Event;
 use rustix::process::Signal;
 use serde_json::json;
@@ -331,4 +333,25 @@ async fn a_client_that_takes_an_answer_after_the_notice_of_its_last_turn_is_not_
         let _either = process.signal(Signal::TERM).unwrap();
     }
     running.await.unwrap().success();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_client_that_is_removed_while_it_works_is_told_to_be_stopped() {
+    let setting = Setting::in_files();
+    let panes = ProcessPanes::new();
+    let mut options = setting.options(LOSING);
+    options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
+    let played = Played::bob(&setting).await;
+    played.mail().await;
+    played.is_active(true).await;
+    until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Working]).await;
+    played.0.remove_member(&Actor::User, &bob()).await.unwrap();
+    let ran = finish(handle).await;
+    let last = ran.events.iter().rev().find_map(|event| match event {
+        RunEvent::AgentChanged { agent, status, detail } if *agent == bob() => Some((*status, detail.clone())),
+        _ => None,
+    });
+    assert_eq!(last, Some((Status::Killed, Some("it was removed from the team".to_owned()))));
 }

@@ -28,7 +28,7 @@ use crate::patience::{PATIENCE, in_time};
 const QUIET: Duration = Duration::from_millis(400);
 
 /// A lead with one teammate, which it lets go when that has said its part is done.
-const ONE: &str = r#"
+pub(crate) const ONE: &str = r#"
 agents:
   team-lead:
     - tools: [{name: TaskCreate, input: {subject: Do, description: Do it}}]
@@ -560,7 +560,7 @@ async fn a_lead_that_comes_back_stops_what_is_left_of_who_was_taken_out_before_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_in_a_stopped_run_is_asked_to_shut_down_and_is_started_anew_by_the_next() {
+async fn a_client_in_a_stopped_run_ends_where_it_is_without_being_asked_and_is_started_anew_by_the_next() {
     let setting = Setting::in_files();
     let panes = ProcessPanes::new();
     let mut options = setting.options(ONE);
@@ -573,11 +573,13 @@ async fn a_client_in_a_stopped_run_is_asked_to_shut_down_and_is_started_anew_by_
     bob.is_active(true).await;
     let first = panes.processes();
     handle.stopper().stop();
-    bob.says_goodbye().await;
-    let _either = first[0].signal(Signal::TERM).unwrap();
-    let ran = finish(handle).await;
+    // It answers nothing: a run that waited for it would end with its grace.
+    let ran = in_time("the run has ended", finish(handle)).await;
     assert_eq!(ran.outcome.end, RunEnd::Interrupted);
+    assert!(!first[0].is_alive());
     assert!(bob.0.config().await.unwrap().member("bob").is_some(), "bob was taken out of the team");
+    let asked = bob.0.requests().await.unwrap();
+    assert_eq!(asked.len(), 0, "it was asked to shut down: {asked:?}");
 
     let mut options = resumed(&setting, &panes);
     options.furnishings.shutdown_grace = PATIENCE;

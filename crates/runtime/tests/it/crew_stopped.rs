@@ -3,10 +3,17 @@
 
 use std::time::Duration;
 
+use pitcrew_runtime::door::{ENDING, Knock, knock};
 use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::hosting::{LaunchStage, Program};
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
+use rustix::process::Signal;
+use serde_json::json;
 
+use crate::crew_elsewhere::{Played, hosting, stages};
 use crate::crew_setting::{Setting, finish, until};
+use crate::panes_process::ProcessPanes;
+use crate::patience::PATIENCE;
 
 #[tokio::test]
 async fn a_stopped_run_asks_nobody_to_leave_and_goes_on_with_everybody() {
@@ -136,4 +143,41 @@ agents:
     let has = |agent: &str, text: &str| overheard.told_to(agent).iter().any(|told| told.contains(text));
     let is_told = has("ann", "to bob was not delivered: bob is no longer in the team");
     assert!(has("bob", "did you see it") || is_told, "it was neither seen nor told as dead");
+}
+
+/// A lead whose work is done as soon as its teammate rests.
+const DONE: &str = "
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: d, prompt: Do it.}}]
+    - {repeat: {at_most: 100, turns: [{text: It is done.}]}}
+";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_asked_to_end_its_team_says_why_it_was_ending_already() {
+    for was_ending in [false, true] {
+        let setting = Setting::in_files();
+        let panes = ProcessPanes::new();
+        let mut options = setting.options(DONE);
+        options.hosting = hosting(&panes, Program::Claude, &["sleep", "1000"]).0;
+        options.furnishings.shutdown_grace = PATIENCE;
+        let mut handle = Runtime::start(options).await.unwrap();
+        until(&mut handle, |event| stages(std::slice::from_ref(event)) == [LaunchStage::Started]).await;
+        let bob = Played::bob(&setting).await;
+        bob.mail().await;
+        bob.is_active(true).await;
+        if was_ending {
+            bob.is_active(false).await;
+            bob.is_idle().await;
+            until(&mut handle, |event| matches!(event, RunEvent::ShuttingDown { .. })).await;
+        }
+        let ask = Knock::EndTeam { wait_seconds: None };
+        let answer = knock(&setting.root.join("teams/probe/pitcrew"), &ask).await.unwrap();
+        let expected = if was_ending { json!("the work is done") } else { json!(null) };
+        assert_eq!(answer[ENDING], expected);
+        bob.says_goodbye().await;
+        let _either = panes.processes()[0].signal(Signal::TERM).unwrap();
+        let end = finish(handle).await.outcome.end;
+        assert_eq!(end == RunEnd::ShutDown, !was_ending, "{end:?}");
+    }
 }

@@ -4,6 +4,7 @@
 
 mod another_user;
 mod crew_asked;
+mod crew_client_calls;
 mod crew_client_modes;
 mod crew_clients;
 mod crew_compaction;

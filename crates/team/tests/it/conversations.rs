@@ -82,3 +82,43 @@ async fn a_conversation_is_for_what_nobody_had_taken_when_it_began_and_knows_wha
     crew.team.bring_by_socket(&name("team-lead"), "session", &mail.id).await.unwrap();
     assert_eq!(crew.team.client_conversation(&name("team-lead")).await.unwrap().unwrap().id, "session");
 }
+
+#[tokio::test]
+async fn what_a_client_had_taken_is_told_as_taken_after_its_end_and_in_the_archive() {
+    let crew = Crew::new().await;
+    crew.team.spawn(SpawnMember { program: Program::Claude, ..member("client") }).await.unwrap();
+    let mut ids = Vec::new();
+    for text in ["never read", "lost", "read", "waits"] {
+        crew.send(&as_member("worker"), message("client", text)).await;
+        ids.push(crew.unread("client").await.last().unwrap().id.clone());
+    }
+    // The client marks what it takes by itself, and says nothing of it.
+    let client = name("client");
+    crew.team.backend().acknowledge(crew.team.dir(), &client.inbox_file(), &ids[..3]).await.unwrap();
+    let taken = crew.team.known_mail(&client).await.unwrap();
+    assert!(crew.team.never_read(&client, &taken[0]).await.unwrap());
+    assert!(!crew.team.never_read(&client, &taken[0]).await.unwrap(), "it is no news");
+    let again = crew.team.deliver_again(&client, &taken[1], None).await.unwrap().unwrap().id;
+    assert!(!crew.team.never_read(&client, &taken[1]).await.unwrap(), "it was sent again");
+    crew.team.backend().acknowledge(crew.team.dir(), &client.inbox_file(), std::slice::from_ref(&again)).await.unwrap();
+    crew.team.remove_member(&Actor::Lead, &client).await.unwrap();
+    ids.push(again);
+    let expected = [
+        DeliveryState::Dead,
+        DeliveryState::Dead,
+        DeliveryState::Acknowledged,
+        DeliveryState::Dead,
+        DeliveryState::Acknowledged,
+    ];
+    for is_archived in [false, true] {
+        if is_archived {
+            for other in crew.team.config().await.unwrap().teammates().map(|it| it.name.clone()).collect::<Vec<_>>() {
+                crew.team.remove_member(&Actor::Lead, &other).await.unwrap();
+            }
+            crew.team.archive().await.unwrap().unwrap();
+        }
+        for (id, expected) in ids.iter().zip(expected) {
+            assert_eq!(state(&crew, id).await, expected, "{id}, in the archive: {is_archived}");
+        }
+    }
+}

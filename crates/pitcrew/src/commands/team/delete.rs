@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, Member, TeamDeleted, TeamDir};
+use pitcrew_protocol::{AgentName, Member, TeamConfig, TeamDeleted, TeamDir};
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::worktree::{Finished, Worktrees};
 use pitcrew_store::{LeaseName, StoreError};
@@ -17,6 +17,7 @@ use crate::leftovers::Leftovers;
 use crate::output::{self, printable, shell_word};
 use crate::running::Running;
 use crate::selection::{self, NamedTeam, Purpose};
+use crate::whereabouts::Whereabouts;
 
 /// How long what still runs has to heed TERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);
@@ -124,6 +125,7 @@ impl Delete {
             // Whoever holds the lease is told below, as far as it can be used.
             let running = Running::of(&team, &config).await.unwrap_or_else(|_| Running::without_lease(&config));
             refuse(&team, &running)?;
+            refuse_living(&team, &config, &running).await?;
         }
         if stop_all(context, &team).await? && is_whole {
             let mut kept_worktrees = Vec::new();
@@ -137,7 +139,7 @@ impl Delete {
             }
             return Ok(Deleted { answer, kept_worktrees });
         }
-        let files = context.files(&context.settings_with(&context.cwd, None)?)?;
+        let files = context.files(&context.usable_settings())?;
         match (files.clear_away(team.dir()).map_err(Failure::internal)?, opened) {
             (Some(_), _) => Ok(TeamDeleted::done(team.name().as_str()).into()),
             (None, Err(error)) => Err(error.into()),
@@ -151,7 +153,7 @@ async fn clear_worktree(context: &Context, member: &Member) -> Result<Option<Kep
     let Some(path) = member.worktree_path.as_deref().map(PathBuf::from).filter(|path| path.exists()) else {
         return Ok(None);
     };
-    let settings = context.settings_with(&context.cwd, None)?;
+    let settings = context.usable_settings();
     let folder = Worktrees::folder_below(&context.root);
     let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
     // Git removes no worktree from within, and this command may be called anywhere.
@@ -179,6 +181,27 @@ fn refuse(team: &Team, running: &Running) -> Result<(), Failure> {
         return Err(Failure::new(FailureKind::Conflict, said).hint("a session deletes its team when it ends"));
     }
     Ok(())
+}
+
+/// Refuses the team of a dead session while a teammate of it lives: nothing of ours has started that, so nothing of ours ends it,
+/// and it would go on without its team.
+async fn refuse_living(team: &Team, config: &TeamConfig, running: &Running) -> Result<(), Failure> {
+    if !matches!(running, Running::Stale { .. }) {
+        return Ok(());
+    }
+    let started = team.started().await.unwrap_or_default();
+    let all = Whereabouts::of(team, config, running).await?;
+    let living = all.iter().filter(|it| it.runs() && !started.contains_key(it.name()));
+    let living: Vec<(&AgentName, u32)> = living.filter_map(|it| Some((it.name(), it.pid()?))).collect();
+    if living.is_empty() {
+        return Ok(());
+    }
+    let named: Vec<String> = living.iter().map(|(name, pid)| format!("{name} (process {pid})")).collect();
+    let pids: Vec<String> = living.iter().map(|(_, pid)| pid.to_string()).collect();
+    let said =
+        format!("teammates of team {} still run, which pitcrew did not start: {}", team.name(), named.join(", "));
+    Err(Failure::new(FailureKind::Conflict, said)
+        .hint(format!("end them where they are, or by `kill {}`; then delete the team", pids.join(" "))))
 }
 
 /// Stops all that runs for a team that nobody runs; whether there is a team to speak of.

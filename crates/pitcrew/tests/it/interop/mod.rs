@@ -3,8 +3,10 @@
 //! Each test asserts on the files, on the screens and on what the models were asked. They need node, npm, python3, tmux, ip
 //! and namespaces; without these they say so and pass over, but in CI they fail.
 
+mod bounded;
 mod joined;
 mod led;
+mod planned;
 mod resumed;
 mod script;
 mod sockets;

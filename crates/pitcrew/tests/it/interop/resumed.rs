@@ -60,6 +60,9 @@ fn stopped_and_resumed(client: Client, allowed: Allowed, between: impl FnOnce(&S
     let before = stage.requests("worker").len();
     stage.press(&first, "C-c");
     stage.shown(&first, "ended with 130");
+    // It was ended where it was: it goes on with its conversation, and its model need not answer anything first.
+    let asked = fs::read_to_string(stage.root().join("teams/probe/pitcrew/requests.json")).unwrap_or_default();
+    assert!(!asked.contains("shutdown-"), "{asked}");
     between(&stage);
     go(&stage, "first");
     let second = run("--resume probe");

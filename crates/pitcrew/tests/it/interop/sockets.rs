@@ -191,3 +191,36 @@ fn mail_reaches_a_session_s_lead_in_the_middle_of_a_turn_once() {
     go(&stage, "second");
     was_told_once(&stage, "lead", true);
 }
+
+#[test]
+fn what_todays_client_gets_in_its_last_request_has_reached_its_model() {
+    let agrees = json!({"type": "shutdown_response", "request_id": "REQ:shutdown", "approve": true});
+    let mut agrees = once_told("shutdown_request", calls("SendMessage", agrees));
+    // Time for a message while the model answers.
+    agrees["pause"] = 10.into();
+    let script = Script::default()
+        .role("lead", std::iter::once(spawn()).chain((0..20).map(|_| says("It is done."))))
+        .role("worker", [says("ready"), agrees]);
+    let Some(stage) = Stage::set(Client::Today, &script) else { return };
+    let run = "pitcrew run 'ROLE:lead begin' --team probe --model anthropic/claude-sonnet-4-5-20250929 \
+               --teammate-mode tmux --teammate-program claude; echo \"ended with $?\"; read _";
+    let lead = stage.pane(&["sh", "-c", run]);
+    stage.told("worker", "shutdown_request");
+    // The socket is used in a turn only, and behind what the conversation has.
+    stage.until("the client at work", || (stage.member("worker")?["isActive"] == true).then_some(()));
+    stage.until("the request in the conversation", || {
+        let folder = fs::read_dir(stage.root().join("projects")).ok()?.flatten().next()?.path();
+        let files = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        files
+            .filter_map(|file| fs::read_to_string(file).ok())
+            .any(|text| text.contains("shutdown_request"))
+            .then_some(())
+    });
+    let sent = stage.pitcrew(&["--json", "send", "--team", TEAM, "worker", "late-word"]);
+    let id = serde_json::from_str::<Value>(&sent.stdout).unwrap()["receipts"][0]["id"].as_str().unwrap().to_owned();
+    stage.told("worker", "late-word");
+    stage.shown(&lead, "ended with 0");
+    let told = stage.pitcrew(&["--json", "message", &id]);
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(told["state"], "acknowledged", "{told}");
+}
