@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::AgentName;
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
 use pitcrew_team::LeadKeys;
@@ -32,7 +33,9 @@ use crate::trusting;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew agent --team-name backend --agent-name bob
-  pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits")]
+  pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits
+  CLAUDE_CODE_TEAMMATE_COMMAND=/usr/local/bin/pitcrew claude --teammate-mode tmux
+                                  its lead gives these flags without the word agent")]
 pub(crate) struct Agent {
     /// The team
     #[arg(long, value_name = "TEAM", required_unless_present = "agent_id")]
@@ -73,12 +76,18 @@ pub(crate) struct Agent {
     /// A settings file that counts as given on the command line
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
+    /// Ask nobody, as a lead of another client says it: the same as --permission-mode bypassPermissions
+    #[arg(long, conflicts_with = "permission_mode")]
+    dangerously_skip_permissions: bool,
     #[command(flatten)]
     permissions: PermissionArgs,
 }
 
 impl Agent {
-    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+    pub(crate) fn run(mut self, context: &Context) -> Result<(), Failure> {
+        if self.dangerously_skip_permissions {
+            self.permissions.permission_mode = Some(PermissionMode::BypassPermissions.as_str().to_owned());
+        }
         let (name, team) = self.who()?;
         let format = OutputFormat::chosen(self.output_format, context);
         let resume = format!("pitcrew agent --team-name {} --agent-name {}", shell_word(&team), shell_word(&name));
