@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane, pane_exec,
-    pane_probe, prune, run, sandbox_exec, send, shutdown, task, team, trust,
+    pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -69,6 +69,8 @@ enum Command {
     Task(task::Task),
     #[command(subcommand)]
     Member(member::Member),
+    #[command(subcommand)]
+    Plan(plan::Plan),
     Send(send::Send),
     Broadcast(broadcast::Broadcast),
     Inbox(inbox::Inbox),
@@ -98,6 +100,7 @@ impl Command {
             Self::Team(command) => command.run(context),
             Self::Task(command) => command.run(context),
             Self::Member(command) => command.run(context),
+            Self::Plan(command) => command.run(context),
             Self::Send(command) => command.run(context),
             Self::Broadcast(command) => command.run(context),
             Self::Inbox(command) => command.run(context),

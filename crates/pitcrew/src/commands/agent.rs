@@ -28,14 +28,13 @@ use crate::trusting;
 ///
 /// The teammate is a member of the team already, put there by its lead; what it is to do is the first message in its inbox.
 /// It asks its lead for permissions, and you too when you sit at its terminal: the first answer counts. It ends when it has
-/// agreed to shut down. Started again after a crash, it goes on from its transcript. The flags are Claude Code's own, so
-/// that a lead can start it in place of another client.
+/// agreed to shut down. Started again after a crash, it goes on from its transcript. The flags are Claude Code's own, and are
+/// taken without the word `agent` too, so that its lead can start pitcrew in place of another client.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew agent --team-name backend --agent-name bob
   pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits
-  CLAUDE_CODE_TEAMMATE_COMMAND=/usr/local/bin/pitcrew claude --teammate-mode tmux
-                                  its lead gives these flags without the word agent")]
+  CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux")]
 pub(crate) struct Agent {
     /// The team
     #[arg(long, value_name = "TEAM", required_unless_present = "agent_id")]

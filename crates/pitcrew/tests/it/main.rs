@@ -16,6 +16,7 @@ mod doctor;
 mod drift;
 mod ends;
 mod failure_reasons;
+mod for_the_lead;
 mod git_folders;
 mod help;
 mod hostile_files;

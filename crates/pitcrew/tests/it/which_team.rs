@@ -251,7 +251,7 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
 /// The commands that take a team as a word, and those that take it by its flag only.
 const BY_WORD: [&[&str]; 5] =
     [&["shutdown"], &["team", "show"], &["team", "lead"], &["team", "delete"], &["join", "--as", "guest"]];
-const BY_FLAG: [&[&str]; 14] = [
+const BY_FLAG: [&[&str]; 19] = [
     &["send", "bob", "hello", "--summary", "s"],
     &["broadcast", "hello", "--summary", "s"],
     &["inbox", "bob"],
@@ -260,6 +260,11 @@ const BY_FLAG: [&[&str]; 14] = [
     &["member", "hide", "bob"],
     &["member", "remove", "bob"],
     &["member", "mode", "bob", "plan"],
+    &["member", "spawn", "zoe", "Wait."],
+    &["plan", "list"],
+    &["plan", "show", "bob"],
+    &["plan", "approve", "bob"],
+    &["plan", "reject", "bob"],
     &["task", "list"],
     &["task", "get", "1"],
     &["task", "create", "do it", "all of it"],
