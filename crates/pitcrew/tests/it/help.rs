@@ -101,7 +101,8 @@ fn the_help_of_a_command_shows_how_it_is_used() {
     Options:
       -s, --summary <TEXT>  A preview of 5 to 10 words
           --from <NAME>     What the writer is called; never a member's name [default: operator]
-      -t, --team <TEAM>     The team [default: the one that runs here, else the one that waits here]
+      -t, --team <TEAM>     The team [default: the one that runs here, has the name of the repository,
+                            or waits here]
       -h, --help            Print help
 
     Everywhere:
