@@ -54,6 +54,7 @@ mod service;
 mod session;
 mod shown_commands;
 mod strays;
+mod stream_schema;
 mod supervision;
 mod tasks;
 mod teams;
