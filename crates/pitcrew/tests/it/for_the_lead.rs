@@ -83,7 +83,7 @@ fn a_plan_whose_lead_does_not_run_is_shown_and_waits_for_it() {
     run.kill();
     assert!(room.ok(&["plan", "show", "bob"]).stdout.contains("1. Rename it."));
     let refused = room.run(&["plan", "approve", "bob"]);
-    assert_eq!(refused.code, 4, "{refused:?}");
+    assert_eq!(refused.code, 5, "{refused:?}");
     assert!(refused.stderr.contains("only the lead may answer plans") && refused.stderr.contains("run --resume work"));
 }
 
@@ -97,7 +97,7 @@ fn the_plans_of_a_team_that_another_client_leads_are_told_by_its_mail() {
         listed["plans"].as_array().unwrap().iter().map(|plan| plan["state"].as_str().unwrap()).collect();
     assert_eq!(states, ["approved", "open"], "{listed:#}");
     let refused = room.run(&["plan", "approve", "planner", "--team", "probe"]);
-    assert_eq!(refused.code, 4, "{refused:?}");
+    assert_eq!(refused.code, 5, "{refused:?}");
 }
 
 /// A lead that waits until carl, whom it did not spawn, has written to it.

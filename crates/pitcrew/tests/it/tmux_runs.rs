@@ -496,3 +496,23 @@ fn a_client_of_a_version_that_was_not_tested_is_told_of_once_when_it_starts() {
         assert_eq!(asked().unwrap(), "asked\n");
     }
 }
+
+#[test]
+fn a_teammate_that_the_user_spawns_gets_a_pane_like_one_that_the_lead_spawns() {
+    let Some(terminal) = Terminal::new() else { return };
+    let turns = "[{delay_ms: 100, tools: [{name: TaskList}]}]";
+    let script = format!(
+        "agents:\n  team-lead:\n    - repeat: {{at_most: 100000, until: {{contains: 'I have added the teammate carl'}}, turns: {turns}}}\n    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: carl}}}}]\n    - wait_for: {{contains: teammate_terminated, from: message}}\n    - text: Carl was here.\n  carl:\n    - text: I wait.{GOODBYE}"
+    );
+    let mut run = terminal.run_in("tmux", &script, &["--permission-mode", "acceptEdits"]);
+    let run = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    terminal.until("the lead works", || terminal.was("team-lead", "running").then_some(()));
+    let spawned = Ran::of(terminal.command(&["member", "spawn", "carl", "Wait.", "--json"]).output().unwrap());
+    let answer: Value = serde_json::from_str(&spawned.stdout).unwrap();
+    assert_eq!((&answer["agent_id"], &answer["status"]), (&"carl@work".into(), &"spawned".into()), "{spawned:?}");
+    let is_carls = |entry: &Value| entry["event"] == "started" && entry["pane"].is_string();
+    assert!(terminal.journal().iter().any(is_carls), "{:?}", terminal.journal());
+    let ran = ended(run);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "Carl was here."), "{ran:?}");
+    terminal.check_nobody_is_left();
+}

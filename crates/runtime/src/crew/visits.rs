@@ -102,7 +102,7 @@ impl TeamLoop {
         Ok(json!(SentView(&sent)))
     }
 
-    /// Spawns a teammate as the lead's own tool would. The caller has its answer when the teammate works.
+    /// Spawns a teammate as the lead's own tool would. The caller has its answer when the teammate has been started.
     async fn spawn_for_user(&mut self, input: Value, call: Call) -> Vec<News> {
         let input = match SpawnInput::parse(input) {
             Ok(input) => input,

@@ -22,7 +22,7 @@ const DESCRIPTION_CHARS: usize = 60;
 /// Add a teammate to a team that runs, as its lead would
 ///
 /// The process that leads the team starts it, with the rights that the lead may give, and the lead is told. The answer comes when
-/// the teammate is at work. A name that is taken gets -2, -3 and so on.
+/// the teammate has been started. A name that is taken gets -2, -3 and so on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew member spawn reviewer \"Review the diff of main\" --type Explore
@@ -68,7 +68,7 @@ impl Spawn {
         let Some(answer) = lead::ask(&team, &request).await? else { return Err(nobody_to_ask(&team).await?) };
         context.output.answer(&answer, |answer| {
             let of = |key: &str| printable(answer.get(key).and_then(Value::as_str).unwrap_or("?")).into_owned();
-            format!("{} ({}) is at work in team {}", of("name"), of("agentType"), of("team_name"))
+            format!("{} ({}) is started in team {}", of("name"), of("agentType"), of("team_name"))
         })
     }
 

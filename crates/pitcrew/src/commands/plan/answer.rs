@@ -92,7 +92,8 @@ async fn nobody_signs(team: &Team) -> Result<Failure, Failure> {
     let running = Running::of(team, &config).await?;
     let word = shell_word(team.name().as_str()).into_owned();
     let said = format!("only the lead may answer plans, and team '{}' is {}", team.name(), running.text());
-    let failure = Failure::from(ApiError::new(ErrorCode::InvalidStatus, said).with("team_name", team.name().as_str()));
+    let failure =
+        Failure::from(ApiError::new(ErrorCode::PermissionDenied, said).with("team_name", team.name().as_str()));
     Ok(match running {
         Running::No | Running::Stale { .. } => {
             failure.hint(format!("`pitcrew run --resume {word}` starts its lead again"))
