@@ -58,7 +58,8 @@ impl List {
 
 /// Whether a value is the one that was typed: `1` and `true` may have been stored as texts.
 fn is_same(value: &Value, typed: &Value) -> bool {
-    value == typed || value.as_str().is_some_and(|text| text == typed.to_string())
+    let text = typed.to_string();
+    value == typed || value.as_str() == Some(text.as_str())
 }
 
 /// The tasks as a table.
