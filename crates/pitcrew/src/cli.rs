@@ -10,7 +10,7 @@ use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
 
 use crate::commands::{
     agent, broadcast, completions, demo, doctor, inbox, join, man, member, message, models, pane, pane_exec,
-    pane_probe, prune, run, sandbox_exec, send, shutdown, task, team, trust,
+    pane_probe, plan, prune, run, sandbox_exec, send, shutdown, task, team, trust,
 };
 use crate::completing;
 use crate::context::{Context, Surroundings};
@@ -69,6 +69,8 @@ enum Command {
     Task(task::Task),
     #[command(subcommand)]
     Member(member::Member),
+    #[command(subcommand)]
+    Plan(plan::Plan),
     Send(send::Send),
     Broadcast(broadcast::Broadcast),
     Inbox(inbox::Inbox),
@@ -98,6 +100,7 @@ impl Command {
             Self::Team(command) => command.run(context),
             Self::Task(command) => command.run(context),
             Self::Member(command) => command.run(context),
+            Self::Plan(command) => command.run(context),
             Self::Send(command) => command.run(context),
             Self::Broadcast(command) => command.run(context),
             Self::Inbox(command) => command.run(context),
@@ -117,6 +120,9 @@ impl Command {
     }
 }
 
+/// The flags with which a lead begins the command line of a teammate.
+const TEAMMATE_FLAGS: [&str; 3] = ["--agent-id", "--agent-name", "--team-name"];
+
 /// Reads the command line, runs its command, and says how that ended.
 pub(crate) fn start() -> ExitCode {
     let surroundings = Surroundings::read();
@@ -125,9 +131,10 @@ pub(crate) fn start() -> ExitCode {
         Ok(true) => return ExitCode::SUCCESS,
         Err(failure) => return failure.exit_code(),
     }
-    let cli = match Cli::try_parse_from(&surroundings.args) {
+    let args = with_agent_command(surroundings.args.clone());
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return not_understood(without_hidden(error), &surroundings.args),
+        Err(error) => return not_understood(without_hidden(error), &args),
     };
     let output = Output::new(asked_form(&surroundings.args), cli.shared.color.into());
     surroundings.listen();
@@ -144,6 +151,27 @@ pub(crate) fn start() -> ExitCode {
             failure.exit_code()
         }
     }
+}
+
+/// The command line with the word `agent` put in where another client's lead started us in place of its own teammate: it gives
+/// the flags of a teammate and no command.
+fn with_agent_command(mut args: Vec<OsString>) -> Vec<OsString> {
+    let mut at = 1;
+    while let Some(arg) = args.get(at).map(|arg| arg.to_string_lossy()) {
+        match arg.as_ref() {
+            "--root" | "--color" => at += 2,
+            "--json" => at += 1,
+            other if other.starts_with("--root=") || other.starts_with("--color=") => at += 1,
+            other => {
+                let name = other.split_once('=').map_or(other, |(name, _)| name);
+                if TEAMMATE_FLAGS.contains(&name) {
+                    args.insert(at, "agent".into());
+                }
+                break;
+            }
+        }
+    }
+    args
 }
 
 /// The form that a command line asks for, whether or not the rest of it is understood. A stream of events tells its end in its
@@ -252,6 +280,25 @@ mod tests {
         }
         for text in ["run x", "run -- --json", "run --json --output-format stream-json", "run --output-format=text"] {
             assert_eq!(form(text), Form::Text, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_flags_of_a_teammate_without_a_command_are_those_of_an_agent() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        for (given, meant) in [
+            ("mate --agent-id bob@crew", "mate agent --agent-id bob@crew"),
+            ("pitcrew --agent-name=bob --team-name crew", "pitcrew agent --agent-name=bob --team-name crew"),
+            (
+                "mate --root /r --json --color=never --team-name crew",
+                "mate --root /r --json --color=never agent --team-name crew",
+            ),
+            ("pitcrew agent --agent-id bob@crew", "pitcrew agent --agent-id bob@crew"),
+            ("pitcrew --json send --agent-id bob@crew", "pitcrew --json send --agent-id bob@crew"),
+            ("pitcrew -- --agent-id bob@crew", "pitcrew -- --agent-id bob@crew"),
+            ("pitcrew --root", "pitcrew --root"),
+        ] {
+            assert_eq!(with_agent_command(words(given)), words(meant), "{given}");
         }
     }
 

@@ -10,6 +10,7 @@ use clap_complete::engine::CompletionCandidate;
 use clap_complete::env::{CompleteEnv, Shells};
 use pitcrew_model::{ALIASES, PriceTable};
 use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_team::PlanState;
 
 use crate::cli::{self, Color, Shared};
 use crate::context::{Context, Surroundings};
@@ -99,6 +100,16 @@ pub(crate) fn members(typed: &OsStr) -> Vec<CompletionCandidate> {
     let names = asked(async |context: &Context, team: Option<&str>| {
         let config = selection::open(context, team, Purpose::Look).await?.config().await?;
         Ok(config.members.iter().map(|member| member.name.to_string()).collect())
+    });
+    candidates(typed, names)
+}
+
+/// The members whose plans wait for an answer in the team that is named, or meant.
+pub(crate) fn plans(typed: &OsStr) -> Vec<CompletionCandidate> {
+    let names = asked(async |context: &Context, team: Option<&str>| {
+        let plans = selection::open(context, team, Purpose::Look).await?.plans().await?;
+        let open = plans.into_iter().filter(|plan| plan.state == PlanState::Open);
+        Ok(open.map(|plan| plan.member.to_string()).collect())
     });
     candidates(typed, names)
 }

@@ -20,8 +20,8 @@ use pitcrew_runtime::settings::{Paths, Settings};
 use pitcrew_runtime::supervision::{Stray, adopt_strays, end_strays, forget_ended};
 use pitcrew_runtime::trust::{LeftOut, Project, Trust};
 use pitcrew_store::{
-    Durability, FileBackend, FileOptions, LockWait, LongRead, OnLongRead, OnPassedOver, OnUnrecorded, OnWait,
-    PassedOver, StoreError,
+    Backend, Durability, FileBackend, FileOptions, LockWait, LongRead, MemoryBackend, OnLongRead, OnPassedOver,
+    OnUnrecorded, OnWait, PassedOver, StoreError,
 };
 use pitcrew_team::{SystemClock, Teams};
 use serde::Deserialize as _;
@@ -246,20 +246,28 @@ impl Context {
     /// # Errors
     /// When the settings cannot be used.
     pub(crate) fn teams_with(&self, settings: &Settings) -> Result<Teams, Failure> {
-        Self::teams_in(self.files(settings)?, settings)
+        Self::teams_in(Arc::new(self.files(settings)?), settings)
     }
 
-    /// All teams in those files, with the limits of those settings.
+    /// No teams, and those that are made end with the process.
     ///
     /// # Errors
     /// When the settings cannot be used.
-    pub(crate) fn teams_in(files: FileBackend, settings: &Settings) -> Result<Teams, Failure> {
+    pub(crate) fn teams_in_memory(settings: &Settings) -> Result<Teams, Failure> {
+        Self::teams_in(Arc::new(MemoryBackend::new()), settings)
+    }
+
+    /// All teams of that store, with the limits of those settings.
+    ///
+    /// # Errors
+    /// When the settings cannot be used.
+    pub(crate) fn teams_in(store: Arc<dyn Backend>, settings: &Settings) -> Result<Teams, Failure> {
         let limits = match settings.pitcrew("limits") {
             Some(limits) => Limits::deserialize(limits)
                 .map_err(|e| Failure::usage(format!("`pitcrew.limits` in the settings cannot be used: {e}")))?,
             None => Limits::default(),
         };
-        Ok(Teams::new(Arc::new(files), limits, Arc::new(SystemClock)))
+        Ok(Teams::new(store, limits, Arc::new(SystemClock)))
     }
 
     /// The settings of a project's folder, with what the command line sets on top; of the project's own what is trusted.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pitcrew_model::{
     Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec, ollama_models, open,
 };
-use pitcrew_protocol::{LEAD_NAME, Member};
+use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, Member, TeamDir};
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{
@@ -138,11 +138,21 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
     Ok((handle, team))
 }
 
+/// A run that was started.
+pub(crate) struct StartedRun {
+    /// The run.
+    pub(crate) handle: RunHandle,
+    /// Its team, for who looks on.
+    pub(crate) team: Team,
+    /// Whether the team is on disk: it is not where teams are switched off.
+    pub(crate) is_kept: bool,
+}
+
 /// Starts a run.
 ///
 /// # Errors
 /// When the settings, the model or the team cannot be used, or another process runs the team.
-pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Failure> {
+pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRun, Failure> {
     let cwd = run_folder(context, &plan.begin, plan.cwd).await?;
     let layer = cli_layer(context, plan.settings);
     let loaded = context.load(&cwd, Some(Value::Object(layer.clone())))?;
@@ -151,7 +161,8 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
     owners::say(&context.root, team);
     let settings = &loaded.settings;
     let endpoints = endpoints(context, settings);
-    let teams = context.teams_with(settings)?;
+    let is_kept = settings.teams_enabled() || !matches!(plan.begin, Begin::New { .. });
+    let teams = if is_kept { context.teams_with(settings)? } else { in_memory(settings, &mut plan.begin)? };
     let left = match &plan.begin {
         Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => Left::by(&teams.open(team).await?).await?,
         Begin::New { .. } => None,
@@ -168,7 +179,7 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
     let models = [Some(model.as_str()), teammate_model.as_deref()];
     cost_is_known(plan.limits, &prices(settings)?, models.into_iter().flatten())?;
     let options = RunOptions {
-        teams,
+        teams: teams.clone(),
         begin: plan.begin,
         furnishings: Furnishings {
             asks: plan.asks,
@@ -181,7 +192,33 @@ pub(crate) async fn start(context: &Context, plan: Plan) -> Result<RunHandle, Fa
         hosting,
         bounds: plan.bounds,
     };
-    Runtime::start(options).await.map_err(|error| not_started(context, "", error))
+    let handle = Runtime::start(options).await.map_err(|error| not_started(context, "", error))?;
+    let team = teams.at(&TeamDir::of(&handle.team))?;
+    Ok(StartedRun { handle, team, is_kept })
+}
+
+/// The store of a run without a team: it has one agent, and ends with the process. Its name is of this run alone, since what
+/// its agent writes elsewhere below the root is found by it.
+fn in_memory(settings: &Settings, begin: &mut Begin) -> Result<Teams, Failure> {
+    if let Begin::New { team, .. } = begin {
+        let session = new_session_id();
+        *team = format!("{team}-{}", session.split('-').next().unwrap_or_default());
+    }
+    Context::teams_in_memory(settings)
+}
+
+/// Refuses to make a team where teams are switched off.
+///
+/// # Errors
+/// When they are, or the settings cannot be read.
+pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
+    let layer = cli_layer(context, Map::new());
+    if context.settings_with(&context.cwd, Some(Value::Object(layer)))?.teams_enabled() {
+        return Ok(());
+    }
+    let error = ApiError::new(ErrorCode::PermissionDenied, "teams are switched off, so no team is made");
+    Err(Failure::from(error)
+        .hint(format!("{TEAMS_SWITCH} is 0 or false, or the settings say `\"pitcrew\": {{\"teams\": false}}`")))
 }
 
 /// What the command line names, but for what the machine's policy sets: that cannot be overridden, and the user is told.

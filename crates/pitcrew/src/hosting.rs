@@ -28,7 +28,7 @@ use crate::commands::pane_exec;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::{output, reference_client};
+use crate::{client_version, output, reference_client};
 
 /// The tmux session that panes are in when the lead is not in tmux itself.
 const TMUX_SESSION: &str = "pitcrew";
@@ -182,6 +182,7 @@ pub(crate) fn hosting(
         former_panes,
         launch: launcher(context, settings),
         program,
+        client_remark: client_version::find(context, client_of(settings)).map(client_version::remark),
         settings: layer,
         prompt_deadline: deadline_of(settings),
     })

@@ -6,6 +6,7 @@
 mod archive;
 mod bounds;
 mod cli;
+mod client_version;
 mod commands;
 mod completing;
 mod context;

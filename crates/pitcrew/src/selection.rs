@@ -1,5 +1,5 @@
-//! Which team a command is about: the one that is named, else the one that runs in this repository, else the one that waits
-//! there. [`pick`] is the rule.
+//! Which team a command is about: the one that is named, else the one that runs in this repository, else the one that is named
+//! after it, else the one that waits there. [`pick`] is the rule.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ use crate::archive;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::output::printable;
+use crate::output::{self, printable};
 use crate::running::Running;
 
 /// The choice of a team, as every command takes it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TeamChoice {
-    /// The team [default: the one that runs here, else the one that waits here]
+    /// The team [default: the one that runs here, has the name of the repository, or waits here]
     #[arg(long, short = 't', value_name = "TEAM", add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct TeamChoice {
 /// The choice of a team as a word, or by the flag that every command takes.
 #[derive(Debug, clap::Args)]
 pub(crate) struct TeamWord {
-    /// The team [default: the one that runs here, else the one that waits here]
+    /// The team [default: the one that runs here, has the name of the repository, or waits here]
     #[arg(add = ArgValueCompleter::new(completing::teams))]
     team: Option<String>,
     /// The team, in place of the word
@@ -77,7 +77,11 @@ impl TeamChoice {
     /// # Errors
     /// As for [`Self::open`].
     pub(crate) async fn look(&self, context: &Context) -> Result<Team, Failure> {
-        open(context, self.team.as_deref(), Purpose::Look).await
+        let team = open(context, self.team.as_deref(), Purpose::Look).await?;
+        if self.team.is_none() {
+            say_where(context, &team).await;
+        }
+        Ok(team)
     }
 }
 
@@ -113,7 +117,10 @@ pub(crate) async fn open_or_archived(context: &Context, name: Option<&str>) -> R
     let teams = context.teams()?;
     let Some(name) = name else {
         return match meant(context, &teams, Purpose::Look).await? {
-            Some(team) => Ok(Chosen::Live(team)),
+            Some(team) => {
+                say_where(context, &team).await;
+                Ok(Chosen::Live(team))
+            }
             None => match last_here(context, &teams).await {
                 Some(archived) => Ok(Chosen::Archived(Box::new(archived))),
                 None => Err(none_there(context, &teams).await),
@@ -141,6 +148,10 @@ struct Candidate {
     repository: Option<PathBuf>,
     /// Whether that is the one of the command.
     is_here: bool,
+    /// Whether it has the name of the repository of the command.
+    is_named_after: bool,
+    /// Whether the folder that its lead worked in is gone, as when the repository was moved.
+    is_homeless: bool,
 }
 
 /// What a command does with the team.
@@ -175,6 +186,7 @@ impl NotMeant<'_> {
 /// The team that is meant when none is named; nothing when there is no team at all.
 async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Option<Team>, Failure> {
     let here = repository(&context.cwd);
+    let called_here = here.file_name().and_then(|name| name.to_str()).map(TeamDir::of);
     let mut candidates = Vec::new();
     let mut unreadable = None;
     for folder in teams.backend().teams().await.map_err(Failure::internal)? {
@@ -196,30 +208,53 @@ async fn meant(context: &Context, teams: &Teams, purpose: Purpose) -> Result<Opt
         };
         let repository = lead_folder(&config);
         let (name, is_here) = (config.name.to_string(), repository.as_ref() == Some(&here));
-        candidates.push(Candidate { is_here, name, repository, folder, runs });
+        let is_homeless = repository.as_ref().is_none_or(|place| !place.is_dir());
+        let is_named_after = called_here.as_ref() == Some(&folder);
+        candidates.push(Candidate { is_here, is_named_after, is_homeless, name, repository, folder, runs });
     }
     if candidates.is_empty() {
         // Where there is no other, what is wrong with it is the answer.
         return unreadable.map_or(Ok(None), |error| Err(Failure::internal(error)));
     }
-    let is_in_repository = here.join(".git").exists();
-    match pick(&candidates, purpose, is_in_repository) {
+    match pick(&candidates, purpose) {
         Ok(candidate) => Ok(Some(teams.open(candidate.folder.as_str()).await?)),
         Err(why) => Err(not_meant(&candidates, &why)),
     }
 }
 
-/// The rule: the one that runs in this repository, else the one that waits here. A team of another place is never meant by a
-/// command that changes something; one that shows something, called outside of every repository, shows the only team there is.
-fn pick(candidates: &[Candidate], purpose: Purpose, is_in_repository: bool) -> Result<&Candidate, NotMeant<'_>> {
+/// The rule: the one that runs in this repository, else the one that is named after it, else the one that waits here. A team of
+/// another place is never meant by a command that changes something; one that shows something shows the one with the
+/// repository's name, or the only team there is.
+fn pick(candidates: &[Candidate], purpose: Purpose) -> Result<&Candidate, NotMeant<'_>> {
     let (running, waiting): (Vec<_>, Vec<_>) =
         candidates.iter().filter(|candidate| candidate.is_here).partition(|candidate| candidate.runs);
-    match (running.as_slice(), waiting.as_slice(), candidates, purpose) {
-        ([only], ..) | ([], [only], ..) => Ok(only),
-        ([_, ..], ..) => Err(NotMeant::SeveralRun(running)),
-        ([], [_, ..], ..) => Err(NotMeant::SeveralWait(waiting)),
-        ([], [], [only], Purpose::Look) if !is_in_repository => Ok(only),
-        ([], [], _, Purpose::Look | Purpose::Change) => Err(NotMeant::NoneHere),
+    // Another repository of the same name may have a team of that name.
+    let named = candidates.iter().find(|candidate| candidate.is_named_after);
+    let named_here = named.filter(|candidate| candidate.is_here || candidate.is_homeless);
+    match (running.as_slice(), named_here, waiting.as_slice()) {
+        ([only], ..) | ([], None, [only]) => return Ok(only),
+        ([], Some(named), _) => return Ok(named),
+        ([_, ..], ..) => return Err(NotMeant::SeveralRun(running)),
+        ([], None, [_, ..]) => return Err(NotMeant::SeveralWait(waiting)),
+        ([], None, []) => {}
+    }
+    match (purpose, named, candidates) {
+        (Purpose::Look, Some(only), _) | (Purpose::Look, None, [only]) => Ok(only),
+        (Purpose::Look | Purpose::Change, ..) => Err(NotMeant::NoneHere),
+    }
+}
+
+/// Says whose team is shown in a repository that it is not of.
+async fn say_where(context: &Context, team: &Team) {
+    let here = repository(&context.cwd);
+    let Ok(config) = team.config().await else { return };
+    if let Some(place) = lead_folder(&config).filter(|place| *place != here && here.join(".git").exists()) {
+        let place = place.to_string_lossy();
+        output::remark(&format!(
+            "team {} of {}: none is of this repository",
+            printable(team.name().as_str()),
+            printable(&place)
+        ));
     }
 }
 
@@ -288,47 +323,69 @@ mod tests {
 
     use super::Purpose::{Change, Look};
 
-    fn picked(candidates: &[(&str, bool, bool)], purpose: Purpose, is_in_repository: bool) -> Result<String, String> {
-        let of = |(name, runs, is_here): &(&str, bool, bool)| Candidate {
+    /// What is true of a candidate.
+    const RUNS: u8 = 1;
+    const HERE: u8 = 2;
+    const NAMED: u8 = 4;
+    const HOMELESS: u8 = 8;
+
+    fn picked(candidates: &[(&str, u8)], purpose: Purpose) -> Result<String, String> {
+        let of = |(name, is): &(&str, u8)| Candidate {
             folder: TeamDir::of(name),
             name: (*name).to_owned(),
-            runs: *runs,
             repository: None,
-            is_here: *is_here,
+            runs: is & RUNS != 0,
+            is_here: is & HERE != 0,
+            is_named_after: is & NAMED != 0,
+            is_homeless: is & HOMELESS != 0,
         };
         let candidates: Vec<Candidate> = candidates.iter().map(of).collect();
-        let picked = pick(&candidates, purpose, is_in_repository);
+        let picked = pick(&candidates, purpose);
         picked.map(|picked| picked.folder.to_string()).map_err(|why| why.in_words().to_owned())
     }
 
     #[test]
     fn the_team_that_runs_here_is_meant_and_else_the_one_that_waits_here() {
-        let teams = [("done", false, true), ("here", true, true), ("there", true, false), ("work", false, true)];
-        let waits = [("a", true, false), ("b", false, true)];
-        for (purpose, is_in_repository) in [(Look, true), (Change, true), (Look, false), (Change, false)] {
-            assert_eq!(picked(&teams, purpose, is_in_repository), Ok("here".to_owned()));
-            assert_eq!(picked(&waits, purpose, is_in_repository), Ok("b".to_owned()));
+        let teams = [("app", HERE | NAMED), ("here", HERE | RUNS), ("there", RUNS), ("work", HERE)];
+        let waits = [("a", RUNS), ("b", HERE)];
+        for purpose in [Look, Change] {
+            assert_eq!(picked(&teams, purpose), Ok("here".to_owned()));
+            assert_eq!(picked(&waits, purpose), Ok("b".to_owned()));
+        }
+    }
+
+    #[test]
+    fn of_several_that_wait_the_one_with_the_name_of_the_repository_is_meant() {
+        let teams = [("a", HERE), ("app", HERE | NAMED), ("b", HERE)];
+        let moved = [("a", HERE), ("app", NAMED | HOMELESS), ("c", RUNS)];
+        for purpose in [Look, Change] {
+            assert_eq!(picked(&teams, purpose), Ok("app".to_owned()));
+            assert_eq!(picked(&moved, purpose), Ok("app".to_owned()));
         }
     }
 
     #[test]
     fn several_that_run_or_wait_here_are_listed_and_no_others() {
-        let run = [("a", true, true), ("b", true, true), ("c", true, false), ("d", false, true)];
-        let wait = [("a", false, true), ("b", false, true), ("c", true, false)];
+        let run = [("a", HERE | RUNS), ("b", HERE | RUNS | NAMED), ("c", RUNS), ("d", HERE)];
+        let wait = [("a", HERE), ("b", HERE), ("app", RUNS | NAMED)];
         for purpose in [Look, Change] {
-            assert_eq!(picked(&run, purpose, true), Err("several teams run here".to_owned()));
-            assert_eq!(picked(&wait, purpose, true), Err("several teams wait here, and none runs".to_owned()));
+            assert_eq!(picked(&run, purpose), Err("several teams run here".to_owned()));
+            assert_eq!(picked(&wait, purpose), Err("several teams wait here, and none runs".to_owned()));
         }
     }
 
     #[test]
-    fn a_team_of_another_place_is_shown_where_there_is_no_repository_and_never_changed() {
+    fn a_team_of_another_place_may_be_shown_and_is_never_changed() {
         let none = Err("no team runs or waits here".to_owned());
-        for runs in [true, false] {
-            assert_eq!(picked(&[("a", runs, false)], Look, false), Ok("a".to_owned()));
-            assert_eq!(picked(&[("a", runs, false)], Look, true), none);
-            assert_eq!(picked(&[("a", runs, false)], Change, false), none);
-            assert_eq!(picked(&[("a", runs, false), ("b", false, false)], Look, false), none);
+        for runs in [0, RUNS] {
+            let (only, two) = ([("a", runs)], [("a", runs), ("b", 0)]);
+            let namesake = [("a", runs), ("app", runs | NAMED)];
+            assert_eq!(picked(&only, Look), Ok("a".to_owned()));
+            assert_eq!(picked(&two, Look), none);
+            assert_eq!(picked(&namesake, Look), Ok("app".to_owned()));
+            for teams in [&only[..], &two, &namesake] {
+                assert_eq!(picked(teams, Change), none, "{teams:?}");
+            }
         }
     }
 }

@@ -50,8 +50,9 @@ pub use results::{
 pub use schemas::{TEAM_TOOLS, tool_schema};
 pub use send::SendMessageInput;
 pub use stream::{
-    AssistantEvent, AssistantMessage, Block, Content, ResultEvent, StreamEvent, StreamUsage, SystemInit, TeamEvent,
-    TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage, normalised_id,
+    AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent, ServerToolUse,
+    StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage,
+    normalised_id,
 };
 pub use stream_ours::{EventIds, RunSummary};
 pub use task::{Task, TaskId, TaskStatus};

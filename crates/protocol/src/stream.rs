@@ -148,8 +148,22 @@ wire_object! {
         pub model_usage: Map<String, Value> => "modelUsage" opt,
         /// The calls that were denied.
         pub permission_denials: Vec<Value> => "permission_denials" opt,
+        /// Teammates and subagents that failed, with the reasons; ours, and absent when none did.
+        pub failed_agents: Vec<FailedAgent> => "failed_agents" opt,
         /// The event's own id.
         pub uuid: String => "uuid" opt,
+    }
+}
+
+wire_object! {
+    /// An agent that failed in the run.
+    pub struct FailedAgent {
+        /// Its name.
+        pub name: String => "name" req,
+        /// Its agent id; a subagent has none.
+        pub teammate_id: String => "teammate_id" opt,
+        /// Why, where that is known.
+        pub reason: String => "reason" opt,
     }
 }
 
@@ -164,6 +178,32 @@ wire_object! {
         pub cache_read_input_tokens: u64 => "cache_read_input_tokens" opt,
         /// Tokens said.
         pub output_tokens: u64 => "output_tokens" opt,
+        /// What the vendor's own tools did; told at the end of a run.
+        pub server_tool_use: ServerToolUse => "server_tool_use" opt,
+        /// The tier of the vendor's service; told at the end of a run.
+        pub service_tier: String => "service_tier" opt,
+        /// For how long what was written to the cache is kept; told at the end of a run.
+        pub cache_creation: CacheCreation => "cache_creation" opt,
+    }
+}
+
+wire_object! {
+    /// Calls of tools that run at the vendor.
+    pub struct ServerToolUse {
+        /// Searches in the web.
+        pub web_search_requests: u64 => "web_search_requests" opt,
+        /// Pages that were fetched.
+        pub web_fetch_requests: u64 => "web_fetch_requests" opt,
+    }
+}
+
+wire_object! {
+    /// Tokens written to the cache, by how long it keeps them.
+    pub struct CacheCreation {
+        /// For an hour.
+        pub one_hour: u64 => "ephemeral_1h_input_tokens" opt,
+        /// For five minutes.
+        pub five_minutes: u64 => "ephemeral_5m_input_tokens" opt,
     }
 }
 

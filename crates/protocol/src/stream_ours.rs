@@ -6,8 +6,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::stream::{
-    AssistantEvent, AssistantMessage, Block, Content, ResultEvent, StreamEvent, StreamUsage, SystemInit, TeamEvent,
-    TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage,
+    AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent, ServerToolUse,
+    StreamEvent, StreamUsage, SystemInit, TeamEvent, TextBlock, ToolResultBlock, ToolUseBlock, UserEvent, UserMessage,
 };
 use crate::{Foreign, InputError, ToolAnswer};
 
@@ -85,6 +85,41 @@ impl StreamUsage {
             cache_creation_input_tokens: Some(cache_creation),
             cache_read_input_tokens: Some(cache_read),
             output_tokens: Some(output),
+            server_tool_use: None,
+            service_tier: None,
+            cache_creation: None,
+            foreign: Foreign::default(),
+        }
+    }
+
+    /// The same with what the last event of a run tells besides. No tool of ours runs at the vendor, and what we have cached
+    /// is kept for five minutes.
+    #[must_use]
+    pub fn of_run(self) -> Self {
+        let no_tools =
+            ServerToolUse { web_search_requests: Some(0), web_fetch_requests: Some(0), foreign: Foreign::default() };
+        let kept = CacheCreation {
+            one_hour: Some(0),
+            five_minutes: self.cache_creation_input_tokens,
+            foreign: Foreign::default(),
+        };
+        Self {
+            server_tool_use: Some(no_tools),
+            service_tier: Some("standard".into()),
+            cache_creation: Some(kept),
+            ..self
+        }
+    }
+}
+
+impl FailedAgent {
+    /// An agent that failed; `team_name` for a teammate of that team.
+    #[must_use]
+    pub fn new(name: &str, team_name: Option<&str>, reason: Option<&str>) -> Self {
+        Self {
+            name: name.into(),
+            teammate_id: team_name.map(|team| format!("{name}@{team}")),
+            reason: reason.map(str::to_owned),
             foreign: Foreign::default(),
         }
     }
@@ -200,6 +235,8 @@ pub struct RunSummary {
     pub model_usage: Map<String, Value>,
     /// The calls that were denied.
     pub permission_denials: Vec<Value>,
+    /// The agents that failed, the lead not among them.
+    pub failed_agents: Vec<FailedAgent>,
 }
 
 impl ResultEvent {
@@ -220,6 +257,7 @@ impl ResultEvent {
             usage: Some(run.usage),
             model_usage: Some(run.model_usage),
             permission_denials: Some(run.permission_denials),
+            failed_agents: Some(run.failed_agents).filter(|failed| !failed.is_empty()),
             uuid: Some(ids.uuid),
             foreign: nulls(&["stop_reason"]),
         }

@@ -39,6 +39,9 @@ const CALLERS_MOST: usize = 8;
 /// How long a caller may take to say what it wants, and the lead to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The same for a spawn: a process in a pane has to come up and take its prompt.
+const SPAWN_PATIENCE: Duration = Duration::from_secs(180);
+
 /// The pause after the system could not give us a caller, such as for want of file descriptors.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -88,9 +91,38 @@ pub enum Knock {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<Digest>,
     },
+    /// To answer the plan of a teammate.
+    Plan {
+        /// The request.
+        request: String,
+        /// Who handed it in.
+        member: String,
+        /// Whether it may be carried out.
+        approve: bool,
+        /// What is to change.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        feedback: Option<String>,
+    },
+    /// To spawn a teammate. The answer comes when it has been started, or that came to nothing.
+    Spawn {
+        /// The input of the lead's own tool for it.
+        input: Value,
+    },
 }
 
 impl Knock {
+    /// How long the lead may take with its answer.
+    fn patience(&self) -> Duration {
+        match self {
+            Self::Spawn { .. } => SPAWN_PATIENCE,
+            Self::EndTeam { .. }
+            | Self::Shutdown { .. }
+            | Self::Mode { .. }
+            | Self::Permission { .. }
+            | Self::Plan { .. } => PATIENCE,
+        }
+    }
+
     /// The same request without what a lead may pass over; `None` when there is nothing to leave out. Leads of
     /// before this rule refused fields that they did not know.
     fn plain(&self) -> Option<Self> {
@@ -99,7 +131,9 @@ impl Knock {
             Self::EndTeam { wait_seconds: None }
             | Self::Shutdown { .. }
             | Self::Mode { .. }
-            | Self::Permission { .. } => None,
+            | Self::Permission { .. }
+            | Self::Plan { .. }
+            | Self::Spawn { .. } => None,
         }
     }
 }
@@ -151,7 +185,7 @@ async fn ask(folder: &Path, knock: &Knock) -> Result<Value, KnockError> {
         let read = read_line(&mut stream).await;
         read.map_err(|error| written.err().unwrap_or(error))
     };
-    let line = match tokio::time::timeout(PATIENCE, said).await {
+    let line = match tokio::time::timeout(knock.patience(), said).await {
         Ok(Ok(line)) => line,
         Ok(Err(error)) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             return Err(KnockError::Closed { path });

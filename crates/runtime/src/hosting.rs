@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use pitcrew_protocol::{AgentName, Member, TeamName};
 pub use pitcrew_team::Program;
 use pitcrew_team::{KnownMode, SpawnRecord};
@@ -28,6 +29,9 @@ const ROOT_WORD_BYTES: usize = 6;
 
 /// Says how a teammate is called.
 pub type Launcher = Arc<dyn Fn(&Placement) -> Launch + Send + Sync>;
+
+/// Says at its first call what the user is to know of the other client that teammates run in, and nothing later.
+pub type ClientRemark = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
 
 /// Where a teammate lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +58,8 @@ pub struct Hosting {
     pub launch: Launcher,
     /// What runs those for whom nothing else is said, in panes.
     pub program: Program,
+    /// Asked when the first teammate starts that another client runs.
+    pub client_remark: Option<ClientRemark>,
     /// The command line's own layer of settings, which teammates of ours in panes go by too.
     pub settings: Map<String, Value>,
     /// How long a new teammate has to take its prompt before the lead is told that it does not.
@@ -71,6 +77,7 @@ impl Hosting {
             pane_programs: Vec::new(),
             launch: Arc::new(|_| Launch::default()),
             program: Program::Pitcrew,
+            client_remark: None,
             settings: Map::new(),
             prompt_deadline: PROMPT_DEADLINE,
         }

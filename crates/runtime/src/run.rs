@@ -358,6 +358,9 @@ pub struct Totals {
     pub models: BTreeMap<String, ModelTotal>,
 }
 
+/// Tokens one answer may have; the largest that every current model takes.
+pub const MAX_OUTPUT_TOKENS: u32 = 16_000;
+
 /// What calls of one model took.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ModelTotal {
@@ -367,6 +370,8 @@ pub struct ModelTotal {
     pub cost_usd: f64,
     /// Whether a call had no price: it is in no sum of costs.
     pub is_unpriced: bool,
+    /// How many tokens a conversation with it may hold.
+    pub context_window: u64,
 }
 
 impl Totals {

@@ -82,8 +82,8 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
 
     /// Messages that have left an inbox, or may have, in the order in which they left or were written: those that were moved
     /// to the archive, and those that processes of ours wrote lately. Another client takes its mail out and keeps nothing.
-    /// What is still in the inbox may be among them. Old ones are forgotten.
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError>;
+    /// What is still in the inbox may be among them. With [`Past::Lately`] the older ones of the archive are left out.
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, past: Past) -> Result<Vec<StoredMessage>, StoreError>;
 
     /// Appends one message that carries an id. A second append of the same id changes nothing. Messages of one caller
     /// stand in the order of their calls. Calls that meet at one inbox may share a lock and an fsync. A caller that stops
@@ -237,6 +237,15 @@ impl std::fmt::Display for ArchiveName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// How far back mail is looked for that has left its inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// As far as a resume needs it: the last 256 KiB of the archive.
+    Lately,
+    /// All that is kept.
+    All,
 }
 
 /// What an append did.

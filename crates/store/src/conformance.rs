@@ -24,7 +24,7 @@ use journal::{
 use unread::{a_full_inbox_takes_no_more_and_stays_as_it_is, concurrent_sends_do_not_exceed_a_limit_together};
 
 use crate::{
-    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, RateScope, Slot, StoreError,
+    Appended, Backend, Change, Event, JournalEntry, LeaseHolder, LeaseName, LogName, Past, RateScope, Slot, StoreError,
     TaskTable,
 };
 
@@ -319,7 +319,8 @@ async fn an_acknowledged_message_of_a_session_is_gone(backend: Arc<dyn Backend>)
     same("marked", backend.acknowledge(&dir, &bob(), &known).await?, vec![MessageId("a-1".into())])?;
     same("marked again", backend.acknowledge(&dir, &bob(), &known).await?, Vec::new())?;
     same("left", ids(&backend, &dir).await?, vec!["a-0".into(), "a-2".into()])?;
-    same("the past", backend.past_mail(&dir, &bob()).await?.first().map(|past| past.id.0.clone()), Some("a-1".into()))
+    let past = backend.past_mail(&dir, &bob(), Past::Lately).await?;
+    same("the past", past.first().map(|past| past.id.0.clone()), Some("a-1".into()))
 }
 
 async fn trimming_takes_the_oldest_read_messages_only(backend: Arc<dyn Backend>) -> Result<(), Failure> {
@@ -332,7 +333,8 @@ async fn trimming_takes_the_oldest_read_messages_only(backend: Arc<dyn Backend>)
     same("moved", backend.trim_inbox(&dir, &bob(), 1).await?, 2)?;
     same("left", ids(&backend, &dir).await?, vec!["a-2".into(), "a-3".into(), "a-4".into()])?;
     same("moved again", backend.trim_inbox(&dir, &bob(), 1).await?, 0)?;
-    let past: Vec<_> = backend.past_mail(&dir, &bob()).await?.into_iter().take(2).map(|past| past.id.0).collect();
+    let past = backend.past_mail(&dir, &bob(), Past::All).await?;
+    let past: Vec<_> = past.into_iter().take(2).map(|past| past.id.0).collect();
     same("the past", past, vec!["a-0".into(), "a-1".into()])
 }
 

@@ -16,7 +16,7 @@ pub mod own_mode;
 mod table;
 
 pub use backend::{
-    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName,
+    Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, Lease, LeaseHolder, LeaseName, LogName, Past,
     RateScope, Slot, StoredMessage, TaskEdit, TaskTable, TeamEdit, UnreadLimit, Watch,
 };
 pub use error::StoreError;

@@ -15,8 +15,8 @@ use tokio::sync::broadcast;
 use crate::journal::is_on_way_of;
 use crate::{
     Appended, ArchiveName, ArchivedTeam, Backend, Change, DocumentEdit, JournalEntry, JournalSummary, Lease,
-    LeaseHolder, LeaseName, LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TaskTable,
-    TeamEdit, UnreadLimit, Watch, dialect, table,
+    LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot, StoreError, StoredMessage, TaskEdit,
+    TaskTable, TeamEdit, UnreadLimit, Watch, dialect, table,
 };
 
 /// How many changes a watcher may lag behind before it is told to look at everything; a busy team makes some hundred a second.
@@ -283,7 +283,7 @@ impl Backend for MemoryBackend {
         })
     }
 
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, _all: Past) -> Result<Vec<StoredMessage>, StoreError> {
         self.with(team, |t| {
             let past = t.past_mail.get(inbox).map(Vec::as_slice).unwrap_or_default();
             let ids = message_ids(past.iter());

@@ -3,7 +3,7 @@
 use pitcrew_protocol::{
     AgentName, ApiError, Foreign, Frame, IdleNotification, LEAD_NAME, Message, MessageId, TeamConfig, same_name,
 };
-use pitcrew_store::{Event, StoredMessage};
+use pitcrew_store::{Event, Past, StoredMessage};
 
 use crate::Team;
 use crate::actor::{Actor, Speaker};
@@ -139,7 +139,7 @@ impl Team {
     /// `team_not_found`, `internal_error`.
     pub async fn mail(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
         let (stored, _) = self.inbox_of(name).await?;
-        self.verified(name, stored).await
+        self.verified(name, stored, Senders::Members).await
     }
 
     /// The unread mail of `name`, in order; without what pretends to be a command of the lead.
@@ -149,7 +149,7 @@ impl Team {
     pub async fn unread(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
         let (mut stored, _) = self.inbox_of(name).await?;
         stored.retain(|stored| !stored.message.is_read());
-        self.verified(name, stored).await
+        self.verified(name, stored, Senders::Members).await
     }
 
     /// What has left the inbox of `name`, as far as it is known: what was moved out of it, and what processes of ours wrote
@@ -158,14 +158,33 @@ impl Team {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn past_mail(&self, name: &AgentName) -> Result<Vec<Mail>, ApiError> {
+        let past = self.stored_past(name, Past::Lately).await?;
+        self.verified(name, past, Senders::Members).await
+    }
+
+    /// All mail of `name` as it is shown to people: what has left the inbox, all of it or the later part, then what is there.
+    /// A frame keeps its kind here when its sender has left the team since; nothing may be done on its word.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn shown_mail(&self, name: &AgentName, past: Option<Past>) -> Result<Vec<Mail>, ApiError> {
+        let mut stored = match past {
+            Some(past) => self.stored_past(name, past).await?,
+            None => Vec::new(),
+        };
+        stored.extend(self.inbox_of(name).await?.0);
+        self.verified(name, stored, Senders::Former).await
+    }
+
+    async fn stored_past(&self, name: &AgentName, past: Past) -> Result<Vec<StoredMessage>, ApiError> {
         let inbox = name.inbox_file();
-        let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox)).await?;
+        let mut past = self.ask(self.backend().past_mail(self.dir(), &inbox, past)).await?;
         let there = self.ask(self.backend().inbox(self.dir(), &inbox)).await?;
         past.retain(|past| there.iter().all(|there| there.id != past.id));
         for stored in &mut past {
             stored.message.read = Some(true);
         }
-        self.verified(name, past).await
+        Ok(past)
     }
 
     /// Finds whose inbox `given` means: a member's, that of one who has left, or one that holds or held messages.
@@ -196,7 +215,7 @@ impl Team {
         stored.retain(|stored| !stored.message.is_read());
         // Read ones pile up unmarked by us when another client has read this mail, or a run ended before it moved them.
         self.trim(name, all - stored.len()).await?;
-        Ok(Collected { mail: self.verified(name, stored).await?, refused })
+        Ok(Collected { mail: self.verified(name, stored, Senders::Members).await?, refused })
     }
 
     async fn inbox_of(&self, name: &AgentName) -> Result<(Vec<StoredMessage>, Vec<RefusedFrame>), ApiError> {
@@ -224,7 +243,7 @@ impl Team {
         let leaves = |stored: &StoredMessage| stored.message.msg_v.is_some() && ids.contains(&stored.id);
         let leaving: Vec<StoredMessage> = there.into_iter().filter(leaves).collect();
         if !leaving.is_empty() {
-            self.keep_requests(name, &self.verified(name, leaving).await?).await?;
+            self.keep_requests(name, &self.verified(name, leaving, Senders::Members).await?).await?;
         }
         self.ask(self.backend().acknowledge(self.dir(), &inbox, ids)).await?;
         self.note(ids.iter().map(|id| Event::MessageAcknowledged { id: id.clone(), to: name.clone() })).await;
@@ -268,7 +287,12 @@ impl Team {
         self.deliver(Letter { color: speaker.color, ..letter }).await
     }
 
-    async fn verified(&self, name: &AgentName, stored: Vec<StoredMessage>) -> Result<Vec<Mail>, ApiError> {
+    async fn verified(
+        &self,
+        name: &AgentName,
+        stored: Vec<StoredMessage>,
+        senders: Senders,
+    ) -> Result<Vec<Mail>, ApiError> {
         let mut mail: Vec<Mail> = stored
             .into_iter()
             .map(|StoredMessage { id, message }| Mail { id, frame: Frame::detect(&message.text), message })
@@ -280,17 +304,27 @@ impl Team {
         let gone = mail.iter().any(|m| m.frame.is_some() && config.member(&m.message.from).is_none());
         let ended = if gone { self.ended().await? } else { Ended::default() };
         for mail in &mut mail {
-            let post = Post { config: &config, ended: &ended, from: &mail.message.from, to: name.as_str() };
+            let post = Post { config: &config, ended: &ended, senders, from: &mail.message.from, to: name.as_str() };
             mail.frame = mail.frame.take().filter(|frame| post.admits(frame));
         }
         Ok(mail)
     }
 }
 
+/// Whose frames are taken for what they say they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Senders {
+    /// Those of members, for whoever acts on them; a report of one that just ended too.
+    Members,
+    /// Those of former members too, for showing. Of whom another client's lead let go nothing is recorded.
+    Former,
+}
+
 /// The way a frame came.
 struct Post<'a> {
     config: &'a TeamConfig,
     ended: &'a Ended,
+    senders: Senders,
     from: &'a str,
     to: &'a str,
 }
@@ -336,7 +370,12 @@ impl Post<'_> {
     }
 
     fn is_member(&self) -> bool {
-        self.config.member(self.from).is_some()
+        self.config.member(self.from).is_some() || (self.senders == Senders::Former && self.was_member())
+    }
+
+    fn was_member(&self) -> bool {
+        let is_led_by_us = self.config.member(LEAD_NAME).is_some_and(|lead| SpawnRecord::of(lead).is_some());
+        self.ended.member(self.from).is_some() || !is_led_by_us
     }
 
     fn is_lead(&self, name: &str) -> bool {

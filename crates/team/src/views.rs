@@ -173,11 +173,14 @@ pub struct MessageView {
     /// A preview.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
+    /// The sender's color; the lead's own messages have none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub color: Option<String>,
     /// When it was sent.
     pub timestamp: Option<String>,
     /// Whether the receiver has taken it.
     pub read: bool,
-    /// The type of the frame it carries, when that counts.
+    /// The type of the frame it carries, when its sender may send it, or could while it was in the team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frame: Option<&'static str>,
 }
@@ -190,6 +193,7 @@ impl From<Mail> for MessageView {
             from: mail.message.from,
             text: mail.message.text,
             summary: mail.message.summary,
+            color: mail.message.color,
             timestamp: mail.message.timestamp,
             frame: mail.frame.as_ref().map(Frame::kind),
         }

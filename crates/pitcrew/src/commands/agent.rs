@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::AgentName;
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
 use pitcrew_team::LeadKeys;
@@ -27,12 +28,13 @@ use crate::trusting;
 ///
 /// The teammate is a member of the team already, put there by its lead; what it is to do is the first message in its inbox.
 /// It asks its lead for permissions, and you too when you sit at its terminal: the first answer counts. It ends when it has
-/// agreed to shut down. Started again after a crash, it goes on from its transcript. The flags are Claude Code's own, so
-/// that a lead can start it in place of another client.
+/// agreed to shut down. Started again after a crash, it goes on from its transcript. The flags are Claude Code's own, and are
+/// taken without the word `agent` too, so that its lead can start pitcrew in place of another client.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew agent --team-name backend --agent-name bob
-  pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits")]
+  pitcrew agent --agent-id bob@backend --model haiku --permission-mode acceptEdits
+  CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux")]
 pub(crate) struct Agent {
     /// The team
     #[arg(long, value_name = "TEAM", required_unless_present = "agent_id")]
@@ -73,12 +75,18 @@ pub(crate) struct Agent {
     /// A settings file that counts as given on the command line
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
+    /// Ask nobody, as a lead of another client says it: the same as --permission-mode bypassPermissions
+    #[arg(long, conflicts_with = "permission_mode")]
+    dangerously_skip_permissions: bool,
     #[command(flatten)]
     permissions: PermissionArgs,
 }
 
 impl Agent {
-    pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+    pub(crate) fn run(mut self, context: &Context) -> Result<(), Failure> {
+        if self.dangerously_skip_permissions {
+            self.permissions.permission_mode = Some(PermissionMode::BypassPermissions.as_str().to_owned());
+        }
         let (name, team) = self.who()?;
         let format = OutputFormat::chosen(self.output_format, context);
         let resume = format!("pitcrew agent --team-name {} --agent-name {}", shell_word(&team), shell_word(&name));

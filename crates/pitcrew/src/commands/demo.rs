@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use pitcrew_protocol::TeamDir;
 use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunEnd, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
@@ -12,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
-use crate::crew::{self, Plan};
+use crate::crew::{self, Plan, StartedRun};
 use crate::dead_demos;
 use crate::failure::{Failure, FailureKind};
 use crate::hosting::HostingArgs;
@@ -82,6 +81,7 @@ struct Shown {
 
 impl Demo {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
+        crew::teams_must_be_on(context)?;
         let place = self.place(context)?;
         let root = context.given_root.clone().unwrap_or_else(|| Showcase::root(place.path()));
         let context = context.at_root(root);
@@ -154,8 +154,7 @@ impl Demo {
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
         let stand_in = tokio::spawn(answer_for_the_user(asked));
         let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
-        let handle = crew::start(context, plan).await?;
-        let team = context.teams()?.at(&TeamDir::of(&handle.team))?;
+        let StartedRun { handle, team, .. } = crew::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
         let Watched { outcome, signal, tally, unwritten: _ } = watch(handle, team, face, signals, None).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use clap_complete::engine::ArgValueCompleter;
 use futures_util::StreamExt as _;
 use pitcrew_protocol::{AgentName, LEAD_NAME, MessageId};
-use pitcrew_store::Change;
+use pitcrew_store::{Change, Past};
 use pitcrew_team::{InboxOwner, MessageView, Team};
 use serde::Serialize;
 use tokio::signal::unix::{SignalKind, signal};
@@ -19,12 +19,15 @@ use crate::selection::TeamChoice;
 
 /// Show a member's inbox without taking anything out of it
 ///
-/// The inbox of a member that has left can be shown too. With --follow, what another client takes at once is shown if a
+/// An inbox keeps all that is unread and the latest 50 to 100 that are read; older ones are moved to an archive beside it, and what
+/// another client has taken out is gone from the file. --all shows these too, as far as pitcrew has them: all of the archive, and of what
+/// was taken what pitcrew wrote lately. The inbox of a member that has left is shown with the later part of its archive. With --follow, what another client takes at once is shown if a
 /// process of pitcrew sent it; of others' messages what stands in the file when it is looked at.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   pitcrew inbox                    what the lead was told
   pitcrew inbox bob --unread
+  pitcrew inbox bob --all          also what was moved to the archive
   pitcrew inbox bob --follow       goes on until Ctrl-C; with --json a JSON line a message")]
 pub(crate) struct Inbox {
     /// Whose
@@ -33,6 +36,9 @@ pub(crate) struct Inbox {
     /// Only what is not read yet
     #[arg(long)]
     unread: bool,
+    /// Also what is not in the inbox any more: its archive, and what others have taken out of it
+    #[arg(long, conflicts_with_all = ["unread", "follow"])]
+    all: bool,
     /// Go on showing what arrives
     #[arg(long, short)]
     follow: bool,
@@ -61,15 +67,20 @@ impl Inbox {
             if self.follow {
                 return self.follow(context, &team, &agent).await;
             }
-            let mut messages = if has_left && !self.unread { past(&team, &agent).await? } else { Vec::new() };
-            messages.extend(self.entries(&team, &agent).await?);
+            let past = match (self.all, has_left && !self.unread) {
+                (true, _) => Some(Past::All),
+                (false, true) => Some(Past::Lately),
+                (false, false) => None,
+            };
+            let messages = self.entries(&team, &agent, past).await?;
             let shown = Shown { agent, total: messages.len(), messages };
             context.output.answer(&shown, Shown::text)
         })
     }
 
-    async fn entries(&self, team: &Team, agent: &AgentName) -> Result<Vec<MessageView>, Failure> {
-        let mail = if self.unread { team.unread(agent).await? } else { team.mail(agent).await? };
+    async fn entries(&self, team: &Team, agent: &AgentName, past: Option<Past>) -> Result<Vec<MessageView>, Failure> {
+        let mut mail = team.shown_mail(agent, past).await?;
+        mail.retain(|mail| !self.unread || !mail.message.is_read());
         Ok(mail.into_iter().map(MessageView::from).collect())
     }
 
@@ -81,7 +92,7 @@ impl Inbox {
         let inbox = agent.inbox_file();
         let mut shown: HashSet<MessageId> = past(team, agent).await?.into_iter().map(|entry| entry.id).collect();
         loop {
-            let there = self.entries(team, agent).await?;
+            let there = self.entries(team, agent, None).await?;
             // Another client may have taken what came since the last look.
             let gone = past(team, agent).await?;
             for entry in gone.into_iter().chain(there) {

@@ -1,18 +1,20 @@
-//! `pitcrew member`: list and remove members, change a member's permission mode, hide and show its pane.
+//! `pitcrew member`: list, spawn and remove members, change a member's permission mode, hide and show its pane.
 
 mod hide;
 pub(crate) mod list;
 mod mode;
 mod remove;
 mod show;
+mod spawn;
 
 use crate::context::Context;
 use crate::failure::Failure;
 
-/// List and remove members, change a member's permission mode, hide and show its pane
+/// List, spawn and remove members, change a member's permission mode, hide and show its pane
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Member {
     List(list::List),
+    Spawn(spawn::Spawn),
     Remove(remove::Remove),
     Mode(mode::Mode),
     Hide(hide::Hide),
@@ -23,6 +25,7 @@ impl Member {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         match self {
             Self::List(command) => context.briefly(command.run(context)),
+            Self::Spawn(command) => context.briefly(command.run(context)),
             Self::Remove(command) => context.briefly(command.run(context)),
             Self::Mode(command) => context.briefly(command.run(context)),
             Self::Hide(command) => context.briefly(command.run(context)),

@@ -14,6 +14,7 @@ pub(crate) mod models;
 pub(crate) mod pane;
 pub(crate) mod pane_exec;
 pub(crate) mod pane_probe;
+pub(crate) mod plan;
 pub(crate) mod prune;
 pub(crate) mod run;
 pub(crate) mod sandbox_exec;

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::TeamDir;
 use pitcrew_runtime::run::{Ask, Asks, Begin, RunLimits, RunOutcome};
 use pitcrew_team::RunBounds;
 use serde_json::{Map, Value, json};
@@ -16,7 +15,7 @@ use crate::archive;
 use crate::bounds::{self, Bounded};
 use crate::completing;
 use crate::context::Context;
-use crate::crew::{self, Plan};
+use crate::crew::{self, Plan, StartedRun};
 use crate::failure::Failure;
 use crate::hosting::HostingArgs;
 use crate::live::asking::Questions;
@@ -235,10 +234,13 @@ impl RunArgs {
             let signals = Signals::listen()?;
             let (asks, questions) = self.permissions.asks(context, format, Questions::open);
             let face = face(context, format, self.include_team_events);
-            let handle = crew::start(context, plan(asks)).await?;
-            team.get_or_init(|| handle.team.clone());
-            let of_run = context.teams()?.at(&TeamDir::of(&handle.team))?;
-            let watched = watch(handle, of_run, face, signals, questions).await?;
+            let StartedRun { handle, team: of_run, is_kept } = crew::start(context, plan(asks)).await?;
+            if is_kept {
+                team.get_or_init(|| handle.team.clone());
+            }
+            let mut watched = watch(handle, of_run, face, signals, questions).await?;
+            // Nothing of it is left that could go on, or into the archive.
+            watched.outcome.team_deleted |= !is_kept;
             let archive = archive::put_away(context, &watched.outcome).await;
             let (summary, resume) =
                 (report::summary(&watched.outcome, archive.as_deref()), report::resume(&watched.outcome));

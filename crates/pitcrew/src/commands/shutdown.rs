@@ -36,7 +36,7 @@ const FORCE_GRACE: Duration = Duration::from_secs(3);
 #[command(after_help = "Examples:
   pitcrew shutdown backend
   pitcrew shutdown backend --force      what hangs is stopped too
-  pitcrew shutdown backend --member bob")]
+  pitcrew shutdown backend --member bob --reason \"the parser is done\"")]
 pub(crate) struct Shutdown {
     #[command(flatten)]
     team: TeamWord,
@@ -49,6 +49,9 @@ pub(crate) struct Shutdown {
     /// Ask this member only
     #[arg(long, value_name = "NAME", conflicts_with_all = ["wait", "force"], add = ArgValueCompleter::new(completing::members))]
     member: Option<String>,
+    /// Why, for the member to read
+    #[arg(long, value_name = "TEXT", requires = "member")]
+    reason: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -69,7 +72,7 @@ struct Answer {
 impl Shutdown {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         if let Some(member) = self.member {
-            return context.briefly(ask(context, self.team.name(), member));
+            return context.briefly(ask(context, self.team.name(), member, self.reason));
         }
         let answer = context.briefly(self.end(context))?;
         context.output.answer(&answer, Answer::text)?;
@@ -234,14 +237,14 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
 }
 
 /// Asks one member to shut down: through the lead's process, or where no lead of ours signs, for ourselves.
-async fn ask(context: &Context, team: Option<&str>, member: String) -> Result<(), Failure> {
+async fn ask(context: &Context, team: Option<&str>, member: String, reason: Option<String>) -> Result<(), Failure> {
     let team = selection::open(context, team, Purpose::Change).await?;
     let said = format!("{member} is asked to shut down");
-    let request = Knock::Shutdown { member: member.clone(), reason: None };
+    let request = Knock::Shutdown { member: member.clone(), reason: reason.clone() };
     let answer = match lead::ask(&team, &request).await? {
         Some(answer) => answer,
         None => {
-            let input = SendMessageInput::ShutdownRequest { recipient: member, content: None };
+            let input = SendMessageInput::ShutdownRequest { recipient: member, content: reason };
             let sent = team.send(&Actor::User, input, None).await;
             let config = team.config().await?;
             let is_led_here = matches!(Running::of(&team, &config).await?, Running::BySession { .. });

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use pitcrew_model::Usage;
-use pitcrew_protocol::{EventIds, ResultEvent, RunSummary, StreamUsage};
+use pitcrew_protocol::{EventIds, FailedAgent, ResultEvent, RunSummary, StreamUsage};
+use pitcrew_runtime::agent::{Role, Status};
 use pitcrew_runtime::events::{Deed, RunEvent, ToolEnded};
-use pitcrew_runtime::run::{ModelTotal, RunEnd, RunOutcome};
+use pitcrew_runtime::run::{AgentSummary, MAX_OUTPUT_TOKENS, ModelTotal, RunEnd, RunOutcome};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -155,21 +156,35 @@ impl Tally {
             num_turns: outcome.agents.first().map_or(0, |agent| agent.turns.into()),
             result: text,
             total_cost_usd: outcome.cost_usd(),
-            usage: stream_usage(&outcome.usage()),
+            usage: stream_usage(&outcome.usage()).of_run(),
             model_usage: totals.models.iter().map(|(model, total)| (model.clone(), model_usage(total))).collect(),
             permission_denials: self.denied.clone(),
+            failed_agents: failed_agents(outcome),
         };
         ResultEvent::new(ids, summary)
     }
 }
 
-fn model_usage(ModelTotal { usage, cost_usd, .. }: &ModelTotal) -> Value {
+/// The agents that failed, with the reasons. The lead's own is the result.
+fn failed_agents(outcome: &RunOutcome) -> Vec<FailedAgent> {
+    let of = |agent: &AgentSummary| {
+        let team = (agent.role == Role::Teammate).then_some(outcome.team.as_str());
+        FailedAgent::new(agent.name.as_str(), team, agent.reason.as_deref())
+    };
+    let is_failed = |agent: &&AgentSummary| agent.state == Status::Failed && agent.role != Role::Lead;
+    outcome.agents.iter().filter(is_failed).map(of).collect()
+}
+
+fn model_usage(ModelTotal { usage, cost_usd, context_window, .. }: &ModelTotal) -> Value {
     json!({
         "inputTokens": usage.input_tokens,
         "outputTokens": usage.output_tokens,
         "cacheReadInputTokens": usage.cache_read_input_tokens,
         "cacheCreationInputTokens": usage.cache_creation_input_tokens,
+        "webSearchRequests": 0,
         "costUSD": cost_usd,
+        "contextWindow": context_window,
+        "maxOutputTokens": MAX_OUTPUT_TOKENS,
     })
 }
 

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::patience::until;
-use crate::room::{Room, append};
+use crate::room::{Ran, Room, append};
 use crate::running::Running;
 
 /// Members that do a thing that takes its time, and shut down when they are asked to.
@@ -207,4 +207,21 @@ fn the_stream_and_the_result_are_the_members_own() {
     let kinds: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["system", "assistant", "user", "assistant", "user", "result"]);
     assert_eq!(lines.last().unwrap()["num_turns"], 2);
+}
+
+#[test]
+fn a_lead_of_another_client_starts_us_by_its_own_flags_alone_and_under_any_name() {
+    let room = crew_with_bob();
+    let model = room.script(MEMBERS);
+    let other_name = room.work().join("teammate");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_pitcrew"), &other_name).unwrap();
+    let recorded = ["--agent-id", "bob@crew", "--agent-name", "bob", "--team-name", "crew", "--agent-color", "blue"];
+    let session = ["--parent-session-id", "ce6ab3f9-b18c-4b7a-a580-def3cf6d3691", "--agent-type", "general-purpose"];
+    // A session's lead gives its own model first, and the user's after it.
+    let twice = ["--dangerously-skip-permissions", "--model", "no such model", "--model", &model, "--max-turns", "2"];
+    let args = [&recorded[..], &session, &twice].concat();
+    let ran = Ran::of(room.tool(other_name.to_str().unwrap(), &args).output().unwrap());
+    assert_eq!((ran.code, counted(&room).as_str()), (7, "one\ntwo\n"), "{ran:?}");
+    let both = room.run(&[&recorded[..], &["--dangerously-skip-permissions", "--permission-mode", "plan"]].concat());
+    assert_eq!(both.code, 2, "{both:?}");
 }

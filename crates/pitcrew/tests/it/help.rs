@@ -23,7 +23,9 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       demo         Watch a team mend a small crate: the models are scripted, everything else is real
       team         Make, list, show and delete teams, and take one over
       task         Make, list, show, change and claim tasks
-      member       List and remove members, change a member's permission mode, hide and show its pane
+      member       List, spawn and remove members, change a member's permission mode, hide and show its
+                   pane
+      plan         List, show, approve and reject the plans of teammates
       send         Write to a member of a team; it arrives while the member works
       broadcast    Write to every member of a team; at most once in 5 seconds
       inbox        Show a member's inbox without taking anything out of it
@@ -99,7 +101,8 @@ fn the_help_of_a_command_shows_how_it_is_used() {
     Options:
       -s, --summary <TEXT>  A preview of 5 to 10 words
           --from <NAME>     What the writer is called; never a member's name [default: operator]
-      -t, --team <TEAM>     The team [default: the one that runs here, else the one that waits here]
+      -t, --team <TEAM>     The team [default: the one that runs here, has the name of the repository,
+                            or waits here]
       -h, --help            Print help
 
     Everywhere:
@@ -146,6 +149,7 @@ fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_comman
     assert_eq!(offered(&room, &["send", "--team", "crew", ""]), ["team-lead", "ann", "bob"]);
     assert_eq!(offered(&room, &["member", "mode", "--team", "crew", "bob", "p"]), ["plan"]);
     assert_eq!(offered(&room, &["run", "--permission-mode", "accept"]), ["acceptEdits"]);
+    assert_eq!(offered(&room, &["member", "spawn", "zoe", "Wait.", "--mode", "pl"]), ["plan"]);
     assert_eq!(offered(&room, &["task", "update", "1", "--status", "in"]), ["in_progress"]);
     assert!(offered(&room, &["run", "--model", "o"]).contains(&"opus".to_owned()));
     let commands = offered(&room, &[""]);

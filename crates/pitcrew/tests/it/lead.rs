@@ -54,6 +54,8 @@ agents:
         - name: Bash
           input: {{command: 'env -u PITCREW_JOB {pitcrew} member mode team-lead acceptEdits > bare 2>&1'}}
         - name: Bash
+          input: {{command: '{pitcrew} member spawn carl Wait. > spawned 2>&1'}}
+        - name: Bash
           input: {{command: '{pitcrew} shutdown work > plain 2>&1'}}
         - name: Bash
           input: {{command: '{pitcrew} shutdown work --force > forced 2>&1'}}
@@ -64,7 +66,7 @@ agents:
     );
     let model = room.script(&script);
     let ran = room.ok(&["run", "try it", "--team", "work", "--model", &model, "--yes"]);
-    for file in ["tagged", "bare"] {
+    for file in ["tagged", "bare", "spawned"] {
         let said = std::fs::read_to_string(room.work().join(file)).unwrap();
         assert!(said.contains("was started by a tool of an agent"), "{file}: {said} {ran:?}");
     }

@@ -5,9 +5,9 @@ use std::process::Stdio;
 
 use insta::assert_snapshot;
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::room::Room;
+use crate::room::{Room, append};
 use crate::running::Running;
 
 #[test]
@@ -283,4 +283,55 @@ fn what_another_client_took_out_of_its_inbox_was_taken() {
         std::fs::write(room.root().join(format!("teams/crew/inboxes/{to}.json")), "[]").unwrap();
         assert_eq!(room.json(&["message", &id])["state"], state, "{to}");
     }
+}
+
+#[test]
+fn all_of_an_inbox_is_what_is_there_and_all_that_was_moved_to_its_archive() {
+    let room = Room::with_crew();
+    room.ok(&["send", "bob", "the last"]);
+    let there = room.json_file("teams/crew/inboxes/bob.json")[0].clone();
+    let archive = room.root().join("teams/crew/pitcrew/read");
+    std::fs::create_dir_all(&archive).unwrap();
+    // More than a resume looks at, and every third written by another client.
+    let lines = (1..=900).map(|nth| {
+        let mut moved = there.clone();
+        moved["text"] = format!("number {nth} {}", "x".repeat(400)).into();
+        moved["metadata"]["pitcrew"]["id"] = format!("id-{nth}").into();
+        if nth % 3 == 0 {
+            moved.as_object_mut().unwrap().remove("metadata");
+        }
+        format!("{moved}\n")
+    });
+    std::fs::write(archive.join("bob.ndjson"), lines.collect::<String>()).unwrap();
+    assert_eq!(room.json(&["inbox", "bob"])["total"], 1);
+    let all = room.json(&["inbox", "bob", "--all"]);
+    assert_eq!(all["total"], 901);
+    let texts = all["messages"].as_array().unwrap().iter().map(|message| message["text"].as_str().unwrap());
+    let numbers: Vec<&str> = texts.map(|text| text.split(" x").next().unwrap()).collect();
+    assert_eq!((numbers[0], numbers[899], numbers[900]), ("number 1", "number 900", "the last"));
+    assert_eq!((&all["messages"][0]["read"], &all["messages"][900]["read"]), (&true.into(), &false.into()));
+    assert_eq!(room.run(&["inbox", "bob", "--all", "--unread"]).code, 2);
+}
+
+#[test]
+fn an_inbox_tells_the_senders_color_and_the_kind_of_a_frame_of_a_member_that_has_ended() {
+    let room = Room::with_crew();
+    let plan = serde_json::json!({
+        "type": "plan_approval_request", "from": "bob", "timestamp": "2026-01-01T00:00:00.000Z", "planFilePath": "/p.md",
+        "planContent": "1. Do it", "requestId": "plan_approval-1@bob@crew",
+    });
+    let lead = room.root().join("teams/crew/inboxes/team-lead.json");
+    for (from, text) in [("bob", plan.to_string()), ("stranger", plan.to_string())] {
+        let message = serde_json::json!({"from": from, "text": text, "timestamp": "2026-01-01T00:00:00.000Z", "color": "green", "read": true});
+        append(&lead, message);
+    }
+    let seen = || {
+        let inbox = room.json(&["inbox"]);
+        let of = |at: usize, key: &str| inbox["messages"][at][key].clone();
+        [of(0, "frame"), of(0, "color"), of(1, "frame")]
+    };
+    let expected = ["plan_approval_request".into(), "green".into(), Value::Null];
+    assert_eq!(seen(), expected);
+    room.ok(&["member", "remove", "bob"]);
+    assert_eq!(seen(), expected, "bob could send it when he did");
 }

@@ -329,6 +329,32 @@ fn team_tools_are_switched_off_by_the_environment_or_a_settings_file() {
 }
 
 #[test]
+fn where_teams_are_switched_off_a_run_is_one_agent_that_leaves_no_team_and_no_command_makes_one() {
+    let room = Room::new();
+    let model = room.script(
+        "agents:\n  team-lead:\n    - tools: [{name: Bash, input: {command: touch made}}]\n    - text: It is made.\n",
+    );
+    let off = |args: &[&str]| {
+        let mut command = room.command(args);
+        Ran::of(command.env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", "0").output().unwrap())
+    };
+    let ran = off(&["run", "make it", "--team", "crew", "--model", &model, "--yes"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is made.\n"), "{ran:?}");
+    assert!(room.work().join("made").exists());
+    assert!(!ran.stderr.contains("--resume") && !ran.stderr.contains("warning"), "{ran:?}");
+    let cut = off(&["run", "make it", "--model", &model, "--yes", "--max-turns", "1"]);
+    assert!(cut.code == 7 && !cut.stderr.contains("--resume"), "{cut:?}");
+    let refused = off(&["team", "create", "crew"]);
+    assert!(refused.code == 5 && refused.stderr.contains("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS"), "{refused:?}");
+    assert_eq!(off(&["demo"]).code, 5);
+    for place in ["teams", "tasks", "pitcrew/archive"] {
+        let left: Vec<_> = std::fs::read_dir(room.root().join(place)).into_iter().flatten().collect();
+        assert!(left.is_empty(), "{place}: {left:?}");
+    }
+    room.ok(&["team", "create", "crew"]);
+}
+
+#[test]
 fn what_the_user_adds_for_the_lead_and_a_model_for_teammates_are_taken() {
     let room = Room::new();
     let mate = room.work().join("mate.yaml");

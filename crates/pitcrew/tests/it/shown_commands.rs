@@ -11,6 +11,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use rustix::process::Signal;
 
+use crate::patience::until;
 use crate::room::{Ran, Room};
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal};
@@ -32,6 +33,8 @@ enum Stage {
     Follows,
     /// As `Stopped`, and the line goes on until it is interrupted; the member at work is `bob`.
     Lives,
+    /// The team `backend` runs, and a plan of `bob` waits.
+    Planned,
     /// A team runs whose teammate `bob` is in a pane.
     Panes,
     /// Only the name of a command: its help is shown.
@@ -40,7 +43,7 @@ enum Stage {
     Not(&'static str),
 }
 
-use Stage::{Alone, Empty, Follows, Lives, Named, Not, Panes, Stopped, Tmux};
+use Stage::{Alone, Empty, Follows, Lives, Named, Not, Panes, Planned, Stopped, Tmux};
 
 const BUILDS: &str = "it builds the repository, which the tests are a part of";
 const DEMO: &str = "the tests of the demo run it";
@@ -49,6 +52,7 @@ const CLIENT: &str = "it needs Claude Code; the tests of `interop` run it where 
 /// All lines, without their comments.
 const SHOWN: &[(&str, Stage)] = &[
     ("./test", Not(BUILDS)),
+    ("CLAUDE_CODE_TEAMMATE_COMMAND=$(command -v pitcrew) claude --teammate-mode tmux", Not(CLIENT)),
     ("cargo build -p pitcrew --example picture", Not(BUILDS)),
     ("cargo install --path crates/pitcrew", Not(BUILDS)),
     ("cargo run --release -- demo", Not(BUILDS)),
@@ -79,6 +83,7 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew doctor --reference", Empty),
     ("pitcrew doctor --repair", Empty),
     ("pitcrew inbox", Stage::Running),
+    ("pitcrew inbox bob --all", Stage::Running),
     ("pitcrew inbox bob --follow", Follows),
     ("pitcrew inbox bob --unread", Stage::Running),
     ("pitcrew inbox team-lead --follow", Follows),
@@ -93,6 +98,10 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew member mode bob acceptEdits", Stage::Running),
     ("pitcrew member mode bob plan", Stage::Running),
     ("pitcrew member show bob", Panes),
+    ("pitcrew member spawn bob \"Mend the parser\" --worktree --json", Stage::Running),
+    ("pitcrew member spawn ci-fix - --mode acceptEdits --model sonnet <goal.md", Stage::Running),
+    ("pitcrew member spawn reviewer \"Review the diff of main\" --type Explore", Stage::Running),
+    ("pitcrew member spawn tester \"Write tests for parser.rs\"", Stage::Running),
     ("pitcrew message ID", Stage::Running),
     ("pitcrew models", Empty),
     ("pitcrew models --json", Empty),
@@ -101,6 +110,10 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew pane check pitcrew pane serve tmux", Tmux),
     ("pitcrew pane serve iterm2", Not("iTerm2 is on macOS only")),
     ("pitcrew pane serve tmux", Tmux),
+    ("pitcrew plan approve bob", Planned),
+    ("pitcrew plan list", Planned),
+    ("pitcrew plan reject bob --feedback \"leave the public API as it is\"", Planned),
+    ("pitcrew plan show bob", Planned),
     ("pitcrew prune --dry-run", Empty),
     ("pitcrew prune --older-than 0d --yes", Empty),
     ("pitcrew prune --older-than 90d", Empty),
@@ -126,10 +139,12 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew shutdown", Stage::Running),
     ("pitcrew shutdown backend", Stage::Running),
     ("pitcrew shutdown backend --force", Stage::Running),
-    ("pitcrew shutdown backend --member bob", Stage::Running),
+    ("pitcrew shutdown backend --member bob --reason \"the parser is done\"", Stage::Running),
     ("pitcrew task claim --as bob", Stage::Running),
     ("pitcrew task claim 3 --as bob", Stage::Running),
     ("pitcrew task create \"Fix the parser\" \"Tests in tests/parser.rs fail\"", Stage::Running),
+    ("pitcrew task list --metadata priority=high --metadata component=auth", Stage::Running),
+    ("pitcrew task list --status pending", Stage::Running),
     ("pitcrew task update 3 --metadata priority=null", Stage::Running),
     ("pitcrew task update 3 --owner bob --blocked-by 1 --blocked-by 2", Stage::Running),
     ("pitcrew task update 3 --status completed", Stage::Running),
@@ -402,6 +417,32 @@ fn what_is_shown_runs_while_a_team_is_at_work() {
     for line in on(Stage::Running) {
         let (room, _run, message) = running();
         check(&room, line, &message);
+    }
+}
+
+/// The team `backend` whose `bob` has handed in a plan.
+fn planned() -> (Room, Running) {
+    let room = empty();
+    let spawn = "{name: Task, input: {name: bob, subagent_type: general-purpose, description: w, prompt: Plan it., mode: plan}}";
+    let plan = "{name: ExitPlanMode, input: {plan: 1. Do it.}}";
+    let wait = "wait_for: {contains: never}";
+    use_script(
+        &room,
+        &format!(
+            "agents:\n  team-lead:\n    - tools: [{spawn}]\n    - tools: [{{name: Bash, input: {{command: sleep 600}}}}]\n  bob:\n    - tools: [{plan}]\n    - {wait}\n"
+        ),
+    );
+    let run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
+    let waits = || (room.json(&["plan", "list"])["total"] == 1).then_some(());
+    until("the plan waits", waits, || room.run(&["plan", "list", "--all"]).stdout);
+    (room, run)
+}
+
+#[test]
+fn what_is_shown_runs_while_a_plan_waits() {
+    for line in on(Planned) {
+        let (room, _run) = planned();
+        check(&room, line, "");
     }
 }
 

@@ -90,11 +90,11 @@ fn a_name_that_falls_on_the_folder_of_another_team_is_refused() {
 #[test]
 fn of_several_teams_that_wait_here_none_is_meant() {
     let room = Room::new();
-    for team in ["work", "other"] {
+    for team in ["first", "other"] {
         room.ok(&["team", "create", team]);
     }
     assert_eq!(room.run(&["team", "show"]).code, 3);
-    room.ok(&["team", "delete", "work"]);
+    room.ok(&["team", "delete", "first"]);
     assert!(room.ok(&["team", "show"]).stdout.starts_with("other"));
     room.ok(&["team", "create", "third"]);
     assert_snapshot!(room.transcript(&[&["team", "show"], &["team", "show", "thrid"]]), @r#"

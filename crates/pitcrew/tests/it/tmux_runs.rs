@@ -3,6 +3,7 @@
 //! What becomes of crashes at any moment is `crashes`'.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
 use rustix::process::Signal;
@@ -456,4 +457,64 @@ fn a_line_typed_where_a_run_was_started_reaches_its_lead_and_the_view_survives_r
     assert!(transcript.contains("look at the wheel"), "{transcript}");
     let shown = terminal.until("the table is there", || Some(screen()).filter(|it| it.contains("TOKENS")));
     assert!(shown.lines().all(|row| row.chars().count() <= 80), "{shown}");
+}
+
+#[test]
+fn a_client_of_a_version_that_was_not_tested_is_told_of_once_when_it_starts() {
+    let spawn = |name: &str| {
+        format!(
+            "{{name: Task, input: {{name: {name}, subagent_type: general-purpose, description: w, prompt: Wait.}}}}"
+        )
+    };
+    let script = format!(
+        "agents:\n  team-lead:\n    - tools: [{}, {}]\n    - tools: [{{name: Bash, input: {{command: 'until [ -e over ]; do sleep 0.1; done'}}}}]\n    - text: It is done.\n",
+        spawn("bob"),
+        spawn("ann")
+    );
+    for (says, expected) in [
+        ("echo '9.9.9 (Claude Code)'", vec!["has version 9.9.9; tested are 2.1.39, "]),
+        ("exit 1", vec!["does not tell its version; tested are 2.1.39, "]),
+        ("echo '2.1.330 (Claude Code)'", vec![]),
+    ] {
+        let Some(terminal) = Terminal::new() else { return };
+        let client = terminal.room.work().join("client");
+        let stand_in =
+            format!("#!/bin/sh\nif [ \"$1\" = --version ]; then echo asked >> asked; {says}; exit; fi\nsleep 1000\n");
+        fs::write(&client, stand_in).unwrap();
+        fs::set_permissions(&client, fs::Permissions::from_mode(0o755)).unwrap();
+        let settings = serde_json::json!({"pitcrew": {"claude": client}});
+        fs::write(terminal.room.root().join("settings.json"), settings.to_string()).unwrap();
+        let mut run = Running::of(&mut terminal.run_in("tmux", &script, &["--teammate-program", "claude"]));
+        for expected in &expected {
+            run.until(expected);
+        }
+        terminal.until("both have panes", || (terminal.panes().len() == 3).then_some(()));
+        let asked = || fs::read_to_string(terminal.room.work().join("asked")).ok();
+        terminal.until("the version is asked for", asked);
+        fs::write(terminal.room.work().join("over"), "").unwrap();
+        assert!(terminal.command(&["shutdown", "work", "--force"]).status().unwrap().success());
+        let (_, log) = run.ended();
+        assert!(!log.contains("tested are"), "{says}: {log}");
+        assert_eq!(asked().unwrap(), "asked\n");
+    }
+}
+
+#[test]
+fn a_teammate_that_the_user_spawns_gets_a_pane_like_one_that_the_lead_spawns() {
+    let Some(terminal) = Terminal::new() else { return };
+    let turns = "[{delay_ms: 100, tools: [{name: TaskList}]}]";
+    let script = format!(
+        "agents:\n  team-lead:\n    - repeat: {{at_most: 100000, until: {{contains: 'I have added the teammate carl'}}, turns: {turns}}}\n    - tools: [{{name: SendMessage, input: {{type: shutdown_request, recipient: carl}}}}]\n    - wait_for: {{contains: teammate_terminated, from: message}}\n    - text: Carl was here.\n  carl:\n    - text: I wait.{GOODBYE}"
+    );
+    let mut run = terminal.run_in("tmux", &script, &["--permission-mode", "acceptEdits"]);
+    let run = run.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    terminal.until("the lead works", || terminal.was("team-lead", "running").then_some(()));
+    let spawned = Ran::of(terminal.command(&["member", "spawn", "carl", "Wait.", "--json"]).output().unwrap());
+    let answer: Value = serde_json::from_str(&spawned.stdout).unwrap();
+    assert_eq!((&answer["agent_id"], &answer["status"]), (&"carl@work".into(), &"spawned".into()), "{spawned:?}");
+    let is_carls = |entry: &Value| entry["event"] == "started" && entry["pane"].is_string();
+    assert!(terminal.journal().iter().any(is_carls), "{:?}", terminal.journal());
+    let ran = ended(run);
+    assert_eq!((ran.code, ran.stdout.trim()), (0, "Carl was here."), "{ran:?}");
+    terminal.check_nobody_is_left();
 }

@@ -251,7 +251,7 @@ fn prune_removes_what_is_old_enough_and_confirmed() {
 /// The commands that take a team as a word, and those that take it by its flag only.
 const BY_WORD: [&[&str]; 5] =
     [&["shutdown"], &["team", "show"], &["team", "lead"], &["team", "delete"], &["join", "--as", "guest"]];
-const BY_FLAG: [&[&str]; 14] = [
+const BY_FLAG: [&[&str]; 19] = [
     &["send", "bob", "hello", "--summary", "s"],
     &["broadcast", "hello", "--summary", "s"],
     &["inbox", "bob"],
@@ -260,6 +260,11 @@ const BY_FLAG: [&[&str]; 14] = [
     &["member", "hide", "bob"],
     &["member", "remove", "bob"],
     &["member", "mode", "bob", "plan"],
+    &["member", "spawn", "zoe", "Wait."],
+    &["plan", "list"],
+    &["plan", "show", "bob"],
+    &["plan", "approve", "bob"],
+    &["plan", "reject", "bob"],
     &["task", "list"],
     &["task", "get", "1"],
     &["task", "create", "do it", "all of it"],
@@ -341,8 +346,13 @@ fn a_command_that_changes_something_never_means_a_team_of_another_place() {
         }
     }
     for args in [&["team", "show"][..], &["task", "list"], &["inbox"], &["member", "list"]] {
-        assert_eq!(run_in(&room, &nowhere, args).code, 0, "{args:?}");
-        assert_eq!(run_in(&room, &beside, args).code, 3, "{args:?}");
+        let shown = run_in(&room, &beside, args);
+        let whose = format!("team zed of {}: none is of this repository\n", room.work().display());
+        assert!(shown.code == 0 && shown.stderr.contains(&whose), "{args:?}: {shown:?}");
+        for folder in [&nowhere, &room.work()] {
+            let shown = run_in(&room, folder, args);
+            assert_eq!((shown.code, shown.stderr.as_str()), (0, ""), "{args:?}");
+        }
     }
     assert_eq!(run_in(&room, &beside, &["send", "bob", "x", "--team", "zed"]).code, 0);
     stopped(run);
@@ -405,4 +415,26 @@ agents:
         assert_eq!((winner.code, loser.code), (0, 4), "{winner:?} {loser:?}");
         assert!(loser.stderr.contains("the team \"sel\" is run by process"), "{loser:?}");
     }
+}
+
+#[test]
+fn of_several_teams_that_wait_the_one_named_after_the_repository_is_meant_also_when_that_was_moved() {
+    let room = Room::new();
+    let (backend, other) = (elsewhere(&room, "Backend", true), elsewhere(&room, "other", true));
+    for (folder, team) in [(&backend, "first"), (&backend, "backend"), (&other, "third")] {
+        assert_eq!(run_in(&room, folder, &["team", "create", team]).code, 0);
+    }
+    let shown = |folder: &std::path::Path| -> Value {
+        serde_json::from_str(&run_in(&room, folder, &["--json", "team", "show"]).stdout).unwrap()
+    };
+    assert_eq!(shown(&backend)["team"]["name"], "backend");
+    assert_eq!(run_in(&room, &backend, &["task", "create", "one"]).code, 0);
+    // A namesake is another repository, whose user sees the team and changes nothing in it.
+    let namesake = elsewhere(&room, "beside/Backend", true);
+    assert_eq!(shown(&namesake)["team"]["name"], "backend");
+    assert_eq!(run_in(&room, &namesake, &["task", "create", "x"]).code, 3);
+    let moved = room.work().join("Backend");
+    fs::rename(&backend, &moved).unwrap();
+    assert_eq!(run_in(&room, &moved, &["task", "create", "two"]).code, 0);
+    assert_eq!(room.json(&["task", "list", "--team", "backend"])["total"], 2);
 }

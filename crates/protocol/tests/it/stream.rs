@@ -46,9 +46,11 @@ fn our_events_have_the_recorded_fields_in_the_recorded_order() {
             0,
             0,
             end["usage"]["output_tokens"].as_u64().unwrap(),
-        ),
+        )
+        .of_run(),
         model_usage: end["modelUsage"].as_object().unwrap().clone(),
         permission_denials: Vec::new(),
+        failed_agents: Vec::new(),
     };
     check_fields(ResultEvent::new(ids(end), run).into(), end);
 }

@@ -99,6 +99,17 @@ impl TeamLoop {
         }
     }
 
+    /// Lets the user know what there is to know of the other client. Its start does not wait for that.
+    fn remark_on_client(&self) {
+        let Some(remark) = self.hosting.client_remark.as_ref().map(|remark| remark()) else { return };
+        let sink = self.quarters.sink.clone();
+        tokio::spawn(async move {
+            if let Some(text) = remark.await {
+                sink.tell(RunEvent::Warning { text }).await;
+            }
+        });
+    }
+
     /// The panes that a member is recorded to live in, when this run has them, or knows those of the run before.
     pub(super) fn panes_of(&self, member: &Member) -> Option<Arc<dyn Panes>> {
         let backend = member.backend_type.as_deref();
@@ -115,6 +126,9 @@ impl TeamLoop {
     ) -> Vec<News> {
         let program = SpawnRecord::of(member).map_or(Program::Claude, |record| record.program);
         let (known_mode, verify_key) = self.mode_and_key_for(member, program).await;
+        if program == Program::Claude {
+            self.remark_on_client();
+        }
         let worktree = member.worktree_path.as_ref().map(PathBuf::from);
         let home = member.cwd.as_ref().map_or_else(|| self.quarters.cwd.clone(), PathBuf::from);
         let placement = Placement {

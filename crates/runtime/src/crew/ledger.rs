@@ -176,8 +176,15 @@ impl Ledger {
         self.agents.iter().map(|agent| agent.cost_usd).sum()
     }
 
-    /// All accounts, and what all took that ran so long.
-    pub(crate) fn close(self, ran: Duration) -> (Vec<AgentSummary>, Totals) {
+    /// All accounts, and what all took that ran so long, with the windows of the models.
+    pub(crate) fn close(
+        mut self,
+        ran: Duration,
+        mut window_of: impl FnMut(&str) -> u64,
+    ) -> (Vec<AgentSummary>, Totals) {
+        for (model, total) in &mut self.models {
+            total.context_window = window_of(model);
+        }
         (self.agents, Totals { ran, model_time: self.model_time, models: self.models })
     }
 }

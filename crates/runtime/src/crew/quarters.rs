@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_model::{ContextWindows, Model, PriceTable};
+use pitcrew_model::{ContextWindows, Model, PriceTable, UNKNOWN_WINDOW, known_window};
 use pitcrew_protocol::{AgentName, LEAD_NAME};
 use pitcrew_team::store::{Event as Noted, LogName, Turn};
 use pitcrew_team::{Team, Trust};
@@ -196,6 +196,15 @@ impl Quarters {
         let model = (self.open_model)(name)?;
         self.models.insert(name.to_owned(), model.clone());
         Ok(model)
+    }
+
+    /// How many tokens a conversation with the model of that name may hold.
+    pub(crate) fn window_of(&mut self, name: &str) -> u64 {
+        match self.model(name) {
+            Ok(model) => self.windows.of(model.as_ref()),
+            // One of another client, or of an earlier run.
+            Err(_) => self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW),
+        }
     }
 
     /// How much a model can read.

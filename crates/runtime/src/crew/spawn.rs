@@ -116,7 +116,7 @@ impl TeamLoop {
         }
     }
 
-    async fn spawn(
+    pub(super) async fn spawn(
         &mut self,
         input: &SpawnInput,
         call: String,

@@ -455,7 +455,7 @@ impl TeamLoop {
             self.ledger.nobody_can_be_resumed();
         }
         self.account_for_all().await;
-        let (agents, totals) = self.ledger.close(took);
+        let (agents, totals) = self.ledger.close(took, |model| self.quarters.window_of(model));
         RunOutcome {
             team: self.quarters.team.name().to_string(),
             end,

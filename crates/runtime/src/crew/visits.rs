@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use pitcrew_protocol::{AgentName, ApiError, ErrorCode, SendMessageInput};
-use pitcrew_team::{Actor, SentView};
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput};
+use pitcrew_team::{Actor, SentView, SpawnView, Team};
 use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use uuid::Uuid;
 
 use super::course::{News, Why};
 use super::team_loop::TeamLoop;
@@ -12,6 +14,7 @@ use super::wake::Decision;
 use crate::door::{Call, Door, ENDING, Knock};
 use crate::driver::chain;
 use crate::question::Digest;
+use crate::tools::ToolOutcome;
 use crate::transcript::Grant;
 
 /// How much of the time that a caller waits for the end of a team is left for what follows when its teammates have left.
@@ -53,6 +56,10 @@ impl TeamLoop {
             Knock::Permission { request, allow, reason, digest } => {
                 self.permit_for_user(request, allow, reason, digest).await
             }
+            Knock::Plan { request, member, approve, feedback } => {
+                self.answer_plan_for_user(request, member, approve, feedback).await
+            }
+            Knock::Spawn { input } => return self.spawn_for_user(input, call).await,
         };
         call.answer(answer).await;
         news
@@ -72,6 +79,64 @@ impl TeamLoop {
     async fn set_mode_for_user(&mut self, member: &str, mode: &str) -> Result<Value, ApiError> {
         self.quarters.team.set_mode(&Actor::User, &AgentName::foreign(member), mode).await?;
         Ok(json!({"success": true, "name": member, "mode": mode}))
+    }
+
+    /// Answers a teammate's plan in the lead's name, as the user says, and tells the lead of it.
+    async fn answer_plan_for_user(
+        &mut self,
+        request: String,
+        member: String,
+        approve: bool,
+        feedback: Option<String>,
+    ) -> Result<Value, ApiError> {
+        let (about, because) = (format!("the plan of {member} (request {request})"), feedback.clone());
+        let content = feedback;
+        let input = SendMessageInput::PlanApprovalResponse { request_id: request, approve, recipient: member, content };
+        let sent = self.quarters.team.send(&Actor::Lead, input, None).await?;
+        let text = match (approve, because) {
+            (true, _) => format!("I have approved {about}; do not answer it."),
+            (false, None) => format!("I have rejected {about}; do not answer it."),
+            (false, Some(because)) => format!("I have rejected {about}; do not answer it. I told it: {because}"),
+        };
+        tell_lead(&self.quarters.team, text, "the user answered a plan").await;
+        Ok(json!(SentView(&sent)))
+    }
+
+    /// Spawns a teammate as the lead's own tool would. The caller has its answer when the teammate has been started.
+    async fn spawn_for_user(&mut self, input: Value, call: Call) -> Vec<News> {
+        let input = match SpawnInput::parse(input) {
+            Ok(input) => input,
+            Err(error) => {
+                call.answer(Err(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))).await;
+                return Vec::new();
+            }
+        };
+        let (answer, answered) = oneshot::channel();
+        let (mut reply, id) = (Some(answer), format!("user:{}", Uuid::new_v4()));
+        let (outcome, news) = match self.spawn(&input, id, &mut reply).await {
+            Ok((outcome, news)) => (outcome, news),
+            Err(outcome) => (outcome, Vec::new()),
+        };
+        if let Some(reply) = reply {
+            // Nobody has dropped the other end yet.
+            let _heard = reply.send(outcome);
+        }
+        let team = self.quarters.team.clone();
+        // A process in a pane takes its time to come up, and the loop has more to do.
+        tokio::spawn(async move {
+            let spawned = match answered.await {
+                Ok(outcome) => spawn_answer(&team, &outcome).await,
+                Err(_gone) => {
+                    Err(ApiError::new(ErrorCode::InvalidStatus, "the run ended before the teammate had started"))
+                }
+            };
+            if let Ok(member) = &spawned {
+                let text = format!("I have added the teammate {} to the team: {}", member.name, input.description);
+                tell_lead(&team, text, "the user added a teammate").await;
+            }
+            call.answer(spawned.map(|member| json!(member))).await;
+        });
+        news
     }
 
     /// Answers a request in place of whoever is being asked about it; the first answer counts.
@@ -98,4 +163,28 @@ impl TeamLoop {
         self.decided(Decision::ByMail { request: request.clone(), decided: grant.into() }).await;
         Ok(json!({"success": true, "request_id": request, "allowed": allow}))
     }
+}
+
+/// Lets the lead know what the user did in its place. It goes on without when that fails: it meets the consequences anyway.
+async fn tell_lead(team: &Team, content: String, summary: &str) {
+    let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
+    let input = SendMessageInput::Message { recipient, content, summary };
+    if let Err(error) = team.send(&Actor::User, input, None).await {
+        tracing::warn!(error = chain(&error), "the lead could not be told what the user did");
+    }
+}
+
+/// What became of a spawn, for a program: the member, or why there is none.
+async fn spawn_answer(team: &Team, outcome: &ToolOutcome) -> Result<SpawnView, ApiError> {
+    if outcome.is_error {
+        // What the team refused is there as its error; what the run refused is a text.
+        return Err(serde_json::from_value(outcome.data.clone()).unwrap_or_else(|_only_a_text| {
+            let text = outcome.data.as_str().unwrap_or(&outcome.text);
+            ApiError::new(ErrorCode::InvalidRequest, text.strip_prefix("Error: ").unwrap_or(text))
+        }));
+    }
+    let name = outcome.data.get("name").and_then(Value::as_str).unwrap_or_default();
+    let config = team.config().await?;
+    let gone = || ApiError::new(ErrorCode::AgentNotFound, format!("{name} has left the team already"));
+    config.member(name).map(|member| SpawnView::of(member, &config)).ok_or_else(gone)
 }

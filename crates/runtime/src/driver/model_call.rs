@@ -11,9 +11,7 @@ use super::seat::{ReportKind, Seat};
 use crate::agent::{Event, ModelFailure};
 use crate::events::{Answered, RunEvent, Spending};
 use crate::gate::PermissionMode;
-
-/// Tokens one answer may have; the largest that every current model takes.
-const MAX_OUTPUT_TOKENS: u32 = 16_000;
+use crate::run::MAX_OUTPUT_TOKENS;
 
 /// Calls the model with the conversation.
 pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Arc<Vec<Message>>) -> Event {

@@ -106,7 +106,7 @@ impl SoloLoop {
             RunEnd::Success { .. } => OpenWork::default(),
             _ => OpenWork::of_tasks(&tasks),
         };
-        let (agents, totals) = self.ledger.close(self.began.elapsed());
+        let (agents, totals) = self.ledger.close(self.began.elapsed(), |model| self.quarters.window_of(model));
         RunOutcome {
             team: self.quarters.team.name().to_string(),
             end,

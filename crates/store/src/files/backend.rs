@@ -26,7 +26,7 @@ use super::written_log::WrittenLogs;
 use crate::journal::{is_on_way_of, texts_on_way_of};
 use crate::{
     Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, Event, JournalEntry, JournalSummary, Lease,
-    LeaseHolder, LeaseName, LogName, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit,
+    LeaseHolder, LeaseName, LogName, Overwritten, Past, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit,
     UnreadLimit, Watch, dialect,
 };
 
@@ -270,9 +270,9 @@ impl Backend for FileBackend {
         self.run_in(team.clone(), move |files| files.acknowledge(&team, &inbox, &ids)).await
     }
 
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, past: Past) -> Result<Vec<StoredMessage>, StoreError> {
         let (team, inbox) = (team.clone(), inbox.clone());
-        self.run_in(team.clone(), move |files| files.past_mail(&team, &inbox)).await
+        self.run_in(team.clone(), move |files| files.past_mail(&team, &inbox, past)).await
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

@@ -12,9 +12,10 @@ use super::disk::{failed, is_absent, make_dir};
 use super::group::Limited;
 use super::lines::{self, Force};
 use super::overwritten::{MailUpdate, sent};
+use super::plain;
 use super::update::{self, Fault, Plan};
 use super::written_log::{self, InboxLine};
-use crate::{Appended, StoreError, StoredMessage, UnreadLimit, dialect, own_mode};
+use crate::{Appended, Past, StoreError, StoredMessage, UnreadLimit, dialect, own_mode};
 
 /// How much of an inbox's archive is searched for a message that is sent, or moved, again: a crash is made good soon.
 pub(super) const ARCHIVE_TAIL: u64 = 256 * 1024;
@@ -31,19 +32,33 @@ impl Files {
         })
     }
 
-    pub(crate) fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
+    pub(crate) fn past_mail(
+        &self,
+        team: &TeamDir,
+        inbox: &InboxFile,
+        past: Past,
+    ) -> Result<Vec<StoredMessage>, StoreError> {
         self.must_exist(team)?;
-        let archived = lines::tail(&self.paths.read_mail(team, inbox), ARCHIVE_TAIL)?;
-        let archived = archived.lines().filter_map(|line| pitcrew_protocol::from_text::<Message>(line).ok());
+        let most = match past {
+            Past::Lately => ARCHIVE_TAIL,
+            Past::All => plain::LOG_MOST,
+        };
+        let archived = lines::tail(&self.paths.read_mail(team, inbox), most)?;
+        let archived: Vec<Message> =
+            archived.lines().filter_map(|line| pitcrew_protocol::from_text(line).ok()).collect();
+        let ids = message_ids(archived.iter());
+        // Messages of other clients carry no id of their own. Nobody needs them but who wants to see everything.
+        let is_wanted = |message: &Message| past == Past::All || message.id().is_some();
+        let archived = ids.into_iter().zip(archived).filter(|(_, message)| is_wanted(message));
         let log = written_log::inbox_lines(&self.paths.inbox_writes(team, inbox))?;
         let sent = log.iter().filter_map(|line| match line {
             InboxLine::Sent { message, .. } => pitcrew_protocol::from_text::<Message>(message.get()).ok(),
             InboxLine::Read(_) | InboxLine::Stamp(_) => None,
         });
+        let sent = sent.filter_map(|message| Some((message.id()?, message)));
         let mut there = HashSet::new();
         let mut past = Vec::new();
-        for message in archived.chain(sent) {
-            let Some(id) = message.id() else { continue };
+        for (id, message) in archived.chain(sent) {
             if there.insert(id.clone()) {
                 past.push(StoredMessage { id, message });
             }

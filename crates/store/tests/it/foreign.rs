@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use pitcrew_protocol::{AgentName, MessageId};
-use pitcrew_store::{Appended, Backend as _, LeaseHolder, LeaseName, LogName, UnreadLimit};
+use pitcrew_store::{Appended, Backend as _, LeaseHolder, LeaseName, LogName, Past, UnreadLimit};
 
 use crate::scene::{Scene, age, message, task, worker};
 
@@ -185,7 +185,7 @@ async fn what_was_sent_to_a_client_that_we_started_is_known_after_the_client_too
     fs::write(scene.inbox_path(), "[]").unwrap();
     scene.send("m3").await;
     assert_eq!(scene.ids().await, ["m3"], "what the client took was put back");
-    let past = scene.backend.past_mail(&scene.team, &worker()).await.unwrap();
+    let past = scene.backend.past_mail(&scene.team, &worker(), Past::Lately).await.unwrap();
     let past: Vec<String> = past.into_iter().map(|past| past.id.0).collect();
     assert_eq!(past, ["m1", "m2", "m3"]);
 }

@@ -9,8 +9,8 @@ use async_trait::async_trait;
 use pitcrew_protocol::{InboxFile, Message, MessageId, Rate, Task, TeamConfig, TeamDir};
 use pitcrew_store::{
     Appended, ArchiveName, ArchivedTeam, Backend, DocumentEdit, JournalEntry, JournalSummary, Lease, LeaseHolder,
-    LeaseName, LogName, MemoryBackend, Overwritten, RateScope, Slot, StoreError, StoredMessage, TaskEdit, TeamEdit,
-    UnreadLimit, Watch,
+    LeaseName, LogName, MemoryBackend, Overwritten, Past, RateScope, Slot, StoreError, StoredMessage, TaskEdit,
+    TeamEdit, UnreadLimit, Watch,
 };
 
 /// Every write passes two points at which the process can die; from the chosen one on, nothing works until a restart.
@@ -158,8 +158,8 @@ impl Backend for MortalBackend {
         self.read(self.kept.reapply(team)).await
     }
 
-    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile) -> Result<Vec<StoredMessage>, StoreError> {
-        self.read(self.kept.past_mail(team, inbox)).await
+    async fn past_mail(&self, team: &TeamDir, inbox: &InboxFile, past: Past) -> Result<Vec<StoredMessage>, StoreError> {
+        self.read(self.kept.past_mail(team, inbox, past)).await
     }
 
     async fn trim_inbox(&self, team: &TeamDir, inbox: &InboxFile, keep: usize) -> Result<usize, StoreError> {

@@ -4,31 +4,19 @@
 //! its version is asked.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
 use pitcrew_protocol::{Drift, DriftKind, RECORDED_VERSIONS, Written, counted, drift};
-use pitcrew_runtime::process::{Job, Stream};
 use pitcrew_store::WrittenFile;
 use serde::Serialize;
-use tokio::process::Command;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
+use crate::client_version;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::output::printable;
 
 /// What the reference client is called on the `PATH`.
 const CLIENT: &str = "claude";
-
-/// How long it may take to tell its version, and then to end.
-const VERSION_TIME: Duration = Duration::from_secs(10);
-const GRACE: Duration = Duration::from_secs(1);
-
-/// The most that is read of what it says.
-const VERSION_BYTES: usize = 1024;
 
 /// The answer.
 #[derive(Debug, Serialize)]
@@ -67,35 +55,16 @@ struct Finding {
 /// When something new was found, or a folder cannot be listed.
 pub(super) async fn run(context: &Context) -> Result<(), Failure> {
     let files = context.files(&context.settings_for_looking()?)?.written().map_err(Failure::internal)?;
-    let compared = Compared::of(version(context).await, &files);
+    let version = match client_version::find(context, CLIENT) {
+        Some(client) => client_version::of(&client).await,
+        None => None,
+    };
+    let compared = Compared::of(version, &files);
     context.output.answer(&compared, Compared::text)?;
     if compared.findings.is_empty() {
         return Ok(());
     }
     Err(Failure::told(FailureKind::Failed))
-}
-
-/// What the client on the `PATH` says its version is.
-async fn version(context: &Context) -> Option<String> {
-    let folders = std::env::split_paths(context.environment.get("PATH")?);
-    // A relative entry would find a program in whatever repository this is run in.
-    let client = folders
-        .filter(|folder| folder.is_absolute())
-        .map(|folder| folder.join(CLIENT))
-        .find(|path| is_program(path))?;
-    let mut said = Vec::new();
-    let job = Job::spawn(Command::new(client).arg("--version")).ok()?;
-    let sink = |stream: Stream, bytes: &[u8]| match stream {
-        Stream::Stdout if said.len() < VERSION_BYTES => said.extend_from_slice(bytes),
-        Stream::Stdout | Stream::Stderr => {}
-    };
-    let ended = job.run(Some(Instant::now() + VERSION_TIME), GRACE, &CancellationToken::new(), sink).await.ok()?;
-    let version = String::from_utf8_lossy(&said).split_whitespace().next()?.to_owned();
-    (ended.ending.exit_code() == Some(0)).then_some(version)
-}
-
-fn is_program(path: &Path) -> bool {
-    Path::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
 impl Compared {

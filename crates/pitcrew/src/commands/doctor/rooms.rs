@@ -56,7 +56,7 @@ impl Rooms {
         let worktrees = Worktrees::new(&context.cwd, folder).with_ignored(settings.ignored_files());
         // Whoever looks at a team puts back what other programs undid in it, but for the doctor, who is asked to.
         let files = files.putting_back_when_asked();
-        let teams = Context::teams_in(files.clone(), &settings)?;
+        let teams = Context::teams_in(Arc::new(files.clone()), &settings)?;
         Ok((Self { root: context.root.clone(), files, teams, worktrees, panes }, of_settings))
     }
 }

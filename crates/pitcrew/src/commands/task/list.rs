@@ -1,8 +1,11 @@
 //! `pitcrew task list`.
 
+use std::collections::HashSet;
+
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::TaskStatus;
-use pitcrew_team::{TaskListView, TaskRowView};
+use pitcrew_protocol::{Task, TaskId, TaskStatus};
+use pitcrew_team::{TaskListView, TaskRowView, TaskView};
+use serde_json::Value;
 
 use crate::completing;
 use crate::context::Context;
@@ -15,6 +18,9 @@ const SUBJECT_CHARS: usize = 60;
 
 /// List the team's tasks
 #[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  pitcrew task list --status pending
+  pitcrew task list --metadata priority=high --metadata component=auth")]
 pub(crate) struct List {
     /// Only the tasks with this status: pending, in_progress or completed
     #[arg(long, value_parser = status)]
@@ -22,6 +28,9 @@ pub(crate) struct List {
     /// Only the tasks of this member
     #[arg(long, value_name = "AGENT", add = ArgValueCompleter::new(completing::members))]
     owner: Option<String>,
+    /// Only the tasks whose metadata has this value; VALUE is JSON or plain text, and several must all hold
+    #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
+    metadata: Vec<(String, Value)>,
     #[command(flatten)]
     team: TeamChoice,
 }
@@ -30,13 +39,27 @@ impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let tasks = self.team.look(context).await?.tasks().await?;
         let mut listed = TaskListView::of(&tasks);
+        let with_metadata: HashSet<&TaskId> =
+            tasks.iter().filter(|task| self.has_metadata(task)).map(|task| &task.id).collect();
         listed.tasks.retain(|task| {
             self.status.is_none_or(|status| task.status == status)
                 && self.owner.as_ref().is_none_or(|owner| task.owner.as_ref() == Some(owner))
+                && with_metadata.contains(&task.id)
         });
         listed.total = listed.tasks.len();
         context.output.answer(&listed, table)
     }
+
+    fn has_metadata(&self, task: &Task) -> bool {
+        let there = TaskView::of(task).metadata;
+        self.metadata.iter().all(|(key, wanted)| there.get(key).is_some_and(|value| is_same(value, wanted)))
+    }
+}
+
+/// Whether a value is the one that was typed: `1` and `true` may have been stored as texts.
+fn is_same(value: &Value, typed: &Value) -> bool {
+    let text = typed.to_string();
+    value == typed || value.as_str() == Some(text.as_str())
 }
 
 /// The tasks as a table.

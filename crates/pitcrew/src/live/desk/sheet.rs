@@ -218,7 +218,7 @@ mod tests {
 
     fn message(text: &str, frame: Option<&'static str>) -> MessageView {
         let (id, from) = (MessageId("1".into()), "ann".to_owned());
-        MessageView { id, from, text: text.to_owned(), summary: None, timestamp: None, read: true, frame }
+        MessageView { id, from, text: text.to_owned(), summary: None, color: None, timestamp: None, read: true, frame }
     }
 
     #[test]

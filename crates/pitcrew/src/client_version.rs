@@ -1,0 +1,79 @@
+//! Which version of the reference client is installed, and whether it is one that pitcrew was tested with.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pitcrew_protocol::RECORDED_VERSIONS;
+use pitcrew_runtime::hosting::ClientRemark;
+use pitcrew_runtime::process::{Job, Stream};
+use tokio::process::Command;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Context;
+use crate::output::printable;
+
+/// How long it may take to tell its version, and then to end.
+const VERSION_TIME: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(1);
+
+/// The most that is read of what it says.
+const VERSION_BYTES: usize = 1024;
+
+/// Where the program is: at its path, or on the `PATH`.
+pub(crate) fn find(context: &Context, program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(context.cwd.join(program)).filter(|path| is_program(path));
+    }
+    let mut folders = std::env::split_paths(context.environment.get("PATH")?);
+    // A relative entry would find a program in whatever repository this is run in.
+    folders
+        .by_ref()
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(program))
+        .find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    Path::metadata(path).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// What the client says its version is.
+pub(crate) async fn of(client: &Path) -> Option<String> {
+    let mut said = Vec::new();
+    let job = Job::spawn(Command::new(client).arg("--version")).ok()?;
+    let sink = |stream: Stream, bytes: &[u8]| match stream {
+        Stream::Stdout if said.len() < VERSION_BYTES => said.extend_from_slice(bytes),
+        Stream::Stdout | Stream::Stderr => {}
+    };
+    let ended = job.run(Some(Instant::now() + VERSION_TIME), GRACE, &CancellationToken::new(), sink).await.ok()?;
+    let version = String::from_utf8_lossy(&said).split_whitespace().next()?.to_owned();
+    (ended.ending.exit_code() == Some(0)).then_some(version)
+}
+
+/// What is said when the first teammate starts that the client runs: nothing, if its version is one that was tested.
+pub(crate) fn remark(client: PathBuf) -> ClientRemark {
+    let was_asked = Arc::new(AtomicBool::new(false));
+    Arc::new(move || {
+        let (client, was_asked) = (client.clone(), was_asked.clone());
+        Box::pin(async move {
+            if was_asked.swap(true, Ordering::Relaxed) {
+                return None;
+            }
+            let version = of(&client).await;
+            let is = match version.as_deref() {
+                Some(version) if RECORDED_VERSIONS.contains(&version) => return None,
+                Some(version) => format!("has version {}", printable(version)),
+                None => "does not tell its version".to_owned(),
+            };
+            Some(format!(
+                "{} {is}; tested are {}. `pitcrew doctor --reference` tells what it writes that is not known",
+                printable(&client.to_string_lossy()),
+                RECORDED_VERSIONS.join(", ")
+            ))
+        })
+    })
+}

@@ -1,0 +1,105 @@
+//! `pitcrew plan approve` and `pitcrew plan reject`.
+
+use clap_complete::engine::ArgValueCompleter;
+use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_runtime::door::Knock;
+use pitcrew_team::{PlanState, PlanView, Team};
+
+use super::find;
+use crate::completing;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::lead;
+use crate::output::shell_word;
+use crate::running::Running;
+use crate::selection::TeamChoice;
+
+/// Approve a teammate's plan: it leaves plan mode and carries the plan out
+///
+/// The process that leads the team signs the answer, and the lead is told. The first answer counts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pitcrew plan approve bob")]
+pub(crate) struct Approve {
+    /// Whose, or the id of its request
+    #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
+    which: String,
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+/// Reject a teammate's plan: it stays in plan mode and makes another
+///
+/// The process that leads the team signs the answer, and the lead is told. The first answer counts.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  pitcrew plan reject bob --feedback \"leave the public API as it is\"")]
+pub(crate) struct Reject {
+    /// Whose, or the id of its request
+    #[arg(value_name = "MEMBER|REQUEST", add = ArgValueCompleter::new(completing::plans))]
+    which: String,
+    /// What is to be different in the next plan
+    #[arg(long, value_name = "TEXT")]
+    feedback: Option<String>,
+    #[command(flatten)]
+    team: TeamChoice,
+}
+
+impl Approve {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let team = self.team.open(context).await?;
+        answer(context, &team, &self.which, true, None).await
+    }
+}
+
+impl Reject {
+    pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
+        let team = self.team.open(context).await?;
+        answer(context, &team, &self.which, false, self.feedback).await
+    }
+}
+
+async fn answer(
+    context: &Context,
+    team: &Team,
+    which: &str,
+    approve: bool,
+    feedback: Option<String>,
+) -> Result<(), Failure> {
+    let plan = find(team, which).await?;
+    if plan.state != PlanState::Open {
+        return Err(not_open(&plan));
+    }
+    let (request, member) = (plan.request_id.clone(), plan.member.to_string());
+    let asked = Knock::Plan { request, member, approve, feedback };
+    let Some(answer) = lead::ask(team, &asked).await? else { return Err(nobody_signs(team).await?) };
+    let done = if approve { "approved" } else { "rejected" };
+    context.output.answer(&answer, |_| format!("the plan of {} is {done}", plan.member))
+}
+
+fn not_open(plan: &PlanView) -> Failure {
+    let said = match plan.state {
+        PlanState::Open => "waits for an answer",
+        PlanState::Approved => "is approved already",
+        PlanState::Rejected => "is rejected already",
+        PlanState::Void => "is void: nobody waits for an answer any more",
+    };
+    let error = ApiError::new(ErrorCode::InvalidStatus, format!("the plan {} {said}", super::named(plan)));
+    error.with("request_id", plan.request_id.as_str()).into()
+}
+
+/// Why nobody can answer: a plan's answer is the lead's word, and no process of ours leads the team.
+async fn nobody_signs(team: &Team) -> Result<Failure, Failure> {
+    let config = team.config().await?;
+    let running = Running::of(team, &config).await?;
+    let word = shell_word(team.name().as_str()).into_owned();
+    let said = format!("only the lead may answer plans, and team '{}' is {}", team.name(), running.text());
+    let failure =
+        Failure::from(ApiError::new(ErrorCode::PermissionDenied, said).with("team_name", team.name().as_str()));
+    Ok(match running {
+        Running::No | Running::Stale { .. } => {
+            failure.hint(format!("`pitcrew run --resume {word}` starts its lead again"))
+        }
+        Running::BySession { .. } | Running::Elsewhere { .. } | Running::Unknown | Running::ByPitcrew { .. } => {
+            failure.hint(format!("`pitcrew send --team {word} team-lead` can ask it to"))
+        }
+    })
+}
