@@ -45,7 +45,7 @@ pub use message::{Message, MessageId, message_ids};
 pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName, same_name};
 pub use results::{
     BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged, TaskCreated, TaskDetail,
-    TaskListed, TaskRow, TaskShown, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,
+    TaskFacts, TaskListed, TaskRow, TaskShown, TaskTimes, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,
 };
 pub use schemas::{TEAM_TOOLS, tool_schema};
 pub use send::SendMessageInput;

@@ -5,6 +5,22 @@ use insta::assert_snapshot;
 use crate::room::Room;
 
 #[test]
+fn a_blocked_task_is_started_with_force_and_a_completed_one_opened_again_by_the_user() {
+    let room = Room::with_crew();
+    let seen = room.transcript(&[
+        &["task", "create", "Fix the parser"],
+        &["task", "create", "Write it up"],
+        &["task", "update", "2", "--blocked-by", "1"],
+        &["task", "update", "2", "--status", "in_progress"],
+        &["task", "update", "2", "--force"],
+        &["task", "update", "2", "--status", "in_progress", "--force"],
+        &["task", "update", "2", "--status", "completed"],
+        &["task", "update", "2", "--status", "pending"],
+    ]);
+    assert_snapshot!(seen, @"");
+}
+
+#[test]
 fn tasks_are_made_listed_changed_and_shown() {
     let room = Room::with_crew();
     let seen = room.transcript(&[

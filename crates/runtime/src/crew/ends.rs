@@ -6,7 +6,7 @@ use std::time::Duration;
 use pitcrew_protocol::{
     AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, neutralised, render,
 };
-use pitcrew_team::{Actor, RefusedFrame};
+use pitcrew_team::{Actor, MemberEnd, RefusedFrame};
 
 use super::client_start::note_never_read;
 use super::course::{News, Why};
@@ -288,7 +288,7 @@ impl TeamLoop {
         self.ask_no_more_for(name);
         self.note_never_read(name).await;
         let mut more = Vec::new();
-        match self.quarters.team.remove_member(&Actor::Lead, name).await {
+        match self.quarters.team.remove_ended(&Actor::Lead, name, member_end(status)).await {
             Ok(removed) => more.extend(released(&removed.released)),
             Err(error) => {
                 // Its worktree stays with it: without one the next run could not start it again.
@@ -369,6 +369,21 @@ impl TeamLoop {
         let folder = Worktrees::folder_below(&self.quarters.root);
         let worktrees = Worktrees::new(&self.quarters.cwd, folder).with_ignored(self.quarters.ignored_files);
         worktrees.confined(self.quarters.sandbox.clone())
+    }
+}
+
+/// What is noted of a teammate's end, for whoever writes to it.
+fn member_end(status: Status) -> MemberEnd {
+    match status {
+        Status::Failed => MemberEnd::Failed,
+        Status::Killed => MemberEnd::Stopped,
+        Status::Completed
+        | Status::Pending
+        | Status::Active
+        | Status::Idle
+        | Status::AwaitingPlanApproval
+        | Status::Parked
+        | Status::ShutdownRequested => MemberEnd::Left,
     }
 }
 

@@ -15,7 +15,7 @@ use super::quarters::Quarters;
 use super::wake::Desk;
 use crate::agent::{Agent, Event, Profile, Role};
 use crate::definitions::AgentDefinition;
-use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, link};
+use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, is_offered, link};
 use crate::gate::PermissionMode;
 use crate::sandbox;
 use crate::supervision::EscapeLog;
@@ -63,6 +63,7 @@ pub(crate) struct Hired {
     pub(crate) start: Start,
     pub(crate) link: Link,
     pub(crate) conversation_turns: u32,
+    /// The tools that its model is offered in the mode that it begins in.
     pub(crate) tools: Vec<String>,
     /// The calls by which it was spawning others when a crash came; it makes them again.
     pub(crate) open_spawns: Vec<String>,
@@ -120,7 +121,8 @@ impl Quarters {
             repeatable: REPEATABLE.into(),
             context: self.context_of(hire.model.as_ref()),
         };
-        let tool_names = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        let tool_names = tools.iter().map(|tool| tool.name());
+        let tool_names = tool_names.filter(|tool| is_offered(hire.role, hire.mode, tool)).map(str::to_owned).collect();
         let start = hire.prompt.clone().filter(|_| is_new).map_or(Start::Resumed, Start::New);
         let (link, wire) = link(hire.cancel.clone());
         if let Some(request) = conversation.shutdown()

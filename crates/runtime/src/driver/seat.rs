@@ -120,6 +120,13 @@ impl Sink {
     }
 }
 
+/// Whether an agent's model is offered one of its tools in a mode.
+pub(crate) fn is_offered(role: Role, mode: PermissionMode, tool: &str) -> bool {
+    // A lead is in plan mode or not; a teammate may hand in a plan unasked.
+    let is_out_of_place = role == Role::Lead && tool == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
+    mode.offers(tool) && !is_out_of_place
+}
+
 impl Seat {
     /// Whether the agent's lead reads in the journal what this process notes there.
     pub(crate) fn has_lead_elsewhere(&self) -> bool {
@@ -161,11 +168,7 @@ impl Seat {
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
         };
-        // A lead is in plan mode or not; a teammate may hand in a plan unasked.
-        let is_out_of_place =
-            |name: &str| self.role == Role::Lead && name == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
-        let offered = |tool: &&Arc<dyn crate::tools::Tool>| mode.offers(tool.name()) && !is_out_of_place(tool.name());
-        self.tools.iter().filter(offered).map(spec).collect()
+        self.tools.iter().filter(|tool| is_offered(self.role, mode, tool.name())).map(spec).collect()
     }
 
     /// An event for the hooks.

@@ -10,6 +10,7 @@ mod crew_compaction;
 mod crew_confined;
 mod crew_crashes;
 mod crew_disk;
+mod crew_documents;
 mod crew_elsewhere;
 mod crew_forged;
 mod crew_plan_mode;
