@@ -47,7 +47,7 @@ pub use results::{
     BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged, TaskCreated, TaskDetail,
     TaskFacts, TaskListed, TaskRow, TaskShown, TaskTimes, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,
 };
-pub use schemas::{TEAM_TOOLS, tool_schema};
+pub use schemas::{TEAM_TOOLS, subagent_schema, tool_schema};
 pub use send::SendMessageInput;
 pub use stream::{
     AssistantEvent, AssistantMessage, Block, Content, ResultEvent, StreamEvent, StreamUsage, SystemInit, TeamEvent,
@@ -58,6 +58,6 @@ pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
 pub use tools::{
     ExitPlanModeInput, SpawnInput, StatusChange, TaskCreateInput, TaskGetInput, TaskStopInput, TaskUpdateInput,
-    TeamCall, TeamCreateInput,
+    TeamCall, TeamCreateInput, TeamDeleteInput,
 };
 pub use wire::Foreign;

@@ -26,7 +26,8 @@ pub const TEAM_TOOLS: [&str; 10] = [
 pub fn tool_schema(name: &str) -> Option<Value> {
     let schema = match name {
         "TeamCreate" => strict(team_create(), &["team_name"]),
-        "TeamDelete" | "TaskList" => strict(json!({}), &[]),
+        "TeamDelete" => strict(json!({"team_name": text("The name of your team; needs not be given")}), &[]),
+        "TaskList" => strict(json!({}), &[]),
         "Task" | "Agent" => strict(task(), &["description", "prompt", "subagent_type"]),
         "TaskCreate" => strict(task_create(), &["subject", "description"]),
         "TaskGet" => strict(json!({"taskId": text("The id of the task")}), &["taskId"]),
@@ -85,8 +86,8 @@ fn task() -> Value {
         "prompt": text("What the agent is to do; it knows nothing but this"),
         "subagent_type": text("The agent definition to run, such as \"general-purpose\""),
         "model": one_of(&["sonnet", "opus", "haiku"], "The model to run it on; inherited when absent"),
-        "resume": text("The id of an agent to go on with"),
-        "run_in_background": flag("Go on at once; a teammate always runs in the background"),
+        "resume": text("The id of a subagent of yours that has ended, to go on with what it knows"),
+        "run_in_background": flag("Go on at once and be told of its end; a teammate always runs in the background"),
         "max_turns": {
             "type": "integer",
             "exclusiveMinimum": 0,
@@ -104,6 +105,19 @@ fn task() -> Value {
         "program": one_of(&["pitcrew", "claude"], "What runs it; best left to the user"),
     })
 }
+
+/// The JSON schema of Task for a teammate, which spawns no teammates.
+#[must_use]
+pub fn subagent_schema() -> Value {
+    let mut properties = task();
+    if let Some(properties) = properties.as_object_mut() {
+        properties.retain(|name, _| SUBAGENT_FIELDS.contains(&name.as_str()));
+    }
+    strict(properties, &["description", "prompt", "subagent_type"])
+}
+
+/// The parameters of Task that speak of subagents; of those in the background only a lead has any.
+const SUBAGENT_FIELDS: [&str; 7] = ["description", "prompt", "subagent_type", "model", "resume", "max_turns", "mode"];
 
 fn task_create() -> Value {
     json!({

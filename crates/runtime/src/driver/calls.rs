@@ -169,7 +169,7 @@ pub(super) async fn run(
         Err(reason) => ToolOutcome::refused(reason),
         Ok(judged) => {
             let call_name = call_name(&seat.name, &call);
-            let context = ToolContext { call: call_name, gate, profile, judged, ..seat.context.clone() };
+            let context = ToolContext { call: call_name, gate, mode, profile, judged, ..seat.context.clone() };
             seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };

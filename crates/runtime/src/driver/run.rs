@@ -187,6 +187,10 @@ impl Driver {
         if let Err(error) = self.log.catch_up().await {
             tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the transcript is not complete");
         }
+        if self.seat.role == Role::Subagent && matches!(end, ReportKind::Ended { status: Status::Completed, .. }) {
+            let knows = ReportKind::Remembers(Box::new(self.agent.conversation().clone()));
+            let _closed = self.seat.reports.send(self.seat.report(knows)).await;
+        }
         // The crew reads reports until its last agent ended.
         let _closed = self.seat.reports.send(self.seat.report(end)).await;
     }

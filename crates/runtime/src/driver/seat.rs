@@ -16,7 +16,7 @@ use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::{PlanApprover, Prompt};
 use crate::team_tools::EXIT_PLAN_MODE;
 use crate::tools::{ToolContext, Toolbox};
-use crate::transcript::{AnswerFault, ToolCall};
+use crate::transcript::{AnswerFault, Conversation, ToolCall};
 
 /// Everything an agent works with that does not change while it lives.
 pub(crate) struct Seat {
@@ -73,6 +73,8 @@ pub(crate) enum ReportKind {
     Asks { call: ToolCall, question: Question, folder: PathBuf },
     /// A teammate's question has its answer, with the reason of a refusal.
     Settled { call: String, refused: Option<String> },
+    /// What a subagent that ends now knows, for whoever goes on with it.
+    Remembers(Box<Conversation>),
     /// The agent has used all its turns.
     UsedUp,
     /// The agent does nothing more in this run, as its model is unavailable; it can be resumed.

@@ -97,7 +97,7 @@ impl TeamTool {
                 sent.answer
             }
             TeamCall::TeamCreate(_)
-            | TeamCall::TeamDelete
+            | TeamCall::TeamDelete(_)
             | TeamCall::Spawn(_)
             | TeamCall::ExitPlanMode(_)
             | TeamCall::TaskStop(_) => {

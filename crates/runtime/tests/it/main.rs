@@ -18,6 +18,7 @@ mod crew_runs;
 mod crew_sandboxed;
 mod crew_setting;
 mod crew_stopped;
+mod crew_subagents;
 mod crew_tags;
 mod crew_take_over;
 mod crew_told;
