@@ -27,8 +27,9 @@ pub struct TeamDeleted {
     pub success: bool,
     /// What was done, or why not.
     pub message: String,
-    /// The team.
-    pub team_name: String,
+    /// The team; none where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_name: Option<String>,
 }
 
 impl TeamDeleted {
@@ -36,7 +37,22 @@ impl TeamDeleted {
     #[must_use]
     pub fn done(team_name: &str) -> Self {
         let message = format!("Cleaned up directories and worktrees for team \"{team_name}\"");
-        Self { success: true, message, team_name: team_name.to_owned() }
+        Self { success: true, message, team_name: Some(team_name.to_owned()) }
+    }
+
+    /// There is no team any more.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { success: true, message: "No team name found, nothing to clean up".to_owned(), team_name: None }
+    }
+
+    /// The same answer, with what became of the worktrees that were not cleaned up: each with the reason.
+    #[must_use]
+    pub fn keeping(mut self, worktrees: &[String]) -> Self {
+        if !worktrees.is_empty() {
+            self.message.push_str(&format!(". Not cleaned up: {}", worktrees.join("; ")));
+        }
+        self
     }
 
     /// The team stays, since these teammates have not shut down; `how` says how they do.
@@ -44,7 +60,7 @@ impl TeamDeleted {
     pub fn refused(team_name: &str, active: &[String], how: &str) -> Self {
         let message =
             format!("Cannot cleanup team with {} active member(s): {}. {how}", active.len(), active.join(", "));
-        Self { success: false, message, team_name: team_name.to_owned() }
+        Self { success: false, message, team_name: Some(team_name.to_owned()) }
     }
 
     /// The team stays, since its lead may have forgotten what is open. Ours: the reference client deletes it.
@@ -54,7 +70,7 @@ impl TeamDeleted {
             "The team is not deleted yet: {open}. Complete these tasks, or delete those that nobody needs (TaskUpdate with \
              the status `deleted`). Another TeamDelete deletes the team as it is."
         );
-        Self { success: false, message, team_name: team_name.to_owned() }
+        Self { success: false, message, team_name: Some(team_name.to_owned()) }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The schemas of the team tools' inputs, as a model is shown them.
 //!
-//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones. The words of
-//! the descriptions are ours, and Task has three properties more: `isolation`, of the later versions, and our
-//! `backend` and `program`. A model is shown the
-//! named dialect only; what is accepted is wider, see `tools` and `send`.
+//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones, but for these. The
+//! words of the descriptions are ours. Task has three properties more: `isolation`, of the later versions, and our `backend`
+//! and `program`; its `model` names no vendor's. TeamDelete has the `team_name` of the API reference. ExitPlanMode has the `plan`
+//! that is read, and none of those that speak of remote sessions and of what a plan wants leave for: nothing reads them. A model is
+//! shown the named dialect only; what is accepted is wider, see `tools` and `send`.
 
 use serde_json::{Value, json};
 
@@ -85,7 +86,7 @@ fn task() -> Value {
         "description": text("The errand in 3 to 5 words"),
         "prompt": text("What the agent is to do; it knows nothing but this"),
         "subagent_type": text("The agent definition to run, such as \"general-purpose\""),
-        "model": one_of(&["sonnet", "opus", "haiku"], "The model to run it on; inherited when absent"),
+        "model": text("The model to run it on; inherited when absent"),
         "resume": text("The id of a subagent of yours that has ended, to go on with what it knows"),
         "run_in_background": flag("Go on at once and be told of its end; a teammate always runs in the background"),
         "max_turns": {
@@ -163,25 +164,7 @@ fn send_message() -> Value {
 }
 
 fn exit_plan_mode() -> Value {
-    json!({
-        "allowedPrompts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "tool": one_of(&["Bash"], "The tool"),
-                    "prompt": text("What it is to be used for, such as \"run tests\""),
-                },
-                "required": ["tool", "prompt"],
-                "additionalProperties": false,
-            },
-            "description": "What the plan needs leave for",
-        },
-        "pushToRemote": flag("Whether to hand the plan to a remote session"),
-        "remoteSessionId": text("The id of that session"),
-        "remoteSessionUrl": text("The address of that session"),
-        "remoteSessionTitle": text("The title of that session"),
-    })
+    json!({"plan": text("The plan, where it is not the one in your plan file")})
 }
 
 fn task_stop() -> Value {

@@ -14,15 +14,21 @@ use crate::team_tools::malformed;
 use crate::tools::{TaskStop, Tool, ToolContext, ToolOutcome};
 
 /// The lead's own tools.
-pub(super) fn lead_tools(desk: &Desk) -> Vec<Arc<dyn Tool>> {
-    let tool = |name, description| -> Arc<dyn Tool> { Arc::new(LeadTool { name, description, desk: desk.clone() }) };
+pub(super) fn lead_tools(desk: &Desk, models: &Arc<str>) -> Vec<Arc<dyn Tool>> {
+    let tool = |name, description| -> Arc<dyn Tool> {
+        Arc::new(LeadTool { name, description, desk: desk.clone(), models: models.clone() })
+    };
     vec![
         tool(
             "TeamCreate",
             "Makes you the lead of a team, with a task list that all its members share. A run that has a team already gives \
              you that one, with the name that it has; it goes by the name that you asked for too.",
         ),
-        tool("TeamDelete", "Ends your team and clears its files away. All teammates must have shut down before."),
+        tool(
+            "TeamDelete",
+            "Ends your team and clears its files and worktrees away; worktrees with work of their own are kept and named. All \
+             teammates must have shut down before.",
+        ),
         tool(
             "Task",
             "Starts another agent. With a `name` it is a teammate: it works beside you, with a conversation of its own, \
@@ -40,6 +46,7 @@ struct LeadTool {
     name: &'static str,
     description: &'static str,
     desk: Desk,
+    models: Arc<str>,
 }
 
 #[async_trait]
@@ -53,7 +60,8 @@ impl Tool for LeadTool {
     }
 
     fn input_schema(&self) -> Value {
-        tool_schema(self.name).unwrap_or_else(|| json!({"type": "object"}))
+        let schema = tool_schema(self.name).unwrap_or_else(|| json!({"type": "object"}));
+        naming_models(schema, &self.models)
     }
 
     fn is_read_only(&self) -> bool {
@@ -89,6 +97,16 @@ async fn answered(desk: &Desk, wish: Wish, context: &ToolContext) -> ToolOutcome
     }
 }
 
+/// The schema, with the models that can be opened beside a parameter that names one.
+fn naming_models(mut schema: Value, models: &str) -> Value {
+    if let Some(description) = schema.pointer_mut("/properties/model/description")
+        && !models.is_empty()
+    {
+        *description = format!("The model to run it on; inherited when absent. This run can open: {models}").into();
+    }
+    schema
+}
+
 /// What a spawn asks for: a teammate, or a subagent, of which some parameters do not speak.
 fn spawning(input: SpawnInput, caller: &AgentName, context: &ToolContext) -> Result<Wish, ToolOutcome> {
     if input.name.is_some() {
@@ -99,8 +117,7 @@ fn spawning(input: SpawnInput, caller: &AgentName, context: &ToolContext) -> Res
         }
         return Ok(Wish::Spawn { input: Box::new(input), call: context.call.clone() });
     }
-    let of_teammates =
-        [("isolation", &input.isolation), ("backend", &input.backend), ("program", &input.program)];
+    let of_teammates = [("isolation", &input.isolation), ("backend", &input.backend), ("program", &input.program)];
     if let Some((field, _)) = of_teammates.iter().find(|(_, value)| value.is_some()) {
         return Err(ToolOutcome::refused(format_args!(
             "`{field}` is for a teammate: give it a `name`, or leave `{field}` out for a subagent"
@@ -117,9 +134,9 @@ fn spawning(input: SpawnInput, caller: &AgentName, context: &ToolContext) -> Res
 }
 
 /// The tool by which a teammate sends out subagents.
-pub(super) fn subagent_tool(desk: &Desk, caller: &AgentName, is_alone: bool) -> Arc<dyn Tool> {
+pub(super) fn subagent_tool(desk: &Desk, caller: &AgentName, is_alone: bool, models: &Arc<str>) -> Arc<dyn Tool> {
     let teammates = if is_alone { "Teammates" } else { "In-process teammates" };
-    Arc::new(SubagentTool { desk: desk.clone(), caller: caller.clone(), teammates })
+    Arc::new(SubagentTool { desk: desk.clone(), caller: caller.clone(), teammates, models: models.clone() })
 }
 
 struct SubagentTool {
@@ -127,6 +144,7 @@ struct SubagentTool {
     caller: AgentName,
     /// What a refusal calls teammates such as this one (founding guide, section 7).
     teammates: &'static str,
+    models: Arc<str>,
 }
 
 #[async_trait]
@@ -141,7 +159,7 @@ impl Tool for SubagentTool {
     }
 
     fn input_schema(&self) -> Value {
-        subagent_schema()
+        naming_models(subagent_schema(), &self.models)
     }
 
     fn is_read_only(&self) -> bool {

@@ -3,9 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pitcrew_protocol::{
-    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render,
-};
+use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render};
 use pitcrew_team::{Actor, MemberEnd, RefusedFrame};
 
 use super::client_start::note_never_read;

@@ -195,7 +195,8 @@ impl Quarters {
         if limits.needs_price_of(&made_of.model, &self.prices) {
             return Err(no_price(&made_of.model));
         }
-        let model = self.model(&made_of.model).map_err(|error| unusable(&made_of.model, &error))?;
+        let openable = self.openable.clone();
+        let model = self.model(&made_of.model).map_err(|error| unusable(&made_of.model, &error, &openable))?;
         let before_turns = remembers.as_ref().map_or(0, Conversation::turns);
         let most_turns = sending.input.max_turns.into_iter().chain(limits.max_turns).min();
         let call = sending.call.split_once(':').map_or(sending.call.as_str(), |(_caller, id)| id).to_owned();
@@ -333,6 +334,7 @@ pub(super) fn no_price(model: &str) -> ToolOutcome {
 }
 
 /// The refusal of a model that cannot be opened.
-pub(super) fn unusable(model: &str, error: &pitcrew_model::ModelError) -> ToolOutcome {
-    ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(error)))
+pub(super) fn unusable(model: &str, error: &pitcrew_model::ModelError, openable: &str) -> ToolOutcome {
+    let there_are = if openable.is_empty() { String::new() } else { format!(". This run can open: {openable}") };
+    ToolOutcome::refused(format_args!("cannot use the model {model}: {}{there_are}", chain(error)))
 }

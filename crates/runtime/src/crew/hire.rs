@@ -205,13 +205,13 @@ impl Quarters {
         match hire.role {
             Role::Lead => {
                 if self.has_team_tools {
-                    tools.extend(lead_tools(desk));
+                    tools.extend(lead_tools(desk, &self.openable));
                     tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
                 }
                 tools.push(show_plan(self.plan_file(&hire.name)));
             }
             Role::Teammate => {
-                plain.push(subagent_tool(desk, &hire.name, self.trust.is_some()));
+                plain.push(subagent_tool(desk, &hire.name, self.trust.is_some(), &self.openable));
                 tools.extend(team_tools(&self.team, &Actor::Member(hire.name.clone()), self.sockets.as_ref()));
                 tools.push(exit_plan_mode(&self.team, &hire.name, self.plan_file(&hire.name)));
             }

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
-    BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamDeleteInput, counted, render,
+    BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamDeleteInput,
+    TeamDeleted, counted, render,
 };
 use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
@@ -23,6 +24,7 @@ use crate::definitions::AgentDefinition;
 use crate::driver::chain;
 use crate::events::{AgentStarted, RunEvent};
 use crate::gate::{DEFAULT_TYPE, PermissionMode};
+use crate::run::KeptWorktree;
 use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;
 
@@ -87,7 +89,7 @@ impl TeamLoop {
         let before = std::mem::replace(&mut self.adopted, Adopted::Deleted);
         let deleted = match before {
             Adopted::Deleted => {
-                return answer(&pitcrew_protocol::TeamDeleted::done(self.quarters.team.name().as_str()).into());
+                return answer(&TeamDeleted::nothing().into());
             }
             Adopted::NotYet | Adopted::Yes => self.quarters.team.delete(&Actor::Lead).await,
         };
@@ -95,9 +97,18 @@ impl TeamLoop {
             self.adopted = before;
         }
         match deleted {
+            Ok(deleted) if deleted.success => answer(&deleted.keeping(&self.kept_worktrees()).into()),
             Ok(deleted) => answer(&deleted.into()),
             Err(error) => refusal(&error),
         }
+    }
+
+    /// The worktrees of this run that hold something of their own, for the lead.
+    fn kept_worktrees(&self) -> Vec<String> {
+        let kept = self.kept.iter().map(|KeptWorktree { agent, path, branch, reason }| {
+            format!("the worktree of {agent}, {} (branch {branch}): {reason}", path.display())
+        });
+        kept.collect()
     }
 
     fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
@@ -184,7 +195,8 @@ impl TeamLoop {
         // What model another program knows is for that program to say.
         if berth.program == Program::Pitcrew {
             self.has_price(&model)?;
-            self.quarters.model(&model).map_err(|error| unusable(&model, &error))?;
+            let openable = self.quarters.openable.clone();
+            self.quarters.model(&model).map_err(|error| unusable(&model, &error, &openable))?;
         }
         let after_plan = self.mode_after_plan(mode, &definition)?;
         if berth.program == Program::Claude && [mode, after_plan].contains(&PermissionMode::Delegate) {

@@ -12,11 +12,11 @@ use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-use super::errands::Errands;
 use super::body::Body;
 use super::course::{Course, News, Why};
 use super::departed::Unremoved;
 use super::ends::Answers;
+use super::errands::Errands;
 use super::goes_on::GoesOn;
 use super::hire::Hire;
 use super::in_process::InProcess;

@@ -162,9 +162,7 @@ pub(super) struct Hand {
 /// What an agent is to the loop.
 pub(super) enum Part {
     Lead,
-    Teammate {
-        worktree: Option<PathBuf>,
-    },
+    Teammate { worktree: Option<PathBuf> },
     Errand(Errand),
 }
 

@@ -19,9 +19,7 @@ use super::ends::Why;
 use super::lead::{Lead, Look};
 use super::options::Entry;
 use crate::agent::{Event, Question, Status};
-use crate::crew::{
-    Desk, Errand, Errands, InProcess, Ledger, Pending, PersonSaid, Quarters, Request, mode_named,
-};
+use crate::crew::{Desk, Errand, Errands, InProcess, Ledger, Pending, PersonSaid, Quarters, Request, mode_named};
 use crate::driver::{Announcement, Driver, Link, Report, ReportKind, Start, chain};
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};

@@ -1,11 +1,15 @@
 //! What the founding documents say of tools and agents, tried in runs.
 
+use std::sync::Arc;
+
+use pitcrew_model::ModelError;
 use pitcrew_protocol::{AgentName, Frame};
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::run::{Asks, Runtime};
 
 use crate::crew_setting::{Setting, WAITER, finish, until};
+use crate::git::git;
 
 /// Two teammates, of whom `ann` writes to `bob` what `tools` say, and then waits to be shut down.
 fn ann_writes(tools: &str) -> String {
@@ -114,4 +118,96 @@ async fn a_run_begins_with_the_tools_that_its_mode_offers() {
     let mut tools: Vec<&str> = tools.iter().map(String::as_str).collect();
     tools.sort_unstable();
     assert_eq!(tools, expected);
+}
+
+#[tokio::test]
+async fn a_spawn_lists_the_models_that_the_run_can_open_and_so_does_its_refusal() {
+    let setting = Setting::new();
+    let script = format!(
+        r#"
+agents:
+  team-lead:
+    - tools:
+        - {{name: Task, input: {{name: bob, model: mistral/x, description: wait, prompt: Wait.}}}}
+        - {{name: Task, input: {{subagent_type: Explore, model: mistral/x, description: look, prompt: Look.}}}}
+        - {{name: Task, input: {{name: ann, model: ollama/qwen3, description: wait, prompt: Wait.}}}}
+    - text: Go.
+{WAITER}"#
+    );
+    let (mut options, model) = setting.overheard(&script);
+    options.furnishings.models = vec!["ollama/qwen3".to_owned(), "openai/NAME".to_owned()];
+    let open = options.furnishings.open_model.clone();
+    options.furnishings.open_model = Arc::new(move |name| match name {
+        "mistral/x" => Err(ModelError::Spec { given: name.to_owned() }),
+        name => open(name),
+    });
+    let ran = setting.run(options).await;
+    ran.success();
+    for agent in ["team-lead", "ann"] {
+        let offered = model.schema_of(agent, "Task")["properties"]["model"].clone();
+        let description = offered["description"].as_str().unwrap();
+        assert!(description.ends_with("This run can open: ollama/qwen3, openai/NAME"), "{offered}");
+        assert!(offered.get("enum").is_none(), "{offered}");
+    }
+    let results = ran.results_of("team-lead", "Task");
+    for refused in results.iter().filter(|result| result.contains("mistral/x")) {
+        assert!(refused.contains("This run can open: ollama/qwen3, openai/NAME"), "{refused}");
+    }
+    assert_eq!(results.iter().filter(|result| result.contains("mistral/x")).count(), 2, "{results:?}");
+    assert!(results.iter().any(|result| result.contains("agent_id: ann@probe")), "{results:?}");
+}
+
+#[tokio::test]
+async fn a_team_is_deleted_by_its_own_name_only_and_nothing_is_left_to_delete_after() {
+    let setting = Setting::new();
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: TeamDelete, input: {team_name: other}}]
+    - tools: [{name: TeamDelete, input: {team_name: probe}}]
+    - tools: [{name: TeamDelete}]
+    - tools: [{name: TeamDelete, input: {team_name: probe}}]
+    - text: It is gone.
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    assert_eq!(ran.success(), "It is gone.");
+    let results = ran.results_of("team-lead", "TeamDelete");
+    assert!(results[0].contains("You lead the team \"probe\", not \"other\""), "{results:?}");
+    let done = r#""message": "Cleaned up directories and worktrees for team \"probe\"","#;
+    assert!(results[1].contains(done) && results[1].contains("\"team_name\": \"probe\""), "{results:?}");
+    let nothing = "{\n  \"success\": true,\n  \"message\": \"No team name found, nothing to clean up\"\n}";
+    assert_eq!(results[2..], [nothing, nothing]);
+}
+
+#[tokio::test]
+async fn a_deletion_says_which_worktrees_were_kept() {
+    let setting = Setting::in_files();
+    std::fs::write(setting.cwd.join("base.txt"), "base").unwrap();
+    git(&setting.cwd, &["init", "-q"]);
+    git(&setting.cwd, &["add", "."]);
+    git(&setting.cwd, &["commit", "-qm", "base"]);
+    let script = r#"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: busy, description: work, prompt: Work., isolation: worktree}}]
+    - wait_for: {contains: idle_notification, from: message}
+    - tools: [{name: SendMessage, input: {type: shutdown_request, recipient: busy}}]
+    - wait_for: {contains: teammate_terminated, from: message}
+    - tools: [{name: TeamDelete}]
+    - text: It is gone.
+  busy:
+    - tools: [{name: Write, input: {file_path: new.txt, content: new}}]
+    - text: Written.
+    - wait_for: {contains: shutdown_request}
+    - capture:
+        request: {regex: '"requestId":\s*"(shutdown[^"]+)"'}
+      tools:
+        - {name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}
+"#;
+    let ran = setting.run(setting.options(script)).await;
+    assert_eq!(ran.success(), "It is gone.");
+    let deleted = &ran.results_of("team-lead", "TeamDelete")[0];
+    let path = &ran.outcome.kept[0].path;
+    let kept = format!("Not cleaned up: the worktree of busy, {} (branch ", path.display());
+    assert!(deleted.contains(&kept) && deleted.contains("1 file is changed or new and not committed"), "{deleted}");
 }

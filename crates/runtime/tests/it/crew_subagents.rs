@@ -68,7 +68,9 @@ async fn a_teammate_in_a_process_of_its_own_sends_out_subagents_too() {
     let results: Vec<String> = events
         .iter()
         .filter_map(|event| match event {
-            RunEvent::ToolEnded(ended) if ended.agent.as_str() == "bob" && ended.tool == "Task" => Some(ended.text.clone()),
+            RunEvent::ToolEnded(ended) if ended.agent.as_str() == "bob" && ended.tool == "Task" => {
+                Some(ended.text.clone())
+            }
             _ => None,
         })
         .collect();
@@ -128,9 +130,7 @@ agents:
     let launched = &ran.results_of("team-lead", "Task")[0];
     assert!(launched.starts_with("Async agent launched successfully.\nagentId: Explore#1\n"), "{launched}");
     let ended = |agent: &str, tool: &str| {
-        let is_it = |event: &RunEvent| {
-            matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str() == agent && ended.tool == tool)
-        };
+        let is_it = |event: &RunEvent| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str() == agent && ended.tool == tool);
         ran.events.iter().position(is_it).unwrap()
     };
     assert!(ended("team-lead", "TaskList") < ended("Explore#1", "Bash"), "the lead waited");
@@ -184,7 +184,10 @@ agents:
     assert!(results[1].starts_with("That word.\n\nagentId: Explore#1"), "{results:?}");
     assert_eq!(model.told_to("Explore#1"), ["Remember the word swordfish.", "Which word?"]);
     assert!(results[2].contains("goes on as it was: give `subagent_type` \"Explore\""), "{results:?}");
-    assert!(results[3].contains("No subagent Explore#7 of yours") && results[3].contains("there are: Explore#1"), "{results:?}");
+    assert!(
+        results[3].contains("No subagent Explore#7 of yours") && results[3].contains("there are: Explore#1"),
+        "{results:?}"
+    );
     assert!(results[4].contains("leave out `name`"), "{results:?}");
     assert!(results[5].contains("`isolation` is for a teammate"), "{results:?}");
 }
@@ -204,7 +207,8 @@ agents:
     until(&mut handle, |event| matches!(event, RunEvent::ToolEnded(_))).await;
     handle.stopper().stop();
     finish(handle).await;
-    let goes_on = script.replace("    - {delay_ms: 600000, text: Late.}\n  'Explore#1'", "    - text: I see.\n  'Explore#1'");
+    let goes_on =
+        script.replace("    - {delay_ms: 600000, text: Late.}\n  'Explore#1'", "    - text: I see.\n  'Explore#1'");
     let (mut options, model) = setting.overheard(&goes_on);
     options.begin = Begin::Resume { team: "probe".to_owned(), goal: None };
     let ran = finish(Runtime::start(options).await.unwrap()).await;
@@ -234,7 +238,8 @@ agents:
     let mut options = setting.options(script);
     options.furnishings.asks = Asks::Allow;
     let mut handle = Runtime::start(options).await.unwrap();
-    let begins = |event: &RunEvent| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str().starts_with("bob/"));
+    let begins =
+        |event: &RunEvent| matches!(event, RunEvent::ToolEnded(ended) if ended.agent.as_str().starts_with("bob/"));
     until(&mut handle, begins).await;
     let from_outside = SendMessageInput::Message {
         recipient: "team-lead".to_owned(),
