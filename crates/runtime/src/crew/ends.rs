@@ -15,6 +15,7 @@ use super::team_loop::{Farewell, Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::driver::{chain, output_file, task_notification};
 use crate::events::Spending;
+use crate::gate::PermissionMode;
 use crate::run::{KeptWorktree, Limit};
 use crate::tools::ToolOutcome;
 use crate::transcript::{AnswerFault, Conversation};
@@ -71,7 +72,7 @@ impl TeamLoop {
                 self.drop_errands(&AgentName::lead(), |_| true);
                 vec![News::LeadEnded(status, reason)]
             }
-            Part::Errand(errand) => self.errand_ended(agent, errand, status, reason, text),
+            Part::Errand(errand) => self.errand_ended(agent, *errand, status, reason, text),
             Part::Teammate { worktree } => {
                 self.drop_errands(agent, |_| true);
                 self.quarters.note_state(agent, status, reason.clone()).await;
@@ -191,6 +192,18 @@ impl TeamLoop {
                 && which(errand)
             {
                 hand.body.cancel();
+            }
+        }
+    }
+
+    /// Lets the subagents of an agent do no more than that agent in its new mode.
+    pub(super) fn narrow_errands(&mut self, caller: &AgentName, mode: PermissionMode) {
+        for hand in self.crew.values_mut() {
+            if let Part::Errand(errand) = &mut hand.part
+                && errand.caller == *caller
+                && let (Some(mode), Some(link)) = (errand.narrowed(mode), hand.body.link())
+            {
+                link.tell(Event::ModeChanged(mode));
             }
         }
     }

@@ -52,6 +52,7 @@ pub(crate) struct Sending {
 pub(crate) struct Errand {
     pub(crate) caller: AgentName,
     pub(crate) answer: ErrandAnswer,
+    mode: PermissionMode,
     made_of: MadeOf,
     conversation: Option<Conversation>,
 }
@@ -83,6 +84,17 @@ impl Errand {
     /// Keeps what it knows when it ends.
     pub(crate) fn remember(&mut self, conversation: Conversation) {
         self.conversation = Some(conversation);
+    }
+
+    /// The mode it is to go on in when its caller's changes to `callers`: it may do no more than its caller, and never what plan mode
+    /// rules out. Nothing when that allows what it is at.
+    pub(crate) fn narrowed(&mut self, callers: PermissionMode) -> Option<PermissionMode> {
+        let plans = callers == PermissionMode::Plan;
+        let mode = if plans { callers } else { callers.handed_down() };
+        let is_narrower = plans || mode.freedom() < self.mode.freedom();
+        let narrowed = (is_narrower && self.mode != mode && self.mode != PermissionMode::Plan).then_some(mode);
+        self.mode = narrowed.unwrap_or(self.mode);
+        narrowed
     }
 
     /// Whether its caller goes on without it.
@@ -237,9 +249,9 @@ impl ErrandHire {
     /// Why that failed, for the model that sends it out.
     pub(crate) async fn hired(self, quarters: &mut Quarters, desk: &Desk) -> Result<(Hired, Sent), ToolOutcome> {
         let Self { hire, caller, made_of } = self;
-        let name = hire.name.clone();
+        let (name, mode) = (hire.name.clone(), hire.mode);
         let hired = quarters.hire(hire, desk).await.map_err(|error| ToolOutcome::failed(chain(&error)))?;
-        Ok((hired, Sent { name, caller, made_of }))
+        Ok((hired, Sent { name, caller, mode, made_of }))
     }
 }
 
@@ -247,12 +259,13 @@ impl ErrandHire {
 pub(crate) struct Sent {
     pub(crate) name: AgentName,
     caller: AgentName,
+    mode: PermissionMode,
     made_of: MadeOf,
 }
 
 impl Sent {
     pub(crate) fn answering(self, answer: ErrandAnswer) -> Errand {
-        Errand { caller: self.caller, answer, made_of: self.made_of, conversation: None }
+        Errand { caller: self.caller, answer, mode: self.mode, made_of: self.made_of, conversation: None }
     }
 }
 

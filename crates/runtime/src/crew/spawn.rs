@@ -406,7 +406,7 @@ impl TeamLoop {
         let hand = Hand {
             body: Body::Here(hired.link),
             inbox: name.inbox_file(),
-            part: Part::Errand(sent.answering(answer)),
+            part: Part::Errand(Box::new(sent.answering(answer))),
             known_mode: None,
             member: None,
             turns: 0,

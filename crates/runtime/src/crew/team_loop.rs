@@ -163,7 +163,7 @@ pub(super) struct Hand {
 pub(super) enum Part {
     Lead,
     Teammate { worktree: Option<PathBuf> },
-    Errand(Errand),
+    Errand(Box<Errand>),
 }
 
 /// A teammate that shuts down does two things: it writes to the lead, and it ends. The lead is told when both are seen, so
@@ -458,7 +458,7 @@ impl TeamLoop {
             config.members.iter().map(|member| (&member.name, member)).collect();
         let is_unknown = |member: &&Member| !self.crew.contains_key(&member.name);
         let mut has_strangers = config.teammates().any(|member| is_unknown(&member));
-        let (mut refused, mut missing) = (Vec::new(), Vec::new());
+        let (mut refused, mut missing, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for (name, hand) in &mut self.crew {
             let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
                 if matches!(hand.part, Part::Teammate { .. }) {
@@ -474,11 +474,13 @@ impl TeamLoop {
                 ModeLook::Changed(mode) => {
                     if let Some(mode) = mode_named(&mode) {
                         self.quarters.sink.tell(hand.body.switch(name, mode)).await;
+                        changed.push((name.clone(), mode));
                     }
                 }
                 ModeLook::Refused(mode) => refused.push((name.clone(), mode)),
             }
         }
+        changed.iter().for_each(|(name, mode)| self.narrow_errands(name, *mode));
         for (name, mode) in refused {
             self.refuse_mode(&name, &mode).await;
         }

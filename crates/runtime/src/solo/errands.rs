@@ -7,6 +7,7 @@ use crate::agent::{Event, Status};
 use crate::crew::{ErrandAnswer, Request, Sending, Wish, outcome};
 use crate::driver::ReportKind;
 use crate::events::RunEvent;
+use crate::gate::PermissionMode;
 use crate::run::Asks;
 use crate::tools::ToolOutcome;
 use crate::transcript::Grant;
@@ -93,6 +94,15 @@ impl SoloLoop {
         if let ErrandAnswer::Call(answer) = answer {
             // The only error is that the call is not waited for any more.
             let _not_waited_for = answer.send(outcome(agent, status, reason, text));
+        }
+    }
+
+    /// Lets the subagents do no more than the member in its new mode.
+    pub(super) fn narrow_errands(&mut self, mode: PermissionMode) {
+        for (link, errand) in self.at_work.values_mut() {
+            if let Some(mode) = errand.narrowed(mode) {
+                link.tell(Event::ModeChanged(mode));
+            }
         }
     }
 

@@ -371,6 +371,7 @@ impl SoloLoop {
             ModeLook::Changed(mode) => {
                 if let Some(mode) = mode_named(&mode) {
                     self.link.tell(Event::ModeChanged(mode));
+                    self.narrow_errands(mode);
                     self.quarters.sink.tell(RunEvent::ModeChanged { agent: self.member.clone(), mode }).await;
                 }
             }

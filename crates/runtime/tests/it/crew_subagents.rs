@@ -1,11 +1,13 @@
 //! Subagents: of the lead and of teammates, in the background, and gone on with.
 
-use pitcrew_protocol::SendMessageInput;
+use pitcrew_protocol::{AgentName, SendMessageInput};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::question::Choice;
 use pitcrew_runtime::run::{Asks, Begin, RunEnd, Runtime};
 use pitcrew_team::Actor;
+use tokio::sync::mpsc;
 
 use crate::crew_setting::{Setting, finish, until};
 use crate::solo_setting::{AGREES, dismiss, lead_lease, start, tell, until_it_is};
@@ -251,4 +253,38 @@ agents:
     assert_eq!(ran.success(), "Enough.");
     let subagent = ran.outcome.agents.iter().find(|agent| agent.name.as_str().starts_with("bob/")).unwrap();
     assert_eq!(subagent.state, Status::Killed);
+}
+
+#[tokio::test]
+async fn a_teammate_that_has_to_plan_from_now_on_has_no_subagent_that_changes_anything() {
+    let setting = Setting::new();
+    let script = format!(
+        r#"
+agents:
+  'bob/general-purpose#1':
+    - tools: [{{name: Bash, input: {{command: curl example.org}}}}]
+    - tools: [{{name: Write, input: {{file_path: a.txt, content: x}}}}]
+    - text: I tried.
+  team-lead:
+    - tools: [{{name: Task, input: {{name: bob, description: ask, prompt: Ask.}}}}]
+    - text: Go.
+  bob:
+    - tools: [{{name: Task, input: {{subagent_type: general-purpose, description: write, prompt: Write.}}}}]
+    - text: Done.
+{AGREES}"#
+    );
+    let (person, mut asks) = mpsc::channel(1);
+    let mut options = setting.options(&script);
+    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::AcceptEdits);
+    let mut handle = Runtime::start(options).await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
+    let ask = asks.recv().await.unwrap();
+    let team = setting.team().await;
+    team.set_mode(&Actor::User, &AgentName::new("bob").unwrap(), "plan").await.unwrap();
+    until(&mut handle, |event| matches!(event, RunEvent::ModeChanged { mode: PermissionMode::Plan, .. })).await;
+    ask.reply(Choice::No { reason: None });
+    let ran = finish(handle).await;
+    let written = ran.results_of("bob/general-purpose#1", "Write");
+    assert!(written[0].contains("plan mode"), "{written:?}");
+    assert!(!setting.cwd.join("a.txt").exists());
 }
