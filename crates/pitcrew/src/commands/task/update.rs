@@ -18,7 +18,7 @@ use crate::selection::TeamChoice;
   pitcrew task update 3 --status completed
   pitcrew task update 3 --owner bob --blocked-by 1 --blocked-by 2
   pitcrew task update 3 --metadata priority=null      removes the field
-  pitcrew task update 3 --status in_progress --force  starts it though a blocker is open")]
+  pitcrew task update 3 --status in_progress --force      starts it though a blocker is open")]
 pub(crate) struct Update {
     /// The task's number
     id: String,
