@@ -20,6 +20,7 @@ use serde_json::{Map, Value};
 use crate::context::{Context, Loaded, MANAGED_SETTINGS};
 use crate::failure::{Explained, Failure, FailureKind};
 use crate::hosting::{HostingArgs, Left, hosting};
+use crate::openable::openable;
 use crate::output::shell_word;
 use crate::owners;
 use crate::trusting;
@@ -112,7 +113,9 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
         named => Some(model_name(named, settings, &endpoints).await?),
     };
     let recorded = member.and_then(|member| member.model.as_deref());
-    cost_is_known(plan.limits, &prices(settings)?, model.as_deref().or(recorded).into_iter())?;
+    let prices = prices(settings)?;
+    cost_is_known(plan.limits, &prices, model.as_deref().or(recorded).into_iter())?;
+    let models = openable(model.as_deref().or(recorded).unwrap_or_default(), &endpoints, &prices).await;
     let teams = context.teams_with(settings)?;
     let options = SoloOptions {
         teams: teams.clone(),
@@ -124,6 +127,7 @@ pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(Ru
             asks: plan.asks,
             limits: plan.limits,
             append_system_prompt: plan.append_system_prompt,
+            models,
             ..furnishings(context, cwd, endpoints, loaded, plan.mode.as_deref())?
         },
         model,
@@ -177,7 +181,9 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
     };
     let model = model_name(named.as_deref(), settings, &endpoints).await?;
     let models = [Some(model.as_str()), teammate_model.as_deref()];
-    cost_is_known(plan.limits, &prices(settings)?, models.into_iter().flatten())?;
+    let prices = prices(settings)?;
+    cost_is_known(plan.limits, &prices, models.into_iter().flatten())?;
+    let models = openable(&model, &endpoints, &prices).await;
     let options = RunOptions {
         teams: teams.clone(),
         begin: plan.begin,
@@ -185,6 +191,7 @@ pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRu
             asks: plan.asks,
             limits: plan.limits,
             append_system_prompt: plan.append_system_prompt,
+            models,
             ..furnishings(context, cwd, endpoints, loaded, mode.as_deref())?
         },
         model,
@@ -300,6 +307,7 @@ fn furnishings(
         home: context.home.clone(),
         session_id: new_session_id(),
         open_model: opener(endpoints, settings.model_patience()),
+        models: Vec::new(),
         append_system_prompt: None,
         prices: prices(&settings)?,
         settings,

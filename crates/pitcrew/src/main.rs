@@ -19,6 +19,7 @@ mod leftovers;
 mod limits;
 mod linger;
 mod live;
+mod openable;
 mod output;
 mod owners;
 mod reference_client;

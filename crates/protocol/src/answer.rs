@@ -139,13 +139,24 @@ impl TaskShown {
     #[must_use]
     pub fn text(&self) -> String {
         let task = &self.task;
-        let mut text = format!(
-            "Task #{}: {}\nStatus: {}\nDescription: {}",
-            task.id,
-            one_line(&task.subject),
-            task.status.as_str(),
-            task.description
-        );
+        let mut text = format!("Task #{}: {}\nStatus: {}", task.id, one_line(&task.subject), task.status.as_str());
+        let facts = &task.facts;
+        // In front of the description, which may have lines that look like these.
+        for (label, value) in [("Owner", &facts.owner), ("Active form", &facts.active_form)] {
+            if let Some(value) = value {
+                text.push_str(&format!("\n{label}: {}", one_line(value)));
+            }
+        }
+        for (key, value) in facts.metadata.iter().flatten() {
+            let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            text.push_str(&format!("\nMetadata {}: {}", one_line(key), one_line(&value)));
+        }
+        for (label, value) in [("Created", &facts.times.created_at), ("Updated", &facts.times.updated_at)] {
+            if let Some(value) = value {
+                text.push_str(&format!("\n{label}: {}", one_line(value)));
+            }
+        }
+        text.push_str(&format!("\nDescription: {}", task.description));
         for (label, ids) in [("Blocked by", &task.blocked_by), ("Blocks", &task.blocks)] {
             if !ids.is_empty() {
                 text.push_str(&format!("\n{label}: {}", hashed(ids)));

@@ -45,9 +45,9 @@ pub use message::{Message, MessageId, message_ids};
 pub use names::{AgentId, AgentName, Color, InboxFile, NameError, TeamDir, TeamName, same_name};
 pub use results::{
     BroadcastSent, MessageSent, RequestSent, Responded, Routing, Spawned, StatusChanged, TaskCreated, TaskDetail,
-    TaskListed, TaskRow, TaskShown, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,
+    TaskFacts, TaskListed, TaskRow, TaskShown, TaskTimes, TaskTitle, TaskUpdated, TeamCreated, TeamDeleted,
 };
-pub use schemas::{TEAM_TOOLS, tool_schema};
+pub use schemas::{TEAM_TOOLS, subagent_schema, tool_schema};
 pub use send::SendMessageInput;
 pub use stream::{
     AssistantEvent, AssistantMessage, Block, CacheCreation, Content, FailedAgent, ResultEvent, ServerToolUse,
@@ -59,6 +59,6 @@ pub use task::{Task, TaskId, TaskStatus};
 pub use tolerant::{ParseError, from_text};
 pub use tools::{
     ExitPlanModeInput, SpawnInput, StatusChange, TaskCreateInput, TaskGetInput, TaskStopInput, TaskUpdateInput,
-    TeamCall, TeamCreateInput,
+    TeamCall, TeamCreateInput, TeamDeleteInput,
 };
 pub use wire::Foreign;

@@ -5,6 +5,7 @@
 //! [`InputError`](crate::InputError).
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 use crate::{Task, TaskGraph, TaskId, TaskStatus};
 
@@ -26,8 +27,9 @@ pub struct TeamDeleted {
     pub success: bool,
     /// What was done, or why not.
     pub message: String,
-    /// The team.
-    pub team_name: String,
+    /// The team; none where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub team_name: Option<String>,
 }
 
 impl TeamDeleted {
@@ -35,7 +37,22 @@ impl TeamDeleted {
     #[must_use]
     pub fn done(team_name: &str) -> Self {
         let message = format!("Cleaned up directories and worktrees for team \"{team_name}\"");
-        Self { success: true, message, team_name: team_name.to_owned() }
+        Self { success: true, message, team_name: Some(team_name.to_owned()) }
+    }
+
+    /// There is no team any more.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self { success: true, message: "No team name found, nothing to clean up".to_owned(), team_name: None }
+    }
+
+    /// The same answer, with what became of the worktrees that were not cleaned up: each with the reason.
+    #[must_use]
+    pub fn keeping(mut self, worktrees: &[String]) -> Self {
+        if !worktrees.is_empty() {
+            self.message.push_str(&format!(". Not cleaned up: {}", worktrees.join("; ")));
+        }
+        self
     }
 
     /// The team stays, since these teammates have not shut down; `how` says how they do.
@@ -43,7 +60,7 @@ impl TeamDeleted {
     pub fn refused(team_name: &str, active: &[String], how: &str) -> Self {
         let message =
             format!("Cannot cleanup team with {} active member(s): {}. {how}", active.len(), active.join(", "));
-        Self { success: false, message, team_name: team_name.to_owned() }
+        Self { success: false, message, team_name: Some(team_name.to_owned()) }
     }
 
     /// The team stays, since its lead may have forgotten what is open. Ours: the reference client deletes it.
@@ -53,7 +70,72 @@ impl TeamDeleted {
             "The team is not deleted yet: {open}. Complete these tasks, or delete those that nobody needs (TaskUpdate with \
              the status `deleted`). Another TeamDelete deletes the team as it is."
         );
-        Self { success: false, message, team_name: team_name.to_owned() }
+        Self { success: false, message, team_name: Some(team_name.to_owned()) }
+    }
+}
+
+/// What the API reference answers of a task beside what was recorded; only what is set is written.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskFacts {
+    /// The title.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subject: Option<String>,
+    /// What is to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Where it stands; `deleted` for a task that is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
+    /// Who works on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The title while it is being done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_form: Option<String>,
+    /// The tasks it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<Vec<TaskId>>,
+    /// The tasks that wait for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<Vec<TaskId>>,
+    /// Free fields.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<Map<String, Value>>,
+    /// When it was made and last changed.
+    #[serde(flatten)]
+    pub times: TaskTimes,
+}
+
+/// When a task was made and last changed: ISO 8601, UTC.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTimes {
+    /// When it was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// When it was last changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_at: Option<String>,
+}
+
+impl TaskFacts {
+    /// What is set of `task`; its times are told by whoever knows them.
+    #[must_use]
+    pub fn of(task: &Task, times: TaskTimes) -> Self {
+        let mut metadata = task.metadata.clone().unwrap_or_default();
+        // Under this key stands what we note for ourselves.
+        metadata.shift_remove("pitcrew");
+        Self {
+            subject: Some(task.subject.clone()),
+            description: Some(task.description.clone()),
+            status: Some(task.status.as_str().to_owned()),
+            owner: task.owner.clone(),
+            active_form: task.active_form.clone(),
+            blocked_by: Some(task.blocked_by.clone()),
+            blocks: Some(task.blocks.clone()),
+            metadata: (!metadata.is_empty()).then_some(metadata),
+            times,
+        }
     }
 }
 
@@ -71,13 +153,17 @@ pub struct TaskTitle {
     pub id: TaskId,
     /// The title.
     pub subject: String,
+    /// The rest of it.
+    #[serde(flatten)]
+    pub facts: TaskFacts,
 }
 
 impl TaskCreated {
     /// The answer for a task that was just made.
     #[must_use]
-    pub fn of(task: &Task) -> Self {
-        Self { task: TaskTitle { id: task.id.clone(), subject: task.subject.clone() } }
+    pub fn of(task: &Task, times: TaskTimes) -> Self {
+        let facts = TaskFacts { subject: None, ..TaskFacts::of(task, times) };
+        Self { task: TaskTitle { id: task.id.clone(), subject: task.subject.clone(), facts } }
     }
 }
 
@@ -94,6 +180,9 @@ pub struct TaskUpdated {
     /// The change of status, when there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status_change: Option<StatusChanged>,
+    /// The task as it is now.
+    #[serde(flatten)]
+    pub facts: TaskFacts,
 }
 
 /// A change of status; `to` can be `deleted`.
@@ -170,13 +259,30 @@ pub struct TaskDetail {
     pub blocks: Vec<TaskId>,
     /// The tasks it waits for.
     pub blocked_by: Vec<TaskId>,
+    /// The rest of it.
+    #[serde(flatten)]
+    pub facts: TaskFacts,
 }
 
 impl TaskShown {
     /// The answer for `task`, its edges as its file has them.
     #[must_use]
     pub fn of(task: &Task) -> Self {
+        Self::at(task, TaskTimes::default())
+    }
+
+    /// The same, with the task's times.
+    #[must_use]
+    pub fn at(task: &Task, times: TaskTimes) -> Self {
         let task = task.clone();
+        let facts = TaskFacts {
+            subject: None,
+            description: None,
+            status: None,
+            blocked_by: None,
+            blocks: None,
+            ..TaskFacts::of(&task, times)
+        };
         Self {
             task: TaskDetail {
                 id: task.id,
@@ -185,6 +291,7 @@ impl TaskShown {
                 status: task.status,
                 blocks: task.blocks,
                 blocked_by: task.blocked_by,
+                facts,
             },
         }
     }

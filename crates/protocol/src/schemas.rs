@@ -1,9 +1,10 @@
 //! The schemas of the team tools' inputs, as a model is shown them.
 //!
-//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones. The words of
-//! the descriptions are ours, and Task has three properties more: `isolation`, of the later versions, and our
-//! `backend` and `program`. A model is shown the
-//! named dialect only; what is accepted is wider, see `tools` and `send`.
+//! Source: `fixtures/claude-2.1.39/tool-input-schemas.json`: the same properties, types and required ones, but for these. The
+//! words of the descriptions are ours. Task has three properties more: `isolation`, of the later versions, and our `backend`
+//! and `program`; its `model` names no vendor's. TeamDelete has the `team_name` of the API reference. ExitPlanMode has the `plan`
+//! that is read, and none of those that speak of remote sessions and of what a plan wants leave for: nothing reads them. A model is
+//! shown the named dialect only; what is accepted is wider, see `tools` and `send`.
 
 use serde_json::{Value, json};
 
@@ -26,7 +27,8 @@ pub const TEAM_TOOLS: [&str; 10] = [
 pub fn tool_schema(name: &str) -> Option<Value> {
     let schema = match name {
         "TeamCreate" => strict(team_create(), &["team_name"]),
-        "TeamDelete" | "TaskList" => strict(json!({}), &[]),
+        "TeamDelete" => strict(json!({"team_name": text("The name of your team; needs not be given")}), &[]),
+        "TaskList" => strict(json!({}), &[]),
         "Task" | "Agent" => strict(task(), &["description", "prompt", "subagent_type"]),
         "TaskCreate" => strict(task_create(), &["subject", "description"]),
         "TaskGet" => strict(json!({"taskId": text("The id of the task")}), &["taskId"]),
@@ -84,9 +86,9 @@ fn task() -> Value {
         "description": text("The errand in 3 to 5 words"),
         "prompt": text("What the agent is to do; it knows nothing but this"),
         "subagent_type": text("The agent definition to run, such as \"general-purpose\""),
-        "model": one_of(&["sonnet", "opus", "haiku"], "The model to run it on; inherited when absent"),
-        "resume": text("The id of an agent to go on with"),
-        "run_in_background": flag("Go on at once; a teammate always runs in the background"),
+        "model": text("The model to run it on; inherited when absent"),
+        "resume": text("The id of a subagent of yours that has ended, to go on with what it knows"),
+        "run_in_background": flag("Go on at once and be told of its end; a teammate always runs in the background"),
         "max_turns": {
             "type": "integer",
             "exclusiveMinimum": 0,
@@ -104,6 +106,19 @@ fn task() -> Value {
         "program": one_of(&["pitcrew", "claude"], "What runs it; best left to the user"),
     })
 }
+
+/// The JSON schema of Task for a teammate, which spawns no teammates.
+#[must_use]
+pub fn subagent_schema() -> Value {
+    let mut properties = task();
+    if let Some(properties) = properties.as_object_mut() {
+        properties.retain(|name, _| SUBAGENT_FIELDS.contains(&name.as_str()));
+    }
+    strict(properties, &["description", "prompt", "subagent_type"])
+}
+
+/// The parameters of Task that speak of subagents; of those in the background only a lead has any.
+const SUBAGENT_FIELDS: [&str; 7] = ["description", "prompt", "subagent_type", "model", "resume", "max_turns", "mode"];
 
 fn task_create() -> Value {
     json!({
@@ -149,25 +164,7 @@ fn send_message() -> Value {
 }
 
 fn exit_plan_mode() -> Value {
-    json!({
-        "allowedPrompts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "tool": one_of(&["Bash"], "The tool"),
-                    "prompt": text("What it is to be used for, such as \"run tests\""),
-                },
-                "required": ["tool", "prompt"],
-                "additionalProperties": false,
-            },
-            "description": "What the plan needs leave for",
-        },
-        "pushToRemote": flag("Whether to hand the plan to a remote session"),
-        "remoteSessionId": text("The id of that session"),
-        "remoteSessionUrl": text("The address of that session"),
-        "remoteSessionTitle": text("The title of that session"),
-    })
+    json!({"plan": text("The plan, where it is not the one in your plan file")})
 }
 
 fn task_stop() -> Value {

@@ -13,7 +13,7 @@ use crate::{SendMessageInput, TaskStatus};
 #[expect(missing_docs, reason = "each variant is named after the input that documents it")]
 pub enum TeamCall {
     TeamCreate(TeamCreateInput),
-    TeamDelete,
+    TeamDelete(TeamDeleteInput),
     Spawn(SpawnInput),
     TaskCreate(TaskCreateInput),
     TaskGet(TaskGetInput),
@@ -33,7 +33,7 @@ impl TeamCall {
     pub fn parse(tool: &str, input: Value) -> Option<Result<Self, InputError>> {
         let call = match tool {
             "TeamCreate" => TeamCreateInput::parse(input).map(Self::TeamCreate),
-            "TeamDelete" => Parameters::of(tool, input).finish(Self::TeamDelete),
+            "TeamDelete" => TeamDeleteInput::parse(input).map(Self::TeamDelete),
             "Task" | "Agent" => {
                 SpawnInput::parse(input).map(Self::Spawn).map_err(|e| InputError { tool: tool.into(), ..e })
             }
@@ -73,6 +73,25 @@ impl TeamCreateInput {
             description: given.text("description"),
             agent_type: given.text("agent_type"),
         };
+        given.finish(read)
+    }
+}
+
+/// TeamDelete: ends the caller's team.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TeamDeleteInput {
+    /// The team; the caller's own, which it is also when absent.
+    pub team_name: Option<String>,
+}
+
+impl TeamDeleteInput {
+    /// Reads the input of a call.
+    ///
+    /// # Errors
+    /// [`InputError`] with every fault.
+    pub fn parse(input: Value) -> Result<Self, InputError> {
+        let mut given = Parameters::of("TeamDelete", input);
+        let read = Self { team_name: given.text("team_name") };
         given.finish(read)
     }
 }

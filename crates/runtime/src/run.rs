@@ -51,6 +51,8 @@ pub struct Furnishings {
     pub session_id: String,
     /// How models are opened; asked when the first call of one is made.
     pub open_model: OpenModel,
+    /// The models that can be opened, by name or by the form of a vendor's names, for agents that spawn others.
+    pub models: Vec<String>,
     /// What the user adds to the system prompt of the lead, or of a member alone.
     pub append_system_prompt: Option<String>,
     /// What tokens cost.

@@ -5,6 +5,7 @@ use pitcrew_store::{Appended, Event, JournalEntry, UnreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::clock::wire_time;
+use crate::ended::MemberEnd;
 use crate::entropy::made_id;
 use crate::{Team, refusal};
 
@@ -106,7 +107,7 @@ impl Team {
         // A config that cannot be read just then takes nothing back: the message is on disk.
         if self.config().await.is_ok_and(|config| config.member(to.as_str()).is_none()) {
             self.bury(&to, std::slice::from_ref(&id), &to).await?;
-            return Err(undeliverable(&to, &id));
+            return Err(undeliverable(&to, &id, self.end_of(&to).await));
         }
         Ok(Receipt { id, to, state: DeliveryState::Persisted })
     }
@@ -124,9 +125,17 @@ impl Team {
 
     /// Notes that messages will not be delivered since `gone` has ended, and takes them out of the unread mail of `to`.
     pub(crate) async fn bury(&self, to: &AgentName, ids: &[MessageId], gone: &AgentName) -> Result<(), ApiError> {
-        self.note(ids.iter().map(|id| dead(to, id, gone))).await;
+        let end = self.end_of(gone).await;
+        self.note(ids.iter().map(|id| dead(to, id, gone, end))).await;
         self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), ids)).await?;
         Ok(())
+    }
+
+    /// Notes that a message to a member that has ended is not delivered, and answers with the error for its sender.
+    pub(crate) async fn dead_letter(&self, to: &AgentName, id: &MessageId) -> ApiError {
+        let end = self.end_of(to).await;
+        self.note([dead(to, id, to, end)]).await;
+        undeliverable(to, id, end)
     }
 
     /// Gives up the unread mail that a member nobody runs was sent more than [`MAIL_WAITS_MS`] ago; its senders are told.
@@ -173,18 +182,18 @@ impl Team {
 }
 
 /// The event of a message that will not be delivered since `gone` has ended.
-pub(crate) fn dead(to: &AgentName, id: &MessageId, gone: &AgentName) -> Event {
-    Event::MessageDead { id: id.clone(), to: to.clone(), reason: is_no_member(gone) }
+fn dead(to: &AgentName, id: &MessageId, gone: &AgentName, end: MemberEnd) -> Event {
+    Event::MessageDead { id: id.clone(), to: to.clone(), reason: is_no_member(gone, end) }
 }
 
 /// Why mail to a member that left or was removed is dead. Its process may still run, as another client may have started it.
-pub(crate) fn is_no_member(gone: &AgentName) -> String {
-    format!("{gone} is no longer in the team")
+pub(crate) fn is_no_member(gone: &AgentName, end: MemberEnd) -> String {
+    format!("{gone} is no longer in the team{}", end.in_words())
 }
 
-/// The error for a message to a member that left or was removed.
-pub(crate) fn undeliverable(to: &AgentName, id: &MessageId) -> ApiError {
-    let message = format!("Agent '{to}' is no longer in the team; message {id} was not delivered");
+/// The error for a message to a member that has ended.
+fn undeliverable(to: &AgentName, id: &MessageId, end: MemberEnd) -> ApiError {
+    let message = format!("Agent '{to}' is no longer in the team; message {id} was not delivered{}", end.in_words());
     ApiError::new(ErrorCode::AgentNotFound, message)
         .with("agent", to.as_str())
         .with("message_id", id.0.as_str())

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
-use crate::delivery::{Receipt, dead, frame_text, undeliverable};
+use crate::delivery::{Receipt, frame_text};
 use crate::mail::Mail;
 use crate::requests::{Answer, Outgoing, Reply, Request, RequestKind};
 use crate::send::{Recipient, Sent};
@@ -286,8 +286,7 @@ impl Team {
             Recipient::Member(member) => member.name,
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["shutdown", speaker.frame_name(), name.as_str()])?;
-                self.note([dead(&name, &id, &name)]).await;
-                return Err(undeliverable(&name, &id));
+                return Err(self.dead_letter(&name, &id).await);
             }
         };
         if to.as_str() == LEAD_NAME {
@@ -367,15 +366,14 @@ impl Team {
             Recipient::Member(member) => (member.name.clone(), self.mode_after_plan(&member)),
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["plan", speaker.frame_name(), name.as_str()])?;
-                self.note([dead(&name, &id, &name)]).await;
-                return Err(undeliverable(&name, &id));
+                return Err(self.dead_letter(&name, &id).await);
             }
         };
         let frame = PlanApprovalResponse {
             kind: PlanApprovalResponse::TYPE.into(),
             request_id: request_id.to_owned(),
             approved: approve,
-            feedback: content.clone(),
+            feedback: content.clone().filter(|_| !approve),
             timestamp: Some(wire_time(self.now_ms())),
             permission_mode: approve.then(|| mode.clone()),
             foreign: Foreign::default(),
@@ -386,6 +384,14 @@ impl Team {
         if approve && self.seal.is_some() {
             // A teammate elsewhere cannot sign it for itself, and without it would plan again when it is resumed.
             self.record_mode(&asker, &mode).await?;
+        }
+        if approve && let Some(words) = content.clone().filter(|words| !words.trim().is_empty()) {
+            // Only a refusal has room for words; an approval's come behind it, and the plan is approved without them too.
+            let summary = Some("With the approval of your plan".to_owned());
+            let told = Box::pin(self.send_text(config, speaker, asker.as_str(), words, summary, call)).await;
+            if let Err(error) = told {
+                tracing::warn!(agent = %asker, %error, "the words with the approval of a plan were not delivered");
+            }
         }
         let answer = if approve {
             Responded::plan_approved(asker.as_str(), request_id)

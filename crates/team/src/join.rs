@@ -4,6 +4,7 @@ use pitcrew_protocol::{AgentName, ApiError, Member};
 use pitcrew_store::RateScope;
 
 use crate::actor::{is_reserved, one_form};
+use crate::ended::MemberEnd;
 use crate::members::{MemberRemoved, changed, check_free, next_color};
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
@@ -90,7 +91,7 @@ impl Team {
         if one_form(name, &AgentName::lead()) {
             return Err(refusal::denied("the lead cannot leave its team; delete the team instead"));
         }
-        self.note_ended(name, false).await?;
+        self.note_ended(name, MemberEnd::Left).await?;
         self.settle_end(name).await
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
 use crate::delivery::{Letter, is_no_member, is_undeliverable};
+use crate::ended::MemberEnd;
 use crate::entropy::made_id;
 use crate::ours::{Program, SpawnRecord};
 use crate::seal::Trust;
@@ -146,6 +147,19 @@ impl Team {
     /// # Errors
     /// `permission_denied` for everybody but the lead and the user, and for the lead itself; `agent_not_found`.
     pub async fn remove_member(&self, actor: &Actor, name: &AgentName) -> Result<MemberRemoved, ApiError> {
+        self.remove_ended(actor, name, MemberEnd::Left).await
+    }
+
+    /// The same for a member whose end is known: whoever writes to it learns of that end.
+    ///
+    /// # Errors
+    /// As [`Team::remove_member`].
+    pub async fn remove_ended(
+        &self,
+        actor: &Actor,
+        name: &AgentName,
+        end: MemberEnd,
+    ) -> Result<MemberRemoved, ApiError> {
         let config = self.config().await?;
         Speaker::of(actor, &config)?.must_lead("remove a member")?;
         let name = match config.member(name.as_str()) {
@@ -159,7 +173,7 @@ impl Team {
             return Err(refusal::denied("the lead cannot be removed; delete the team instead"));
         }
         self.count_call().await?;
-        self.note_ended(&name, false).await?;
+        self.note_ended(&name, end).await?;
         self.settle_end(&name).await
     }
 
@@ -334,18 +348,19 @@ impl Team {
         self.void_requests(name).await?;
         let unread = self.ask(self.backend().inbox(self.dir(), &name.inbox_file())).await?;
         let unread: Vec<_> = unread.into_iter().filter(|stored| !stored.message.is_read()).collect();
+        let end = self.end_of(name).await;
         for stored in &unread {
             // A prompt that was never taken is no message to its lead, which hears of the launch itself.
             let is_prompt = stored.message.from == LEAD_NAME && Some(&stored.message.text) == prompt.as_ref();
             if !is_prompt && pitcrew_protocol::Frame::detect(&stored.message.text).is_none() {
-                self.tell_sender(name, &stored.id, &stored.message.from, &is_no_member(name)).await?;
+                self.tell_sender(name, &stored.id, &stored.message.from, &is_no_member(name, end)).await?;
             }
         }
         let dead: Vec<MessageId> = unread.into_iter().map(|stored| stored.id).collect();
         if !dead.is_empty() {
             self.bury(name, &dead, name).await?;
         }
-        self.note_ended(name, true).await?;
+        self.note_settled(name).await?;
         self.note([changed(name, "removed", None)]).await;
         Ok(MemberRemoved { released, dead })
     }

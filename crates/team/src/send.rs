@@ -7,7 +7,7 @@ use pitcrew_protocol::{
 use pitcrew_store::{RateScope, UnreadLimit};
 
 use crate::actor::{Actor, OPERATOR, Rank, Speaker, passes_for};
-use crate::delivery::{Letter, Receipt, as_text, dead, undeliverable};
+use crate::delivery::{Letter, Receipt, as_text};
 use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
 use crate::{Team, refusal};
@@ -84,8 +84,7 @@ impl Team {
             Recipient::Member(member) => (member.name, member.color),
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["message", &speaker.name, name.as_str()])?;
-                self.note([dead(&name, &id, &name)]).await;
-                return Err(undeliverable(&name, &id));
+                return Err(self.dead_letter(&name, &id).await);
             }
         };
         let letter = self.letter(config, speaker, &to, (&content, summary.clone()), call)?;

@@ -51,6 +51,15 @@ pub(crate) struct Changed {
 pub(crate) struct Stamp {
     pub(crate) by: Speaker,
     pub(crate) at_ms: i64,
+    pub(crate) blockers: Blockers,
+}
+
+/// Whether open blockers keep a task from being started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blockers {
+    Count,
+    /// The user starts it all the same.
+    Overruled,
 }
 
 impl Stamp {
@@ -92,7 +101,7 @@ pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &Ta
     let mut fields = set_texts(&mut task, change);
     set_owner(&mut task, stamp, change)?;
     if let Some(StatusChange::To(status)) = change.status {
-        set_status(&mut task, &before, stamp, status, table)?;
+        set_status(&mut task, &before, stamp, status)?;
     }
     let owner_changed = task.owner != before.owner;
     if owner_changed {
@@ -105,6 +114,10 @@ pub(crate) fn update(table: &mut TaskTable, stamp: &Stamp, id: &str, change: &Ta
         fields.push("status");
     }
     let edges = new_edges(table, &task, change)?;
+    let starts = task.status == TaskStatus::InProgress && before.status != TaskStatus::InProgress;
+    if starts && stamp.blockers == Blockers::Count {
+        refuse_blocked(table, &before, &edges)?;
+    }
     for (field, blocker, blocked) in &edges {
         if !fields.contains(field) {
             fields.push(field);
@@ -136,7 +149,7 @@ pub(crate) fn claim(table: &mut TaskTable, stamp: &Stamp, id: Option<&str>) -> R
             .with("owner", task.owner.clone()));
     }
     refuse_foreign(task, stamp)?;
-    refuse_blocked(table, task)?;
+    refuse_blocked(table, task, &[])?;
     update(table, stamp, wanted.as_str(), &TaskChange { owner, status, ..TaskChange::default() })
 }
 
@@ -221,20 +234,19 @@ fn set_owner(task: &mut Task, stamp: &Stamp, change: &TaskChange) -> Result<(), 
     Ok(())
 }
 
-/// Sets the status. A teammate that starts a task nobody owns becomes its owner.
-fn set_status(
-    task: &mut Task,
-    before: &Task,
-    stamp: &Stamp,
-    status: TaskStatus,
-    table: &TaskTable,
-) -> Result<(), ApiError> {
-    if stamp.is_teammate() && status == TaskStatus::InProgress {
-        refuse_foreign(before, stamp)?;
-        if before.status != TaskStatus::InProgress {
-            refuse_blocked(table, before)?;
+/// Sets the status. A teammate that starts a task nobody owns becomes its owner, and opens no completed one again.
+fn set_status(task: &mut Task, before: &Task, stamp: &Stamp, status: TaskStatus) -> Result<(), ApiError> {
+    if stamp.is_teammate() {
+        if before.status == TaskStatus::Completed && status != TaskStatus::Completed {
+            let message = format!("Task #{} is completed; only the lead or the user can open it again", before.id);
+            return Err(refusal::wrong_state(message)
+                .with("task_id", before.id.as_str())
+                .with("status", before.status.as_str()));
         }
-        task.owner.get_or_insert_with(|| stamp.by.name.clone());
+        if status == TaskStatus::InProgress {
+            refuse_foreign(before, stamp)?;
+            task.owner.get_or_insert_with(|| stamp.by.name.clone());
+        }
     }
     task.status = status;
     Ok(())
@@ -252,9 +264,13 @@ fn refuse_foreign(task: &Task, stamp: &Stamp) -> Result<(), ApiError> {
         .with("status", task.status.as_str()))
 }
 
-fn refuse_blocked(table: &TaskTable, task: &Task) -> Result<(), ApiError> {
+/// Refuses to start a task with open blockers, those among the new dependencies included.
+fn refuse_blocked(table: &TaskTable, task: &Task, new: &[Edge]) -> Result<(), ApiError> {
     let graph = TaskGraph::of(table.tasks.values());
-    let open: Vec<&str> = graph.open_blockers(&task.id).into_iter().map(TaskId::as_str).collect();
+    let is_open = |id: &TaskId| table.tasks.get(id).is_some_and(|task| task.status != TaskStatus::Completed);
+    let new = new.iter().filter(|(_, blocker, blocked)| *blocked == task.id && is_open(blocker));
+    let open = graph.open_blockers(&task.id).into_iter().chain(new.map(|(_, blocker, _)| blocker));
+    let open: Vec<&str> = open.map(TaskId::as_str).collect();
     if open.is_empty() {
         return Ok(());
     }
@@ -280,12 +296,11 @@ fn merge(task: &mut Task, new: &Map<String, Value>) -> bool {
     changed
 }
 
-/// The dependencies that are new, each with the field that names it: `(field, blocker, blocked)`.
-fn new_edges(
-    table: &TaskTable,
-    task: &Task,
-    change: &TaskChange,
-) -> Result<Vec<(&'static str, TaskId, TaskId)>, ApiError> {
+/// A dependency with the field that names it: `(field, blocker, blocked)`.
+type Edge = (&'static str, TaskId, TaskId);
+
+/// The dependencies that are new.
+fn new_edges(table: &TaskTable, task: &Task, change: &TaskChange) -> Result<Vec<Edge>, ApiError> {
     let mut edges = Vec::new();
     let known = |given: &String| find(table.tasks.values(), given).map(|other| other.id.clone());
     for given in &change.blocks {

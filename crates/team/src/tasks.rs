@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use pitcrew_protocol::{
-    AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskId,
-    TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
+    AgentName, ApiError, ErrorCode, Foreign, MessageId, StatusChange, Task, TaskAssignment, TaskCreateInput, TaskFacts,
+    TaskId, TaskStatus, TaskUpdateInput, TaskUpdated, TeamConfig,
 };
 use pitcrew_store::{Event, RateScope, TaskTable};
 
@@ -14,7 +14,8 @@ use crate::delivery::{Letter, is_undeliverable};
 use crate::entropy::made_id;
 use crate::ours::TaskRecord;
 use crate::send::Recipient;
-use crate::task_rules::{self, Changed, Stamp, TaskChange};
+use crate::task_rules::{self, Blockers, Changed, Stamp, TaskChange};
+use crate::views::task_times;
 use crate::{Team, refusal};
 
 impl Team {
@@ -56,8 +57,29 @@ impl Team {
     ///
     /// # Errors
     /// `task_not_found`, `agent_not_found` for an unknown owner, `circular_dependency`, `invalid_request`, and
-    /// `invalid_status` with the owner or the blockers for a task that the caller cannot take.
+    /// `invalid_status` with the owner or the blockers for a task that the caller cannot take, and for a completed one that
+    /// a teammate would open again.
     pub async fn update_task(&self, actor: &Actor, input: TaskUpdateInput) -> Result<TaskUpdated, ApiError> {
+        self.change_task(actor, input, Blockers::Count).await
+    }
+
+    /// The same for the user, who may start a task whose blockers are open.
+    ///
+    /// # Errors
+    /// As [`Team::update_task`], and `permission_denied` for everybody but the user.
+    pub async fn force_task(&self, actor: &Actor, input: TaskUpdateInput) -> Result<TaskUpdated, ApiError> {
+        if *actor != Actor::User {
+            return Err(refusal::denied("only the user may start a task whose blockers are open"));
+        }
+        self.change_task(actor, input, Blockers::Overruled).await
+    }
+
+    async fn change_task(
+        &self,
+        actor: &Actor,
+        input: TaskUpdateInput,
+        blockers: Blockers,
+    ) -> Result<TaskUpdated, ApiError> {
         let config = self.config().await?;
         let speaker = Speaker::of(actor, &config)?;
         speaker.must_belong("change tasks")?;
@@ -83,7 +105,7 @@ impl Team {
             blocked_by: input.add_blocked_by,
             metadata,
         };
-        let stamp = Stamp { by: speaker, at_ms: self.now_ms() };
+        let stamp = Stamp { by: speaker, at_ms: self.now_ms(), blockers };
         let (inner, id) = (stamp.clone(), input.task_id);
         let gives_up = change.status == Some(StatusChange::Deleted);
         let named = id.clone();
@@ -94,11 +116,16 @@ impl Team {
             changed => changed?,
         };
         self.tell(&stamp, &changed).await?;
+        let mut facts = TaskFacts::of(&changed.task, task_times(&changed.task));
+        if let Some(status) = changed.status.as_ref() {
+            facts.status = Some(status.to.clone());
+        }
         Ok(TaskUpdated {
             success: true,
             task_id: changed.task.id,
             updated_fields: changed.fields.into_iter().map(str::to_owned).collect(),
             status_change: changed.status,
+            facts,
         })
     }
 
@@ -120,7 +147,9 @@ impl Team {
             return Err(missing);
         };
         self.note([changed(&task_id, &stamp.by.name, "deleted", &["deleted"])]).await;
-        Ok(TaskUpdated { success: true, task_id, updated_fields: vec!["deleted".to_owned()], status_change: None })
+        let facts = TaskFacts { status: Some(StatusChange::Deleted.as_str().to_owned()), ..TaskFacts::default() };
+        let updated_fields = vec!["deleted".to_owned()];
+        Ok(TaskUpdated { success: true, task_id, updated_fields, status_change: None, facts })
     }
 
     /// Takes a task, the lowest that is ready when `id` is absent, and starts it. Of several callers one wins.
@@ -135,7 +164,7 @@ impl Team {
             Rank::User | Rank::Outside => return Err(refusal::denied("only a member can own a task")),
         }
         self.count_call().await?;
-        let stamp = Stamp { by: speaker, at_ms: self.now_ms() };
+        let stamp = Stamp { by: speaker, at_ms: self.now_ms(), blockers: Blockers::Count };
         let (inner, id) = (stamp.clone(), id.map(str::to_owned));
         let changed = self.edit_tasks(move |table| task_rules::claim(table, &inner, id.as_deref())).await?;
         self.tell(&stamp, &changed).await?;

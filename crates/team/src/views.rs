@@ -1,6 +1,8 @@
 //! Answers in the shapes of the API reference, for programs: its field names, where files and recordings have others.
 
-use pitcrew_protocol::{AgentName, Frame, Member, MessageId, Task, TaskGraph, TaskId, TaskStatus, TeamConfig};
+use pitcrew_protocol::{
+    AgentName, Frame, Member, MessageId, Task, TaskGraph, TaskId, TaskStatus, TaskTimes, TeamConfig,
+};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -28,10 +30,10 @@ pub struct TaskView {
     pub status: TaskStatus,
     /// Who works on it; null for nobody.
     pub owner: Option<String>,
-    /// When it was made; null for a task of another client.
+    /// When it was made; null where nobody noted that.
     #[serde(rename = "created_at")]
     pub created_at: Option<String>,
-    /// When we last changed it; null for a task of another client.
+    /// When it was last changed; null where nobody noted that.
     #[serde(rename = "updated_at")]
     pub updated_at: Option<String>,
     /// The tasks it waits for.
@@ -47,7 +49,7 @@ impl TaskView {
     /// Shows `task`.
     #[must_use]
     pub fn of(task: &Task) -> Self {
-        let record = TaskRecord::of(task);
+        let times = task_times(task);
         Self {
             task_id: task.id.clone(),
             subject: task.subject.clone(),
@@ -55,12 +57,32 @@ impl TaskView {
             active_form: task.active_form.clone(),
             status: task.status,
             owner: task.owner.clone(),
-            created_at: record.created_at.map(wire_time),
-            updated_at: record.updated_at.map(wire_time),
+            created_at: times.created_at,
+            updated_at: times.updated_at,
             blocked_by: task.blocked_by.clone(),
             blocks: task.blocks.clone(),
             metadata: free_fields(task),
         }
+    }
+}
+
+/// When a task was made and last changed: as we noted it, else as its file has it, in milliseconds or as text.
+#[must_use]
+pub fn task_times(task: &Task) -> TaskTimes {
+    let record = TaskRecord::of(task);
+    let in_file = |fields: [&str; 2]| fields.into_iter().find_map(|field| time_in(task.foreign.get(field)?.get()));
+    TaskTimes {
+        created_at: record.created_at.map(wire_time).or_else(|| in_file(["created_at", "createdAt"])),
+        updated_at: record.updated_at.map(wire_time).or_else(|| in_file(["updated_at", "updatedAt"])),
+    }
+}
+
+/// A time of a file: text, as it is, or milliseconds since 1970.
+fn time_in(raw: &str) -> Option<String> {
+    match serde_json::from_str(raw).ok()? {
+        Value::String(text) => Some(text),
+        Value::Number(ms) => ms.as_i64().map(wire_time),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::context::Context;
 use crate::crew;
 use crate::failure::Failure;
+use crate::openable::has_key;
 use crate::output;
 
 /// List models with their prices and context windows, and the source of each figure
@@ -117,14 +118,6 @@ fn spec_of(name: &str) -> Option<ModelSpec> {
 fn aliases(name: &str) -> Vec<&'static str> {
     let full = name.rsplit('/').next().unwrap_or(name);
     ALIASES.iter().filter(|(_, of)| *of == full).map(|(alias, _)| *alias).collect()
-}
-
-fn has_key(spec: &ModelSpec, endpoints: &Endpoints) -> bool {
-    match spec {
-        ModelSpec::Anthropic(_) => endpoints.anthropic_api_key.is_some() || endpoints.anthropic_auth_token.is_some(),
-        ModelSpec::OpenAi(_) => endpoints.openai_api_key.is_some() || endpoints.openai_base_url.is_some(),
-        ModelSpec::Ollama(_) | ModelSpec::Script(_) => true,
-    }
 }
 
 impl Answer {

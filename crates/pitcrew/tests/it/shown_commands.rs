@@ -148,6 +148,7 @@ const SHOWN: &[(&str, Stage)] = &[
     ("pitcrew task update 3 --metadata priority=null", Stage::Running),
     ("pitcrew task update 3 --owner bob --blocked-by 1 --blocked-by 2", Stage::Running),
     ("pitcrew task update 3 --status completed", Stage::Running),
+    ("pitcrew task update 3 --status in_progress --force", Stage::Running),
     ("pitcrew team create backend --description \"fix the build\"", Empty),
     ("pitcrew team delete backend", Alone),
     ("pitcrew team delete backend --force", Stopped),

@@ -5,6 +5,47 @@ use insta::assert_snapshot;
 use crate::room::Room;
 
 #[test]
+fn a_blocked_task_is_started_with_force_and_a_completed_one_opened_again_by_the_user() {
+    let room = Room::with_crew();
+    let seen = room.transcript(&[
+        &["task", "create", "Fix the parser"],
+        &["task", "create", "Write it up"],
+        &["task", "update", "2", "--blocked-by", "1"],
+        &["task", "update", "2", "--status", "in_progress"],
+        &["task", "update", "2", "--force"],
+        &["task", "update", "2", "--status", "in_progress", "--force"],
+        &["task", "update", "2", "--status", "completed"],
+        &["task", "update", "2", "--status", "pending"],
+    ]);
+    assert_snapshot!(seen, @r#"
+    $ pitcrew task create "Fix the parser"
+    made task #1: Fix the parser
+    $ pitcrew task create "Write it up"
+    made task #2: Write it up
+    $ pitcrew task update 2 --blocked-by 1
+    changed blockedBy of task #2
+    $ pitcrew task update 2 --status in_progress
+    error: Task #2 is blocked by #1
+    hint: --force starts it all the same
+    [exit 4]
+    $ pitcrew task update 2 --force
+    error: the following required arguments were not provided:
+      --status <STATUS>
+
+    Usage: pitcrew task update --status <STATUS> --force <ID>
+
+    For more information, try '--help'.
+    [exit 2]
+    $ pitcrew task update 2 --status in_progress --force
+    changed status of task #2
+    $ pitcrew task update 2 --status completed
+    changed status of task #2
+    $ pitcrew task update 2 --status pending
+    changed status of task #2
+    "#);
+}
+
+#[test]
 fn tasks_are_made_listed_changed_and_shown() {
     let room = Room::with_crew();
     let seen = room.transcript(&[

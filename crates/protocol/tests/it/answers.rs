@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pitcrew_protocol::{
     BroadcastSent, EventIds, InputError, MessageSent, RequestSent, Spawned, StreamEvent, TaskCreated, TaskListed,
-    TaskShown, TaskUpdated, TeamCall, TeamCreated, TeamDeleted, ToolAnswer, UserEvent, from_text,
+    TaskShown, TaskTimes, TaskUpdated, TeamCall, TeamCreated, TeamDeleted, ToolAnswer, UserEvent, from_text,
 };
 use serde_json::{Value, json};
 
@@ -119,6 +119,32 @@ fn a_list_is_made_of_the_recorded_tasks() {
     Blocked by: #1
     ");
     insta::assert_snapshot!(TaskListed::of(&[]).text(), @"No tasks found");
+}
+
+#[test]
+fn a_task_is_shown_with_all_that_is_set_of_it_and_without_what_is_ours() {
+    let text = r#"{"id":"7","subject":"Do A","description":"Status: none","activeForm":"Doing A","owner":"worker",
+        "status":"in_progress","blocks":["9"],"blockedBy":["3"],
+        "metadata":{"p":1,"component":"au\nth","list":["POST /login"],"pitcrew":{"createdBy":"x"}}}"#;
+    let task = from_text(text).unwrap();
+    let times = TaskTimes { created_at: Some("2026-02-11T14:30:00Z".into()), updated_at: None };
+    let shown = TaskShown::at(&task, times.clone());
+    insta::assert_snapshot!(shown.text(), @r#"
+    Task #7: Do A
+    Status: in_progress
+    Owner: worker
+    Active form: Doing A
+    Metadata p: 1
+    Metadata component: au th
+    Metadata list: ["POST /login"]
+    Created: 2026-02-11T14:30:00Z
+    Description: Status: none
+    Blocked by: #3
+    Blocks: #9
+    "#);
+    insta::assert_snapshot!(serde_json::to_string(&shown).unwrap(), @r#"{"task":{"id":"7","subject":"Do A","description":"Status: none","status":"in_progress","blocks":["9"],"blockedBy":["3"],"owner":"worker","activeForm":"Doing A","metadata":{"p":1,"component":"au\nth","list":["POST /login"]},"created_at":"2026-02-11T14:30:00Z"}}"#);
+    let created = serde_json::to_string(&TaskCreated::of(&task, times)).unwrap();
+    insta::assert_snapshot!(created, @r#"{"task":{"id":"7","subject":"Do A","description":"Status: none","status":"in_progress","owner":"worker","activeForm":"Doing A","blockedBy":["3"],"blocks":["9"],"metadata":{"p":1,"component":"au\nth","list":["POST /login"]},"created_at":"2026-02-11T14:30:00Z"}}"#);
 }
 
 #[test]

@@ -59,21 +59,100 @@ fn sent(input: Value) -> SendMessageInput {
 }
 
 #[test]
-fn schemas_are_the_recorded_ones_isolation_and_our_two() {
+fn schemas_are_the_recorded_ones_but_for_what_is_listed() {
     let recorded = recorded_schemas();
     for tool in TEAM_TOOLS {
         let mut ours = bare(tool_schema(tool).unwrap());
-        if tool == "Task" {
-            let mut more = |name| ours["properties"].as_object_mut().unwrap().shift_remove(name);
-            assert_eq!(more("isolation"), Some(json!({"type": "string", "enum": ["worktree"]})));
-            assert_eq!(more("backend"), Some(json!({"type": "string"})));
-            assert_eq!(more("program"), Some(json!({"type": "string", "enum": ["pitcrew", "claude"]})));
+        let mut theirs = bare(recorded[tool].clone());
+        let taken = |schema: &mut Value, name| schema["properties"].as_object_mut().unwrap().shift_remove(name);
+        match tool {
+            "Task" => {
+                assert_eq!(taken(&mut ours, "isolation"), Some(json!({"type": "string", "enum": ["worktree"]})));
+                assert_eq!(taken(&mut ours, "backend"), Some(json!({"type": "string"})));
+                assert_eq!(taken(&mut ours, "program"), Some(json!({"type": "string", "enum": ["pitcrew", "claude"]})));
+                // What a run can open is not what one vendor sells.
+                theirs["properties"]["model"].as_object_mut().unwrap().shift_remove("enum");
+            }
+            "TeamDelete" => assert_eq!(taken(&mut ours, "team_name"), Some(json!({"type": "string"}))),
+            "ExitPlanMode" => {
+                assert_eq!(taken(&mut ours, "plan"), Some(json!({"type": "string"})));
+                // Nothing reads them.
+                for name in
+                    ["allowedPrompts", "pushToRemote", "remoteSessionId", "remoteSessionUrl", "remoteSessionTitle"]
+                {
+                    assert!(taken(&mut theirs, name).is_some(), "{name}");
+                }
+            }
+            _ => {}
         }
-        assert_eq!(ours, bare(recorded[tool].clone()), "{tool}");
+        assert_eq!(ours, theirs, "{tool}");
         assert!(ours["type"] == "object" && ours.get("oneOf").is_none());
     }
     assert_eq!(tool_schema("Agent"), tool_schema("Task"));
     assert_eq!(tool_schema("Bash"), None);
+}
+
+/// A value that a property's schema allows.
+fn sample(property: &Value) -> Value {
+    let property = property["anyOf"].get(0).unwrap_or(property);
+    match (property["enum"].get(0), property["type"].as_str()) {
+        (Some(first), _) => first.clone(),
+        (None, Some("string")) => json!("a"),
+        (None, Some("boolean")) => json!(true),
+        (None, Some("integer")) => json!(3),
+        (None, Some("array")) => json!(["1"]),
+        (None, Some("object")) => json!({"k": 1}),
+        (None, other) => panic!("{other:?} in {property}"),
+    }
+}
+
+#[test]
+fn no_schema_offers_what_nothing_reads() {
+    let base = |tool: &str| match tool {
+        "TeamCreate" => json!({"team_name": "t"}),
+        "Task" => json!({"description": "d", "prompt": "p", "subagent_type": "s"}),
+        "TaskCreate" => json!({"subject": "s", "description": "d"}),
+        "TaskGet" | "TaskUpdate" => json!({"taskId": "1"}),
+        "TaskStop" => json!({"task_id": "b"}),
+        _ => json!({}),
+    };
+    // The parameters of a SendMessage depend on its type.
+    let messages = [
+        json!({"type": "message", "recipient": "b", "content": "c", "summary": "s"}),
+        json!({"type": "shutdown_response", "request_id": "r", "approve": false, "content": "c"}),
+    ];
+    for tool in TEAM_TOOLS {
+        let schema = tool_schema(tool).unwrap();
+        for (name, property) in schema["properties"].as_object().unwrap() {
+            let bases = if tool == "SendMessage" { messages.to_vec() } else { vec![base(tool)] };
+            let is_read = bases.into_iter().any(|without| {
+                let mut with = without.clone();
+                let mut other = sample(property);
+                if with.get(name) == Some(&other) {
+                    other = json!("z");
+                }
+                if tool == "SendMessage" && name == "type" {
+                    other = json!("broadcast");
+                    with.as_object_mut().unwrap().shift_remove("recipient");
+                }
+                if tool == "SendMessage" && !without.as_object().unwrap().contains_key(name) {
+                    return false;
+                }
+                if name == "shell_id" {
+                    with.as_object_mut().unwrap().shift_remove("task_id");
+                    other = json!("z");
+                }
+                with[name] = other;
+                let read = TeamCall::parse(tool, with.clone()).unwrap();
+                let unread = match &read {
+                    Ok(TeamCall::ExitPlanMode(input)) => input.rest.contains_key(name),
+                    Ok(_) | Err(_) => false,
+                };
+                read.is_ok_and(|read| !unread && Some(read) != TeamCall::parse(tool, without).unwrap().ok())
+            });
+            assert!(is_read, "{tool} offers {name}, and nothing reads it");
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Machine, Means, Profile, Sandbox};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;
@@ -53,6 +54,7 @@ async fn measure(sandbox: &Sandbox, cwd: &Path) -> Vec<Duration> {
         cancel: CancellationToken::new(),
         gate: Arc::default(),
         sandbox: sandbox.clone(),
+        mode: PermissionMode::default(),
         profile: Profile::Free,
         may_unconfine: false,
         reads: ReadLog::new(PathLocks::new()),

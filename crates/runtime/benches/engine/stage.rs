@@ -55,6 +55,7 @@ impl Stage {
                 home: None,
                 session_id: "806a459e-20e5-4ee3-bf49-40e5333a7d9e".to_owned(),
                 open_model,
+                models: Vec::new(),
                 append_system_prompt: None,
                 prices: PriceTable::default(),
                 settings: Settings::default(),

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Profile, Sandbox};
 use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, Toolbox, plain_tools};
 use serde_json::{Value, json};
@@ -184,6 +185,7 @@ fn context(cwd: &Path) -> ToolContext {
         cancel: CancellationToken::new(),
         gate: Arc::default(),
         sandbox: Sandbox::default(),
+        mode: PermissionMode::default(),
         profile: Profile::Free,
         may_unconfine: false,
         reads: ReadLog::new(PathLocks::new()),

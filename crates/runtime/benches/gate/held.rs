@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pitcrew_runtime::gate::Gate;
+use pitcrew_runtime::gate::{Gate, PermissionMode};
 use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, Support};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;
@@ -45,6 +45,7 @@ impl Held {
             cancel: CancellationToken::new(),
             gate: Arc::new(gate),
             sandbox,
+            mode: PermissionMode::default(),
             profile: Profile::Read,
             may_unconfine: false,
             reads: ReadLog::new(PathLocks::new()),

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pitcrew_runtime::gate::Gate;
+use pitcrew_runtime::gate::{Gate, PermissionMode};
 use pitcrew_runtime::sandbox::{Machine, Profile, Sandbox, run_inside};
 use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
@@ -233,6 +233,7 @@ fn context(cwd: &Path, sandbox: Sandbox, profile: Profile) -> ToolContext {
         cancel: CancellationToken::new(),
         gate: Arc::default(),
         sandbox,
+        mode: PermissionMode::default(),
         profile,
         may_unconfine: false,
         reads: ReadLog::new(PathLocks::new()),

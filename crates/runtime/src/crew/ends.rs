@@ -3,22 +3,22 @@
 use std::path::Path;
 use std::time::Duration;
 
-use pitcrew_protocol::{
-    AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, neutralised, render,
-};
-use pitcrew_team::{Actor, RefusedFrame};
+use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render};
+use pitcrew_team::{Actor, MemberEnd, RefusedFrame};
 
 use super::client_start::note_never_read;
 use super::course::{News, Why};
 use super::elsewhere::{answered_request, is_goodbye};
+use super::errands::{Errand, ErrandAnswer, notice, outcome};
 use super::ledger::RESUMABLE;
 use super::team_loop::{Farewell, Hand, Part, TeamLoop};
 use crate::agent::{Event, Status};
 use crate::driver::{chain, output_file, task_notification};
 use crate::events::Spending;
+use crate::gate::PermissionMode;
 use crate::run::{KeptWorktree, Limit};
 use crate::tools::ToolOutcome;
-use crate::transcript::AnswerFault;
+use crate::transcript::{AnswerFault, Conversation};
 use crate::worktree::{Finished, Worktrees};
 
 /// Whether an agent can answer a request to shut down.
@@ -73,26 +73,12 @@ impl TeamLoop {
             Part::Lead => {
                 self.quarters.note_state(agent, status, reason.clone()).await;
                 self.lead_text = self.unapproved_plan.take().or(text);
-                self.drop_errands();
+                self.drop_errands(&AgentName::lead(), |_| true);
                 vec![News::LeadEnded(status, reason)]
             }
-            Part::Errand(answer) => {
-                let outcome = match (status, text) {
-                    (Status::Completed, Some(text)) => {
-                        let content = serde_json::json!([{"type": "text", "text": text}]);
-                        ToolOutcome::done(
-                            neutralised(&text),
-                            serde_json::json!({"status": "completed", "content": content}),
-                        )
-                    }
-                    (Status::Completed, None) => ToolOutcome::failed("the subagent ended without a word"),
-                    (_, _) => ToolOutcome::failed(reason.unwrap_or_else(|| "the subagent was stopped".to_owned())),
-                };
-                // The only error is that the call is not waited for any more.
-                let _not_waited_for = answer.send(outcome);
-                Vec::new()
-            }
+            Part::Errand(errand) => self.errand_ended(agent, *errand, status, reason, text),
             Part::Teammate { worktree } => {
+                self.drop_errands(agent, |_| true);
                 self.quarters.note_state(agent, status, reason.clone()).await;
                 self.retire(agent, status, reason, worktree.as_deref()).await;
                 vec![News::Left(agent.clone())]
@@ -107,14 +93,17 @@ impl TeamLoop {
         match self.crew.remove(agent).map(|hand| hand.part) {
             None => Vec::new(),
             Some(Part::Lead) => {
-                self.drop_errands();
+                self.drop_errands(&AgentName::lead(), |_| true);
                 vec![News::LeadEnded(Status::Killed, None)]
             }
-            Some(Part::Errand(answer)) => {
-                let _not_waited_for = answer.send(ToolOutcome::interrupted());
+            Some(Part::Errand(errand)) => {
+                if let ErrandAnswer::Call(answer) = errand.answer {
+                    let _not_waited_for = answer.send(ToolOutcome::interrupted());
+                }
                 Vec::new()
             }
             Some(Part::Teammate { worktree }) => {
+                self.drop_errands(agent, |_| true);
                 if self.course.why().is_none_or(|why| !why.is_resumable()) && !self.wakers.was_killed {
                     self.retire(agent, Status::Killed, Some("it did not end in time".to_owned()), worktree.as_deref())
                         .await;
@@ -185,7 +174,7 @@ impl TeamLoop {
         self.crew.remove(agent);
         self.quarters.note_state(agent, Status::Parked, Some(reason.clone())).await;
         self.retry_after = retry_after;
-        self.drop_errands();
+        self.drop_errands(&AgentName::lead(), |_| true);
         vec![News::LeadEnded(Status::Parked, Some(reason))]
     }
 
@@ -196,9 +185,67 @@ impl TeamLoop {
         self.warn(format!("{late} did not shut down in time")).await;
     }
 
-    pub(super) fn drop_errands(&self) {
-        let errands = self.crew.values().filter(|hand| matches!(hand.part, Part::Errand(_)));
-        errands.for_each(|hand| hand.body.cancel());
+    /// Drops those subagents of an agent.
+    pub(super) fn drop_errands(&self, caller: &AgentName, which: impl Fn(&Errand) -> bool) {
+        for hand in self.crew.values() {
+            if let Part::Errand(errand) = &hand.part
+                && errand.caller == *caller
+                && which(errand)
+            {
+                hand.body.cancel();
+            }
+        }
+    }
+
+    /// Lets the subagents of an agent do no more than that agent in its new mode.
+    pub(super) fn narrow_errands(&mut self, caller: &AgentName, mode: PermissionMode) {
+        for hand in self.crew.values_mut() {
+            if let Part::Errand(errand) = &mut hand.part
+                && errand.caller == *caller
+                && let (Some(mode), Some(link)) = (errand.narrowed(mode), hand.body.link())
+            {
+                link.tell(Event::ModeChanged(mode));
+            }
+        }
+    }
+
+    /// Whether a subagent works whose caller goes on meanwhile.
+    pub(super) fn has_errands_in_background(&self) -> bool {
+        let is_one = |hand: &Hand| matches!(&hand.part, Part::Errand(errand) if errand.is_in_background());
+        self.crew.values().any(is_one)
+    }
+
+    /// Takes what a subagent that has just ended knows.
+    pub(super) fn remembers(&mut self, agent: &AgentName, conversation: Conversation) -> Vec<News> {
+        if let Some(Part::Errand(errand)) = self.crew.get_mut(agent).map(|hand| &mut hand.part) {
+            errand.remember(conversation);
+        }
+        Vec::new()
+    }
+
+    /// Answers for a subagent that has ended.
+    fn errand_ended(
+        &mut self,
+        agent: &AgentName,
+        mut errand: Errand,
+        status: Status,
+        reason: Option<String>,
+        text: Option<String>,
+    ) -> Vec<News> {
+        let answer = std::mem::replace(&mut errand.answer, ErrandAnswer::Notice);
+        self.errands.keep(agent, errand);
+        match answer {
+            ErrandAnswer::Call(answer) => {
+                // The only error is that the call is not waited for any more.
+                let _not_waited_for = answer.send(outcome(agent, status, reason, text));
+                Vec::new()
+            }
+            // Only a lead has subagents in the background.
+            ErrandAnswer::Notice => {
+                self.tell_lead(Event::Told { text: notice(agent, status, reason, text) });
+                vec![News::LeadTold]
+            }
+        }
     }
 
     /// Looks at a goodbye in the lead's inbox. One of a member that was not asked to leave is refused.
@@ -289,7 +336,7 @@ impl TeamLoop {
         self.ask_no_more_for(name);
         self.note_never_read(name).await;
         let mut more = Vec::new();
-        match self.quarters.team.remove_member(&Actor::Lead, name).await {
+        match self.quarters.team.remove_ended(&Actor::Lead, name, member_end(status)).await {
             Ok(removed) => more.extend(released(&removed.released)),
             Err(error) => {
                 // Its worktree stays with it: without one the next run could not start it again.
@@ -370,6 +417,21 @@ impl TeamLoop {
         let folder = Worktrees::folder_below(&self.quarters.root);
         let worktrees = Worktrees::new(&self.quarters.cwd, folder).with_ignored(self.quarters.ignored_files);
         worktrees.confined(self.quarters.sandbox.clone())
+    }
+}
+
+/// What is noted of a teammate's end, for whoever writes to it.
+fn member_end(status: Status) -> MemberEnd {
+    match status {
+        Status::Failed => MemberEnd::Failed,
+        Status::Killed => MemberEnd::Stopped,
+        Status::Completed
+        | Status::Pending
+        | Status::Active
+        | Status::Idle
+        | Status::AwaitingPlanApproval
+        | Status::Parked
+        | Status::ShutdownRequested => MemberEnd::Left,
     }
 }
 

@@ -10,12 +10,13 @@ use pitcrew_team::store::LogName;
 use pitcrew_team::{Actor, Team};
 use tokio_util::sync::CancellationToken;
 
-use super::desk::lead_tools;
+use super::desk::{lead_tools, subagent_tool};
+use super::errands::lost_in_background;
 use super::quarters::Quarters;
 use super::wake::Desk;
 use crate::agent::{Agent, Event, Profile, Role};
 use crate::definitions::AgentDefinition;
-use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, link};
+use crate::driver::{Driver, Link, Log, LogError, Seat, Start, System, call_name, is_offered, link};
 use crate::gate::PermissionMode;
 use crate::sandbox;
 use crate::supervision::EscapeLog;
@@ -54,6 +55,8 @@ pub(crate) struct Hire {
     pub(crate) max_turns: Option<u32>,
     /// What it is told first; one without begins with what is in its inbox.
     pub(crate) prompt: Option<String>,
+    /// What a subagent that is gone on with remembers.
+    pub(crate) remembers: Option<Conversation>,
     pub(crate) cancel: CancellationToken,
 }
 
@@ -63,11 +66,14 @@ pub(crate) struct Hired {
     pub(crate) start: Start,
     pub(crate) link: Link,
     pub(crate) conversation_turns: u32,
+    /// The tools that its model is offered in the mode that it begins in.
     pub(crate) tools: Vec<String>,
     /// The calls by which it was spawning others when a crash came; it makes them again.
     pub(crate) open_spawns: Vec<String>,
     /// Whose end it knows of.
     pub(crate) parted: BTreeSet<AgentName>,
+    /// What it is to be told of subagents in the background that ended with the run before.
+    pub(crate) lost_in_background: Option<String>,
     /// What is to be said of lines of its transcript that cannot be read.
     pub(crate) passed_over: Option<String>,
 }
@@ -99,18 +105,21 @@ impl Quarters {
     ///
     /// # Errors
     /// When its transcript cannot be read.
-    pub(crate) async fn hire(&mut self, hire: Hire, desk: &Desk) -> Result<Hired, LogError> {
+    pub(crate) async fn hire(&mut self, mut hire: Hire, desk: &Desk) -> Result<Hired, LogError> {
         let (log, conversation, unread) = match hire.role {
             Role::Lead | Role::Teammate => Log::open(&self.team, &hire.name).await?,
-            Role::Subagent => (Log::unkept(&self.team, &hire.name), Conversation::default(), Vec::new()),
+            Role::Subagent => {
+                (Log::unkept(&self.team, &hire.name), hire.remembers.take().unwrap_or_default(), Vec::new())
+            }
         };
         let passed_over = (!unread.is_empty()).then(|| passed_over(&self.team, &hire.name, &unread));
-        let is_new = conversation == Conversation::default();
+        let is_new = hire.role == Role::Subagent || conversation == Conversation::default();
         let conversation_turns = conversation.turns();
         let is_spawn = |open: &&OpenCall| matches!(open.call.tool.as_str(), "Task" | "Agent");
         let spawns = conversation.open_calls().iter().filter(is_spawn);
         let open_spawns = spawns.map(|open| call_name(&hire.name, &open.call)).collect();
         let parted = conversation.parted().clone();
+        let lost_in_background = lost_in_background(&conversation).filter(|_| !is_new);
         let tools = self.tools_of(&hire, desk);
         let profile = Profile {
             name: hire.name.clone(),
@@ -120,7 +129,8 @@ impl Quarters {
             repeatable: REPEATABLE.into(),
             context: self.context_of(hire.model.as_ref()),
         };
-        let tool_names = tools.iter().map(|tool| tool.name().to_owned()).collect();
+        let tool_names = tools.iter().map(|tool| tool.name());
+        let tool_names = tool_names.filter(|tool| is_offered(hire.role, hire.mode, tool)).map(str::to_owned).collect();
         let start = hire.prompt.clone().filter(|_| is_new).map_or(Start::Resumed, Start::New);
         let (link, wire) = link(hire.cancel.clone());
         if let Some(request) = conversation.shutdown()
@@ -131,7 +141,18 @@ impl Quarters {
         let agent = Agent::new(profile, hire.mode, conversation);
         let seat = self.seat(hire, tools);
         let driver = Driver::new(agent, seat, self.gate.clone(), log, wire);
-        Ok(Hired { driver, start, link, conversation_turns, tools: tool_names, open_spawns, parted, passed_over })
+        let tools = tool_names;
+        Ok(Hired {
+            driver,
+            start,
+            link,
+            conversation_turns,
+            tools,
+            open_spawns,
+            parted,
+            lost_in_background,
+            passed_over,
+        })
     }
 
     fn seat(&mut self, hire: Hire, tools: Toolbox) -> Seat {
@@ -155,6 +176,7 @@ impl Quarters {
                 cancel: CancellationToken::new(),
                 gate: self.gate.clone(),
                 sandbox: self.sandbox.clone(),
+                mode: hire.mode,
                 profile: sandbox::Profile::Free,
                 may_unconfine: self.may_unconfine,
                 reads: ReadLog::new(self.locks.clone()),
@@ -179,23 +201,24 @@ impl Quarters {
     }
 
     fn tools_of(&self, hire: &Hire, desk: &Desk) -> Toolbox {
-        let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
+        let (mut tools, mut plain): (Vec<Arc<dyn Tool>>, Vec<_>) = (Vec::new(), plain_tools());
         match hire.role {
             Role::Lead => {
                 if self.has_team_tools {
-                    tools.extend(lead_tools(desk));
+                    tools.extend(lead_tools(desk, &self.openable));
                     tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
                 }
                 tools.push(show_plan(self.plan_file(&hire.name)));
             }
             Role::Teammate => {
+                plain.push(subagent_tool(desk, &hire.name, self.trust.is_some(), &self.openable));
                 tools.extend(team_tools(&self.team, &Actor::Member(hire.name.clone()), self.sockets.as_ref()));
                 tools.push(exit_plan_mode(&self.team, &hire.name, self.plan_file(&hire.name)));
             }
             Role::Subagent => {}
         }
         let team_tools = tools.len();
-        tools.extend(plain_tools());
+        tools.extend(plain);
         let is_allowed = |(at, tool): &(usize, Arc<dyn Tool>)| {
             *at < team_tools || hire.definition.as_ref().is_none_or(|definition| definition.has_tool(tool.name()))
         };

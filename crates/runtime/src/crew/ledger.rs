@@ -44,6 +44,11 @@ impl Ledger {
         self.of_this_run.insert(name.clone());
     }
 
+    /// Whether there is an account of that name, of this run or of those before.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.agents.iter().any(|agent| agent.name.as_str() == name)
+    }
+
     /// The account of an agent.
     pub(crate) fn of(&mut self, name: &AgentName) -> &mut AgentSummary {
         let at = self.agents.iter().position(|agent| agent.name == *name).unwrap_or_else(|| {

@@ -37,6 +37,8 @@ pub(crate) struct Quarters {
     pub(crate) session_id: String,
     open_model: OpenModel,
     models: HashMap<String, Arc<dyn Model>>,
+    /// The models that can be opened, in words.
+    pub(super) openable: Arc<str>,
     pub(crate) model_name: String,
     pub(crate) teammate_model: String,
     append_system_prompt: Option<(Role, Arc<str>)>,
@@ -135,6 +137,7 @@ impl Quarters {
             definitions,
             home: furnishings.home,
             session_id: furnishings.session_id,
+            openable: furnishings.models.join(", ").into(),
             open_model: furnishings.open_model,
             models: HashMap::new(),
             teammate_model: teammate_model.unwrap_or_else(|| model.clone()),

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
-    AgentName, BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, counted, render,
+    BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamDeleteInput,
+    TeamDeleted, counted, render,
 };
 use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
@@ -11,7 +12,8 @@ use tokio::sync::oneshot;
 use super::body::Body;
 use super::course::News;
 use super::ends::Answers;
-use super::hire::{Hire, Hired};
+use super::errands::{ErrandAnswer, INHERIT, Sending, launched, no_price, unusable};
+use super::hire::Hire;
 use super::mode::mode_named;
 use super::remote::Launching;
 use super::start::Adopted;
@@ -21,15 +23,10 @@ use crate::agent::{Role, Status};
 use crate::definitions::AgentDefinition;
 use crate::driver::chain;
 use crate::events::{AgentStarted, RunEvent};
-use crate::gate::PermissionMode;
+use crate::gate::{DEFAULT_TYPE, PermissionMode};
+use crate::run::KeptWorktree;
 use crate::team_tools::{answer, refusal};
 use crate::tools::ToolOutcome;
-
-/// The agent type of a spawn that names none.
-pub(crate) const DEFAULT_TYPE: &str = "general-purpose";
-
-/// What a definition says in place of a model's name when it wants the lead's.
-const INHERIT: &str = "inherit";
 
 impl TeamLoop {
     pub(super) async fn requested(&mut self, request: Request) -> Vec<News> {
@@ -37,14 +34,12 @@ impl TeamLoop {
         let mut reply = Some(reply);
         let (outcome, news) = match wish {
             Wish::TeamCreate(input) => (self.adopt(&input).await, Vec::new()),
-            Wish::TeamDelete => (self.delete().await, Vec::new()),
+            Wish::TeamDelete(input) => (self.delete(&input).await, Vec::new()),
             Wish::Stop { name } => (self.stop_teammate(&name), Vec::new()),
-            Wish::Spawn { input, call } if input.name.is_none() => {
-                match self.send_out(*input, &call, &mut reply).await {
-                    Ok(()) => return Vec::new(),
-                    Err(outcome) => (outcome, Vec::new()),
-                }
-            }
+            Wish::SendOut(sending) => match self.send_out(*sending, &mut reply).await {
+                Ok(()) => return Vec::new(),
+                Err(outcome) => (outcome, Vec::new()),
+            },
             Wish::Spawn { input, call } => match self.spawn(&input, call, &mut reply).await {
                 Ok((outcome, news)) => (outcome, news),
                 Err(outcome) => (outcome, Vec::new()),
@@ -78,7 +73,13 @@ impl TeamLoop {
         }
     }
 
-    async fn delete(&mut self) -> ToolOutcome {
+    async fn delete(&mut self, input: &TeamDeleteInput) -> ToolOutcome {
+        if let Some(asked) = input.team_name.as_deref()
+            && self.adopted != Adopted::Deleted
+            && !self.quarters.team.is_called(asked).await
+        {
+            return not_yours(self.quarters.team.name().as_str(), asked);
+        }
         if self.adopted != Adopted::Deleted
             && self.course.mates() == 0
             && let Some(reminded) = self.reminded_at_deletion().await
@@ -88,7 +89,7 @@ impl TeamLoop {
         let before = std::mem::replace(&mut self.adopted, Adopted::Deleted);
         let deleted = match before {
             Adopted::Deleted => {
-                return answer(&pitcrew_protocol::TeamDeleted::done(self.quarters.team.name().as_str()).into());
+                return answer(&TeamDeleted::nothing().into());
             }
             Adopted::NotYet | Adopted::Yes => self.quarters.team.delete(&Actor::Lead).await,
         };
@@ -96,9 +97,18 @@ impl TeamLoop {
             self.adopted = before;
         }
         match deleted {
+            Ok(deleted) if deleted.success => answer(&deleted.keeping(&self.kept_worktrees()).into()),
             Ok(deleted) => answer(&deleted.into()),
             Err(error) => refusal(&error),
         }
+    }
+
+    /// The worktrees of this run that hold something of their own, for the lead.
+    fn kept_worktrees(&self) -> Vec<String> {
+        let kept = self.kept.iter().map(|KeptWorktree { agent, path, branch, reason }| {
+            format!("the worktree of {agent}, {} (branch {branch}): {reason}", path.display())
+        });
+        kept.collect()
     }
 
     fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
@@ -106,13 +116,16 @@ impl TeamLoop {
         let found = self
             .crew
             .iter()
-            .find(|(name, hand)| matches!(hand.part, Part::Teammate { .. }) && name.as_str().to_lowercase() == wanted);
+            .find(|(name, hand)| !matches!(hand.part, Part::Lead) && name.as_str().to_lowercase() == wanted);
         match found {
             Some((name, hand)) => {
                 hand.body.end("the lead stopped it");
-                ToolOutcome::done(format!("Stopped teammate {name}."), serde_json::json!({"task_id": id}))
+                let what = if let Part::Errand(_) = hand.part { "subagent" } else { "teammate" };
+                ToolOutcome::done(format!("Stopped {what} {name}."), serde_json::json!({"task_id": id}))
             }
-            None => ToolOutcome::refused(format_args!("No command in the background and no teammate is called {id}")),
+            None => ToolOutcome::refused(format_args!(
+                "No command or subagent in the background and no teammate is called {id}"
+            )),
         }
     }
 
@@ -127,7 +140,7 @@ impl TeamLoop {
         if let Some(asked) = input.team_name.as_deref()
             && !team.is_called(asked).await
         {
-            return Err(ToolOutcome::refused(format_args!("You lead the team \"{}\", not \"{asked}\"", team.name())));
+            return Err(not_yours(team.name().as_str(), asked));
         }
         let spawn = self.record_of(input, call)?;
         match team.enlist(spawn).await.map_err(|error| refusal(&error))? {
@@ -182,7 +195,8 @@ impl TeamLoop {
         // What model another program knows is for that program to say.
         if berth.program == Program::Pitcrew {
             self.has_price(&model)?;
-            self.quarters.model(&model).map_err(|error| unusable(&model, &error))?;
+            let openable = self.quarters.openable.clone();
+            self.quarters.model(&model).map_err(|error| unusable(&model, &error, &openable))?;
         }
         let after_plan = self.mode_after_plan(mode, &definition)?;
         if berth.program == Program::Claude && [mode, after_plan].contains(&PermissionMode::Delegate) {
@@ -300,9 +314,7 @@ impl TeamLoop {
         if !self.limits.needs_price_of(model, &self.quarters.prices) {
             return Ok(());
         }
-        Err(ToolOutcome::refused(format_args!(
-            "What {model} costs is not known, and this run ends at a cost. Leave the model out, or name one with a price"
-        )))
+        Err(no_price(model))
     }
 
     async fn isolate(&mut self, member: &mut Member) -> Result<(), ToolOutcome> {
@@ -347,6 +359,7 @@ impl TeamLoop {
             parent_call: None,
             max_turns: self.limits.turns_of(member),
             prompt: Some(prompt),
+            remembers: None,
             cancel: self.here.token(),
         };
         self.announce_start(hire.announcement(member.agent_type.clone(), member.color.clone(), &model_name)).await;
@@ -368,59 +381,40 @@ impl TeamLoop {
         Ok(vec![News::Joined(member.name.clone())])
     }
 
-    /// Sends out a subagent; its end answers the call.
+    /// Sends out a subagent. Its end answers the call, unless the caller goes on meanwhile.
     async fn send_out(
         &mut self,
-        input: SpawnInput,
-        call: &str,
+        mut sending: Sending,
         reply: &mut Option<oneshot::Sender<ToolOutcome>>,
     ) -> Result<(), ToolOutcome> {
-        let (name, hired, turns) = self.hire_errand(input, call).await?;
+        let caller = self.crew.get(&sending.caller).and_then(|hand| hand.member.as_ref());
+        sending.callers_model = caller.and_then(|member| member.model.clone());
+        let input = sending.input.clone();
+        let (cancel, ledger) = (self.here.token(), &self.ledger);
+        let errand = self.quarters.errand(sending, &mut self.errands, &self.limits, |id| ledger.knows(id), cancel)?;
+        self.announce_start(errand.announcement()).await;
+        let (hired, sent) = errand.hired(&mut self.quarters, &self.desk).await?;
         let Some(reply) = reply.take() else { return Ok(()) };
-        let (inbox, part) = (name.inbox_file(), Part::Errand(reply));
+        let name = sent.name.clone();
+        let answer = if input.run_in_background == Some(true) {
+            // The only error is that the call is not waited for any more.
+            let _not_waited_for = reply.send(launched(&name, &input));
+            ErrandAnswer::Notice
+        } else {
+            ErrandAnswer::Call(reply)
+        };
         let hand = Hand {
             body: Body::Here(hired.link),
-            inbox,
-            part,
+            inbox: name.inbox_file(),
+            part: Part::Errand(Box::new(sent.answering(answer))),
             known_mode: None,
             member: None,
-            turns,
+            turns: 0,
             answers: Answers::Yes,
         };
         self.crew.insert(name.clone(), hand);
         self.here.start(&name, hired.driver, hired.start);
         Ok(())
-    }
-
-    async fn hire_errand(&mut self, input: SpawnInput, call: &str) -> Result<(AgentName, Hired, u32), ToolOutcome> {
-        let definition = self.definition(&input)?;
-        let mode = self.mode_of(&input, &definition)?;
-        let model_name = self.model_of(&input, &definition);
-        self.has_price(&model_name)?;
-        let model = self.quarters.model(&model_name).map_err(|error| unusable(&model_name, &error))?;
-        let name = self.errand_name(&definition.name);
-        let agent_type = Some(definition.name.clone());
-        let hire = Hire {
-            name: name.clone(),
-            role: Role::Subagent,
-            definition: Some(definition),
-            model,
-            mode,
-            cwd: self.quarters.cwd.clone(),
-            parent_call: Some(call.split_once(':').map_or(call, |(_caller, id)| id).to_owned()),
-            max_turns: input.max_turns.into_iter().chain(self.limits.max_turns).min(),
-            prompt: Some(input.prompt),
-            cancel: self.here.token(),
-        };
-        self.announce_start(hire.announcement(agent_type, None, &model_name)).await;
-        let hired = self.quarters.hire(hire, &self.desk).await;
-        hired.map(|hired| (name, hired, 0)).map_err(|error| ToolOutcome::failed(chain(&error)))
-    }
-
-    /// A name that no agent of the run has: subagents are told apart by it, but nobody can write to them.
-    fn errand_name(&mut self, agent_type: &str) -> AgentName {
-        self.errands += 1;
-        AgentName::foreign(&format!("{agent_type}#{}", self.errands))
     }
 
     pub(super) async fn announce_start(&mut self, starting: AgentStarted) {
@@ -430,7 +424,7 @@ impl TeamLoop {
 }
 
 impl Hire {
-    fn announcement(&self, agent_type: Option<String>, color: Option<String>, model: &str) -> AgentStarted {
+    pub(super) fn announcement(&self, agent_type: Option<String>, color: Option<String>, model: &str) -> AgentStarted {
         AgentStarted {
             agent: self.name.clone(),
             parent_call: self.parent_call.clone(),
@@ -443,8 +437,9 @@ impl Hire {
     }
 }
 
-fn unusable(model: &str, error: &pitcrew_model::ModelError) -> ToolOutcome {
-    ToolOutcome::refused(format_args!("cannot use the model {model}: {}", chain(error)))
+/// The refusal of another team's name.
+fn not_yours(team: &str, asked: &str) -> ToolOutcome {
+    ToolOutcome::refused(format_args!("You lead the team \"{team}\", not \"{asked}\""))
 }
 
 fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {

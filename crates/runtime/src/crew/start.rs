@@ -16,6 +16,7 @@ use super::body::Body;
 use super::course::{Course, News, Why};
 use super::departed::Unremoved;
 use super::ends::Answers;
+use super::errands::Errands;
 use super::goes_on::GoesOn;
 use super::hire::Hire;
 use super::in_process::InProcess;
@@ -109,7 +110,7 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         senders: HashMap::new(),
         asked: BTreeMap::new(),
         client_turns: BTreeMap::new(),
-        errands: 0,
+        errands: Errands::default(),
         wakers,
         grace,
         asking_grace: grace,
@@ -190,6 +191,7 @@ impl TeamLoop {
             parent_call: None,
             max_turns: self.limits.max_turns,
             prompt: Some(prompt.clone().unwrap_or_else(|| "Go on.".to_owned())),
+            remembers: None,
             cancel: self.here.token(),
         };
         let lead_model = self.quarters.model_name.clone();
@@ -315,7 +317,7 @@ impl TeamLoop {
         if !rejoined.is_empty() {
             link.tell(Event::Rejoined { text: goes_on_after_all(&rejoined), members: rejoined });
         }
-        for text in untold {
+        for text in untold.into_iter().chain(lead.lost_in_background) {
             link.tell(Event::Told { text });
         }
         self.follow(news).await;

@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, TaskId, counted};
 use pitcrew_team::store::{Change, Lease, Watch};
 use pitcrew_team::{KnownMode, ModeLook, RefusedMode};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
 use super::answers::Pending;
@@ -20,6 +20,7 @@ use super::client_turns::{ClientTurns, TurnState, owes_goodbye, owes_notice};
 use super::course::{Course, News, Order, Why};
 use super::departed::Unremoved;
 use super::ends::Answers;
+use super::errands::{Errand, Errands};
 use super::in_process::InProcess;
 use super::ledger::Ledger;
 use super::mode::mode_named;
@@ -33,7 +34,6 @@ use crate::driver::{Announcement, Link, Report, ReportKind, chain};
 use crate::events::RunEvent;
 use crate::hosting::Hosting;
 use crate::run::{KeptWorktree, Limit, RunLimits, Shortfall, Stopper, TaskSummary};
-use crate::tools::ToolOutcome;
 
 /// The loop of one team, and all that it owns.
 pub(super) struct TeamLoop {
@@ -82,8 +82,8 @@ pub(super) struct TeamLoop {
     pub(super) asked: BTreeMap<String, Asked>,
     /// What teammates of another client were seen at by their mail.
     pub(super) client_turns: BTreeMap<AgentName, ClientTurns>,
-    /// How many subagents were sent out.
-    pub(super) errands: u32,
+    /// The subagents that there were.
+    pub(super) errands: Errands,
     pub(super) wakers: Wakers,
     pub(super) grace: Duration,
     /// The same for teammates that are asked to leave, which a user may wait for longer.
@@ -162,11 +162,8 @@ pub(super) struct Hand {
 /// What an agent is to the loop.
 pub(super) enum Part {
     Lead,
-    Teammate {
-        worktree: Option<PathBuf>,
-    },
-    /// Its last word goes to the call that sent it out.
-    Errand(oneshot::Sender<ToolOutcome>),
+    Teammate { worktree: Option<PathBuf> },
+    Errand(Box<Errand>),
 }
 
 /// A teammate that shuts down does two things: it writes to the lead, and it ends. The lead is told when both are seen, so
@@ -230,6 +227,7 @@ impl TeamLoop {
             Wake::TakenBack => Vec::new(),
             Wake::Interrupted => {
                 self.tell_lead(Event::Interrupted);
+                self.drop_errands(&AgentName::lead(), |errand| !errand.is_in_background());
                 vec![News::LeadInterrupted]
             }
             Wake::StopAsked => {
@@ -298,7 +296,7 @@ impl TeamLoop {
             Order::Drop(names) => self.to_all(&names, Body::cancel),
             Order::HoldLead => {
                 self.tell_lead(Event::Held);
-                self.drop_errands();
+                self.drop_errands(&AgentName::lead(), |_| true);
             }
             Order::EndLead(reason) => {
                 self.tell_lead(Event::StopAsked { reason });
@@ -388,7 +386,9 @@ impl TeamLoop {
         while let Ok(sighting) = self.wakers.sightings.try_recv() {
             news.extend(self.sighted(sighting).await);
         }
-        news.push(News::AllQuiet);
+        if !self.has_errands_in_background() {
+            news.push(News::AllQuiet);
+        }
         news
     }
 
@@ -450,7 +450,7 @@ impl TeamLoop {
             config.members.iter().map(|member| (&member.name, member)).collect();
         let is_unknown = |member: &&Member| !self.crew.contains_key(&member.name);
         let mut has_strangers = config.teammates().any(|member| is_unknown(&member));
-        let (mut refused, mut missing) = (Vec::new(), Vec::new());
+        let (mut refused, mut missing, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for (name, hand) in &mut self.crew {
             let Some(member) = members.get(name).copied().or_else(|| config.member(name.as_str())) else {
                 if matches!(hand.part, Part::Teammate { .. }) {
@@ -466,11 +466,13 @@ impl TeamLoop {
                 ModeLook::Changed(mode) => {
                     if let Some(mode) = mode_named(&mode) {
                         self.quarters.sink.tell(hand.body.switch(name, mode)).await;
+                        changed.push((name.clone(), mode));
                     }
                 }
                 ModeLook::Refused(mode) => refused.push((name.clone(), mode)),
             }
         }
+        changed.iter().for_each(|(name, mode)| self.narrow_errands(name, *mode));
         for (name, mode) in refused {
             self.refuse_mode(&name, &mode).await;
         }
@@ -527,6 +529,7 @@ impl TeamLoop {
             // A teammate's question comes as a frame in the lead's inbox.
             ReportKind::Asks { .. } if is_teammate => Vec::new(),
             ReportKind::Settled { .. } => Vec::new(),
+            ReportKind::Remembers(conversation) => self.remembers(&agent, *conversation),
             ReportKind::Asks { call, question, folder } => {
                 let pending = Pending::of_ours(agent.clone(), &call, question, folder);
                 let news = self.plan_waits(&pending).await;

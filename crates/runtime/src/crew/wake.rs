@@ -1,12 +1,13 @@
 //! Everything that can wake the loop of a team: one closed enum.
 
 use futures_util::future::AbortHandle;
-use pitcrew_protocol::{AgentName, MessageId, SpawnInput, TeamCreateInput};
+use pitcrew_protocol::{AgentName, MessageId, SpawnInput, TeamCreateInput, TeamDeleteInput};
 use pitcrew_team::store::Change;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::answers::Decided;
+use super::errands::Sending;
 use super::remote::Sighting;
 use crate::door::Call;
 use crate::driver::Report;
@@ -58,19 +59,21 @@ pub(super) enum Wake {
 /// What a tool of the lead asks the loop for; each is answered with the tool's outcome.
 #[derive(Debug)]
 pub(crate) struct Request {
-    pub(super) wish: Wish,
-    pub(super) answer: oneshot::Sender<ToolOutcome>,
+    pub(crate) wish: Wish,
+    pub(crate) answer: oneshot::Sender<ToolOutcome>,
 }
 
 /// What it asks for.
 #[derive(Debug)]
-pub(super) enum Wish {
-    /// A teammate, or a subagent when it has no name.
+pub(crate) enum Wish {
+    /// A teammate.
     Spawn { input: Box<SpawnInput>, call: String },
+    /// A subagent.
+    SendOut(Box<Sending>),
     /// To lead a team.
     TeamCreate(TeamCreateInput),
     /// To end the team.
-    TeamDelete,
+    TeamDelete(TeamDeleteInput),
     /// To end a teammate.
     Stop { name: String },
 }

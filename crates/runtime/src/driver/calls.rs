@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pitcrew_protocol::{AgentName, StatusChange, TaskStatus, TeamCall};
+use pitcrew_protocol::{AgentName, LEAD_NAME, StatusChange, TaskStatus, TeamCall};
 use serde_json::{Value, json};
 
 use super::seat::Seat;
@@ -169,7 +169,7 @@ pub(super) async fn run(
         Err(reason) => ToolOutcome::refused(reason),
         Ok(judged) => {
             let call_name = call_name(&seat.name, &call);
-            let context = ToolContext { call: call_name, gate, profile, judged, ..seat.context.clone() };
+            let context = ToolContext { call: call_name, gate, mode, profile, judged, ..seat.context.clone() };
             seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };
@@ -238,6 +238,18 @@ pub(super) async fn end_turn(seat: Arc<Seat>, mode: PermissionMode, end: TurnEnd
     tracing::debug!(agent = %seat.name, text = end.text.as_deref().unwrap_or_default(), "a turn ends");
     let keep_going = said.feedback.filter(|_| said.stop.is_none());
     Event::HookAnswered { keep_going: keep_going.map(|text| reminder(&kind, &text)) }
+}
+
+/// What a lead is told of a message to another teammate: to whom, and its summary. Nothing of any other call.
+pub(super) fn peer_mail(call: &ToolCall, ending: &Ending) -> Option<String> {
+    const SHOWN_CHARS: usize = 80;
+    let is_sent = call.tool == "SendMessage" && !ending.is_error && ending.data.get("recipients").is_none();
+    let routing = ending.data.get("routing").filter(|_| is_sent)?;
+    let text = |field: &str| routing.get(field).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+    let peer = text("target")?.trim_start_matches('@');
+    let about = text("summary").or_else(|| text("content"))?;
+    let about: String = about.chars().take(SHOWN_CHARS).collect();
+    (peer != LEAD_NAME).then(|| format!("[to {peer}] {about}"))
 }
 
 /// What people read of a call in the output file.

@@ -20,4 +20,4 @@ pub(crate) use calls::call_name;
 pub(crate) use inbox::task_notification;
 pub(crate) use log::{Log, LogError, chain, output_file};
 pub(crate) use run::{Driver, Link, Start, link};
-pub(crate) use seat::{Announcement, Report, ReportKind, Seat, Sink, System};
+pub(crate) use seat::{Announcement, Report, ReportKind, Seat, Sink, System, is_offered};

@@ -100,6 +100,8 @@ pub(crate) struct Driver {
     marks: Marks,
     /// The task completed last in this turn, for the idle notice.
     completed: Option<String>,
+    /// What was written last in this turn to another teammate, for the idle notice.
+    peer_mail: Option<String>,
     was_kept_going: bool,
     /// Why the agent cannot go on, from its idle notice until its next state is told.
     trouble: Option<String>,
@@ -147,6 +149,7 @@ impl Driver {
             senders: HashMap::new(),
             marks: Marks::default(),
             completed: None,
+            peer_mail: None,
             was_kept_going: false,
             trouble: None,
             is_broken: false,
@@ -183,6 +186,10 @@ impl Driver {
         // Mail that was not marked yet is found in the transcript when it comes again.
         if let Err(error) = self.log.catch_up().await {
             tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the transcript is not complete");
+        }
+        if self.seat.role == Role::Subagent && matches!(end, ReportKind::Ended { status: Status::Completed, .. }) {
+            let knows = ReportKind::Remembers(Box::new(self.agent.conversation().clone()));
+            let _closed = self.seat.reports.send(self.seat.report(knows)).await;
         }
         // The crew reads reports until its last agent ended.
         let _closed = self.seat.reports.send(self.seat.report(end)).await;
@@ -523,6 +530,7 @@ impl Driver {
         if call.tool == "TaskUpdate" && !ending.is_error && call.input.get("status") == Some(&"completed".into()) {
             self.completed = call.input.get("taskId").and_then(Value::as_str).map(str::to_owned);
         }
+        self.peer_mail = calls::peer_mail(call, &ending).or(self.peer_mail.take());
         let ended = ToolEnded {
             agent: self.seat.name.clone(),
             parent_call: self.seat.parent_call.clone(),
@@ -548,7 +556,7 @@ impl Driver {
         self.trouble = failure.clone().filter(|_| !is_bad_answer);
         let notice = IdleNotice {
             reason,
-            summary: None,
+            summary: self.peer_mail.take(),
             completed: self.completed.take().map(|id| (id, "completed".to_owned())),
             failure,
             result: report.result,

@@ -16,7 +16,7 @@ use crate::hooks::{HookEvent, HookKind, HookSession, Hooks};
 use crate::prompts::{PlanApprover, Prompt};
 use crate::team_tools::EXIT_PLAN_MODE;
 use crate::tools::{ToolContext, Toolbox};
-use crate::transcript::{AnswerFault, ToolCall};
+use crate::transcript::{AnswerFault, Conversation, ToolCall};
 
 /// Everything an agent works with that does not change while it lives.
 pub(crate) struct Seat {
@@ -73,6 +73,8 @@ pub(crate) enum ReportKind {
     Asks { call: ToolCall, question: Question, folder: PathBuf },
     /// A teammate's question has its answer, with the reason of a refusal.
     Settled { call: String, refused: Option<String> },
+    /// What a subagent that ends now knows, for whoever goes on with it.
+    Remembers(Box<Conversation>),
     /// The agent has used all its turns.
     UsedUp,
     /// The agent does nothing more in this run, as its model is unavailable; it can be resumed.
@@ -120,6 +122,13 @@ impl Sink {
     }
 }
 
+/// Whether an agent's model is offered one of its tools in a mode.
+pub(crate) fn is_offered(role: Role, mode: PermissionMode, tool: &str) -> bool {
+    // A lead is in plan mode or not; a teammate may hand in a plan unasked.
+    let is_out_of_place = role == Role::Lead && tool == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
+    mode.offers(tool) && !is_out_of_place
+}
+
 impl Seat {
     /// Whether the agent's lead reads in the journal what this process notes there.
     pub(crate) fn has_lead_elsewhere(&self) -> bool {
@@ -161,11 +170,7 @@ impl Seat {
             description: tool.description().to_owned(),
             input_schema: tool.input_schema(),
         };
-        // A lead is in plan mode or not; a teammate may hand in a plan unasked.
-        let is_out_of_place =
-            |name: &str| self.role == Role::Lead && name == EXIT_PLAN_MODE && mode != PermissionMode::Plan;
-        let offered = |tool: &&Arc<dyn crate::tools::Tool>| mode.offers(tool.name()) && !is_out_of_place(tool.name());
-        self.tools.iter().filter(offered).map(spec).collect()
+        self.tools.iter().filter(|tool| is_offered(self.role, mode, tool.name())).map(spec).collect()
     }
 
     /// An event for the hooks.

@@ -105,6 +105,14 @@ pub struct Gate {
     pub(super) spawns: Spawns,
 }
 
+/// The agent type of a spawn that names none.
+pub(crate) const DEFAULT_TYPE: &str = "general-purpose";
+
+/// Whether the agent of a spawn does one job for its spawner and is no teammate.
+fn is_subagent(input: &Value) -> bool {
+    input.get("name").is_none_or(Value::is_null)
+}
+
 /// In what modes spawned agents work.
 #[derive(Clone, Debug, Default)]
 pub struct Spawns {
@@ -115,13 +123,15 @@ pub struct Spawns {
 }
 
 impl Spawns {
-    /// The mode that the agent of this call works in, once its plan is approved if it plans first.
-    fn mode(&self, input: &Value) -> PermissionMode {
+    /// The mode that the agent of this call works in, once its plan is approved if it plans first. A subagent, which has no
+    /// name, works in the mode of its spawner unless something else is said.
+    fn mode(&self, input: &Value, spawner: PermissionMode) -> PermissionMode {
         let plans = |mode: &PermissionMode| *mode == PermissionMode::Plan;
         let asked = input.get("mode").and_then(|mode| PermissionMode::deserialize(mode).ok());
-        let kind = input.get("subagent_type").and_then(Value::as_str);
-        let defined = kind.and_then(|name| self.defined.get(name)).copied();
-        asked.filter(|mode| !plans(mode)).or(defined.filter(|mode| !plans(mode))).unwrap_or(self.handed_down)
+        let kind = input.get("subagent_type").and_then(Value::as_str).unwrap_or(DEFAULT_TYPE);
+        let defined = self.defined.get(kind).copied();
+        let handed_down = if is_subagent(input) { spawner.handed_down() } else { self.handed_down };
+        asked.filter(|mode| !plans(mode)).or(defined.filter(|mode| !plans(mode))).unwrap_or(handed_down)
     }
 }
 
@@ -323,8 +333,10 @@ impl Gate {
         if self.rules.ask.iter().any(|rule| restricts(&rule)) {
             return ask_to_use(call);
         }
-        let spawned = self.spawns.mode(call.input);
-        let is_given = self.spawns.handed_down == PermissionMode::BypassPermissions;
+        let spawned = self.spawns.mode(call.input, mode);
+        // A subagent of one that the user let bypass permissions is given nothing that its spawner has not.
+        let is_given = self.spawns.handed_down == PermissionMode::BypassPermissions
+            || (is_subagent(call.input) && mode == PermissionMode::BypassPermissions);
         if kind == ToolKind::Spawn && spawned == PermissionMode::BypassPermissions && !is_given {
             return Verdict::deny("Only the user can let an agent bypass permissions");
         }

@@ -27,6 +27,7 @@ mod tools;
 
 pub use allowing::{AllowingRules, allow_flag};
 pub(crate) use denied::DeniedReads;
+pub(crate) use judge::DEFAULT_TYPE;
 pub use judge::{Call, Gate, Judged, Spawns, UpdateError, Verdict};
 pub use mode::PermissionMode;
 pub(crate) use paths::{expand_home, pieces, resolve};

@@ -33,6 +33,7 @@ impl SoloLoop {
             self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.grace)));
         }
         self.link.cancel();
+        self.drop_errands();
     }
 
     pub(super) fn end_of_drop(&self) -> RunEnd {
@@ -72,6 +73,7 @@ impl SoloLoop {
 
     /// Sees to the member's entry, and turns the end into the outcome.
     pub(super) async fn close(mut self, end: RunEnd) -> RunOutcome {
+        self.drop_errands();
         let is_gone = self.why == Some(Why::Gone);
         match &end {
             RunEnd::Interrupted | RunEnd::ShutDown => {

@@ -6,6 +6,7 @@
 
 mod deferred;
 mod ends;
+mod errands;
 mod lead;
 mod options;
 mod solo_loop;

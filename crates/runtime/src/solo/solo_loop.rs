@@ -1,6 +1,6 @@
 //! The loop of a member that runs alone: what wakes it, and what it does about it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -19,9 +19,9 @@ use super::ends::Why;
 use super::lead::{Lead, Look};
 use super::options::Entry;
 use crate::agent::{Event, Question, Status};
-use crate::crew::{InProcess, Ledger, Pending, PersonSaid, Quarters, mode_named};
+use crate::crew::{Desk, Errand, Errands, InProcess, Ledger, Pending, PersonSaid, Quarters, Request, mode_named};
 use crate::driver::{Announcement, Driver, Link, Report, ReportKind, Start, chain};
-use crate::events::{AgentStarted, RunEvent, RunStarted, waiting_for_model};
+use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
 use crate::transcript::{Grant, ToolCall};
 
@@ -57,6 +57,10 @@ pub(super) struct SoloLoop {
     pub(super) is_parked: bool,
     /// The calls that somebody beside the lead is asked about.
     pub(super) asked: HashMap<String, AbortHandle>,
+    /// Its subagents: those at work, and all that there were.
+    pub(super) at_work: BTreeMap<AgentName, (Link, Errand)>,
+    pub(super) errands: Errands,
+    pub(super) desk: Desk,
     /// Why it was dropped, once it is.
     pub(super) why: Option<Why>,
     pub(super) end: Option<RunEnd>,
@@ -97,6 +101,7 @@ type LocalAnswer = (String, Option<SaidHere>);
 pub(super) struct Wakers {
     stopper: Stopper,
     reports: mpsc::Receiver<Report>,
+    requests: mpsc::Receiver<Request>,
     pub(super) watch: Option<Watch>,
     lead: Lead,
     answers: FuturesUnordered<BoxFuture<'static, Result<LocalAnswer, Aborted>>>,
@@ -109,8 +114,10 @@ pub(super) struct Wakers {
 
 /// What woke the loop.
 enum Wake {
-    /// The agent reports.
+    /// The agent, or a subagent of its, reports.
     Reported(Box<Report>),
+    /// The agent sends a subagent out.
+    Requested(Request),
     /// Something changed in the team's files.
     Changed(Change),
     /// The lead's process has ended, or another process is becoming the lead.
@@ -130,10 +137,16 @@ enum Wake {
 }
 
 impl Wakers {
-    pub(super) fn new(stopper: Stopper, reports: mpsc::Receiver<Report>, watch: Watch, lead: Lead) -> Self {
+    pub(super) fn new(
+        stopper: Stopper,
+        (reports, requests): (mpsc::Receiver<Report>, mpsc::Receiver<Request>),
+        watch: Watch,
+        lead: Lead,
+    ) -> Self {
         Self {
             stopper,
             reports,
+            requests,
             watch: Some(watch),
             lead,
             answers: FuturesUnordered::new(),
@@ -151,6 +164,7 @@ impl Wakers {
             () = self.stopper.stopped(), if !self.was_stopped => Wake::StopAsked,
             () = self.stopper.interrupted() => Wake::Interrupted,
             Some(report) = self.reports.recv() => Wake::Reported(Box::new(report)),
+            Some(request) = self.requests.recv() => Wake::Requested(request),
             Some(answer) = self.answers.next() => Wake::Answered(answer),
             // What is not there wakes nobody.
             Some(change) = OptionFuture::from(self.watch.as_mut().map(StreamExt::next)) => Wake::Changed(change.unwrap_or(Change::Gone)),
@@ -195,7 +209,9 @@ impl SoloLoop {
 
     async fn woken(&mut self, wake: Wake) {
         match wake {
-            Wake::Reported(report) => self.reported(report.kind).await,
+            Wake::Reported(report) if report.agent == self.member => self.reported(report.kind).await,
+            Wake::Reported(report) => self.errand_reported(report.agent, report.kind).await,
+            Wake::Requested(request) => self.requested(request).await,
             Wake::Changed(change) => self.changed(change).await,
             Wake::LeadLookDue => self.lead_changed().await,
             Wake::MachineKnown(warnings) => {
@@ -206,7 +222,10 @@ impl SoloLoop {
             }
             Wake::Answered(Ok((call, Some(said)))) => self.answered_here(call, said).await,
             Wake::Answered(Ok((_, None)) | Err(Aborted)) => {}
-            Wake::Interrupted => self.link.tell(Event::Interrupted),
+            Wake::Interrupted => {
+                self.link.tell(Event::Interrupted);
+                self.drop_errands();
+            }
             Wake::StopAsked => {
                 self.wakers.was_stopped = true;
                 self.drop_agent(Why::Interrupted);
@@ -352,6 +371,7 @@ impl SoloLoop {
             ModeLook::Changed(mode) => {
                 if let Some(mode) = mode_named(&mode) {
                     self.link.tell(Event::ModeChanged(mode));
+                    self.narrow_errands(mode);
                     self.quarters.sink.tell(RunEvent::ModeChanged { agent: self.member.clone(), mode }).await;
                 }
             }
@@ -375,15 +395,13 @@ impl SoloLoop {
             }
             ReportKind::Spent(spending) => {
                 self.turns += 1;
-                self.quarters.note_turn(&self.member, &spending).await;
-                self.ledger.spend(&self.member, &spending);
-                if let Some(most) = self.limits.max_cost_usd.filter(|most| self.ledger.cost_usd() >= *most) {
-                    self.drop_agent(Why::Limit(Limit::Cost, format!("it has cost its ${most:.2}")));
-                }
+                self.spent(&spending).await;
             }
             // No frame that a teammate may be sent is referred.
             ReportKind::Referred(mail) => self.link.tell(Event::Settled(vec![mail.id])),
             ReportKind::Asks { call, question, folder } => self.ask_here(call, question, folder),
+            // Only a subagent is gone on with.
+            ReportKind::Remembers(_) => {}
             ReportKind::Settled { call, refused } => {
                 if let Some(question) = self.asked.remove(&call) {
                     question.abort();
@@ -401,6 +419,15 @@ impl SoloLoop {
             // Only a lead parks.
             ReportKind::Parked { reason, .. } => self.ended(Status::Failed, Some(reason), None).await,
             ReportKind::Dropped => self.end = Some(self.end_of_drop()),
+        }
+    }
+
+    /// Counts a model call of the member, or of a subagent of its: its lead reads the member's cost in the journal.
+    pub(super) async fn spent(&mut self, spending: &Spending) {
+        self.quarters.note_turn(&self.member, spending).await;
+        self.ledger.spend(&self.member, spending);
+        if let Some(most) = self.limits.max_cost_usd.filter(|most| self.ledger.cost_usd() >= *most) {
+            self.drop_agent(Why::Limit(Limit::Cost, format!("it has cost its ${most:.2}")));
         }
     }
 

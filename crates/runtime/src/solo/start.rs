@@ -1,6 +1,6 @@
 //! From options to a running member.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,12 +18,12 @@ use super::options::{Entry, SoloOptions};
 use super::solo_loop::{Beginning, EntrySeen, SoloLoop, Wakers};
 use crate::agent::Role;
 use crate::crew::{
-    DEFAULT_TYPE, Desk, EVENTS_WAITING, Hire, Hired, InProcess, Ledger, Quarters, REPORTS_WAITING, holder_of_ours,
+    Desk, EVENTS_WAITING, Errands, Hire, Hired, InProcess, Ledger, Quarters, REPORTS_WAITING, holder_of_ours,
     mode_named, says_mode, store_error,
 };
 use crate::driver::Sink;
 use crate::events::{AgentStarted, RunStarted};
-use crate::gate::PermissionMode;
+use crate::gate::{DEFAULT_TYPE, PermissionMode};
 use crate::prompts::Prompt;
 use crate::run::{RunError, RunHandle, RunLimits, Stopper};
 
@@ -96,8 +96,7 @@ impl Arrival {
         quarters.trust = Some(lead.trust());
         let definition = quarters.definitions.get(agent_type(&member)).cloned().ok();
         let started = started(&quarters, &member, &hire);
-        // Only a lead has tools that ask the desk.
-        let (desk, _requests) = Desk::new();
+        let (desk, requests) = Desk::new();
         let hired = quarters.hire(Hire { definition, ..hire }, &desk).await;
         let hired = hired.map_err(|error| RunError::Store { team: started.0.team.clone(), source: Box::new(error) })?;
         let (mut run, joins) = started;
@@ -126,9 +125,12 @@ impl Arrival {
             parks: false,
             is_parked: false,
             asked: HashMap::new(),
+            at_work: BTreeMap::new(),
+            errands: Errands::default(),
+            desk,
             why: None,
             end: None,
-            wakers: Wakers::new(stopper, reported, watch, lead),
+            wakers: Wakers::new(stopper, (reported, requests), watch, lead),
             _lease: lease,
         };
         let Hired { driver, start, passed_over, .. } = hired;
@@ -231,6 +233,7 @@ fn hire(
         parent_call: None,
         max_turns: options.furnishings.limits.turns_of(member),
         prompt,
+        remembers: None,
         cancel,
     }
 }

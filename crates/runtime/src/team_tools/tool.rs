@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use pitcrew_protocol::{
     ApiError, InputError, TaskCreated, TaskListed, TaskShown, TeamCall, ToolAnswer, neutralised, tool_schema,
 };
-use pitcrew_team::{Actor, Team};
+use pitcrew_team::{Actor, Team, task_times};
 use serde_json::{Value, json};
 
 use crate::client_socket::ClientSockets;
@@ -79,10 +79,13 @@ impl TeamTool {
     async fn perform(&self, call: TeamCall, key: &str) -> Result<ToolAnswer, ApiError> {
         let (team, actor) = (&self.team, &self.actor);
         Ok(match call {
-            TeamCall::TaskCreate(input) => TaskCreated::of(&team.create_task(actor, input, Some(key)).await?).into(),
+            TeamCall::TaskCreate(input) => {
+                let task = team.create_task(actor, input, Some(key)).await?;
+                TaskCreated::of(&task, task_times(&task)).into()
+            }
             TeamCall::TaskGet(input) => {
                 let task = team.task(&input.task_id).await?;
-                TaskShown::of(&task).into()
+                TaskShown::at(&task, task_times(&task)).into()
             }
             TeamCall::TaskUpdate(input) => team.update_task(actor, input).await?.into(),
             TeamCall::TaskList => TaskListed::of(&team.tasks().await?).into(),
@@ -94,7 +97,7 @@ impl TeamTool {
                 sent.answer
             }
             TeamCall::TeamCreate(_)
-            | TeamCall::TeamDelete
+            | TeamCall::TeamDelete(_)
             | TeamCall::Spawn(_)
             | TeamCall::ExitPlanMode(_)
             | TeamCall::TaskStop(_) => {

@@ -24,7 +24,7 @@ use crate::sandbox::{Appeared, Sandbox};
 pub struct Bash;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(super) struct Input {
     command: String,
     #[serde(default, deserialize_with = "count")]
     timeout: Option<usize>,

@@ -24,7 +24,7 @@ const SNIPPET_LINES: usize = 4;
 pub struct Edit;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(super) struct Input {
     file_path: String,
     old_string: String,
     new_string: String,

@@ -19,7 +19,7 @@ use super::{Tool, ToolContext, ToolOutcome};
 pub struct Glob;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(super) struct Input {
     pattern: String,
     path: Option<String>,
 }

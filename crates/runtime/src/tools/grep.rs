@@ -35,7 +35,7 @@ const MOST_CONTEXT: usize = 1_000;
 pub struct Grep;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(super) struct Input {
     pattern: String,
     path: Option<String>,
     glob: Option<String>,

@@ -37,3 +37,6 @@ pub use task_stop::TaskStop;
 pub use tool::{Tool, ToolContext, ToolLimits, ToolOutcome};
 pub use toolbox::{Toolbox, plain_tools};
 pub use write::Write;
+
+#[cfg(test)]
+mod offered;

@@ -25,7 +25,7 @@ const NOT_TEXT: [&str; 8] = ["png", "jpg", "jpeg", "gif", "webp", "bmp", "ico", 
 pub struct Read;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(super) struct Input {
     file_path: String,
     #[serde(default, deserialize_with = "count")]
     offset: Option<usize>,

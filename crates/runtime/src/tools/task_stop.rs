@@ -12,7 +12,7 @@ use super::{ShellId, Tool, ToolContext, ToolOutcome};
 pub struct TaskStop;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(super) struct Input {
     task_id: Option<String>,
     shell_id: Option<String>,
 }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::{ReadLog, Shells};
-use crate::gate::Gate;
+use crate::gate::{Gate, PermissionMode};
 use crate::sandbox::{Profile, Sandbox};
 
 /// Something an agent can do.
@@ -57,6 +57,8 @@ pub struct ToolContext {
     pub gate: Arc<Gate>,
     /// What holds commands to their profile, and changes of files out of the team's own folders.
     pub sandbox: Sandbox,
+    /// The permission mode that the call is made in.
+    pub mode: PermissionMode,
     /// What the call may do, if it is a command.
     pub profile: Profile,
     /// Whether a command may ask to run without it.

@@ -15,7 +15,7 @@ use super::{Tool, ToolContext, ToolOutcome};
 pub struct Write;
 
 #[derive(Debug, Deserialize)]
-struct Input {
+pub(super) struct Input {
     file_path: String,
     content: String,
 }

@@ -66,6 +66,14 @@ impl Overheard {
         self.last_request(agent).tools.iter().map(|tool| tool.name.clone()).collect()
     }
 
+    /// The schema of one of the tools that an agent was offered last.
+    #[track_caller]
+    pub(crate) fn schema_of(&self, agent: &str, tool: &str) -> serde_json::Value {
+        let tools = self.last_request(agent).tools;
+        let found = tools.iter().find(|spec| spec.name == tool);
+        found.unwrap_or_else(|| panic!("{agent} has no {tool}")).input_schema.clone()
+    }
+
     #[track_caller]
     fn last_request(&self, agent: &str) -> Request {
         let requests = self.requests.lock().unwrap();
@@ -152,6 +160,7 @@ impl Setting {
                 mode: PermissionMode::AcceptEdits,
                 asks: Asks::Deny,
                 limits: RunLimits::default(),
+                models: Vec::new(),
                 append_system_prompt: None,
                 shutdown_grace: Duration::from_secs(5),
             },

@@ -277,11 +277,15 @@ fn a_spawn_that_is_freer_than_its_spawner_is_asked() {
     // A run that was started freer hands that down, though its lead works in another mode by now.
     let freer = Spawns { handed_down: AcceptEdits, ..spawns };
     let place = Place { gate: place.gate.spawning(freer), ..place };
-    assert_eq!(place.word(Default, "Task", &json!({})), "ask");
-    assert_eq!(place.word(AcceptEdits, "Task", &json!({})), "allow");
+    let named = json!({"name": "bob"});
+    assert_eq!(place.word(Default, "Task", &named), "ask");
+    assert_eq!(place.word(AcceptEdits, "Task", &named), "allow");
+    // One without a name does its spawner's work, in its spawner's mode.
+    assert_eq!(place.word(Default, "Task", &json!({})), "allow");
     let freest = Spawns { handed_down: BypassPermissions, ..Spawns::default() };
     let place = Place { gate: place.gate.spawning(freest), ..place };
-    assert_eq!(place.word(Default, "Task", &json!({})), "ask");
+    assert_eq!(place.word(Default, "Task", &named), "ask");
+    assert_eq!(place.word(Default, "Task", &json!({})), "allow");
     let place = Place::new(json!({"allow": ["Task(free)"]}));
     assert_eq!(place.word(Default, "Task", &json!({"subagent_type": "free", "mode": "acceptEdits"})), "allow");
 }

@@ -1,5 +1,6 @@
 //! Git as the tests run it: by no settings but its own, and in no repository but theirs.
 
+use std::path::Path;
 use std::process::Command;
 
 /// What a hook of git, from which the tests may be run, tells of its own repository.
@@ -12,4 +13,12 @@ pub(crate) fn apart(command: &mut Command) -> &mut Command {
         command.env_remove(name);
     }
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1")
+}
+
+/// Runs git in a folder, as somebody who can commit.
+pub(crate) fn git(folder: &Path, arguments: &[&str]) {
+    // Without a process that tidies up after each commit, beside the test.
+    let identity = ["-c", "user.name=probe", "-c", "user.email=probe@example.org", "-c", "maintenance.auto=false"];
+    let output = apart(&mut Command::new("git")).arg("-C").arg(folder).args(identity).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::sandbox::{Profile, Sandbox};
 use pitcrew_runtime::tools::{PathLocks, ReadLog, Shells, ToolContext, ToolLimits, ToolOutcome, Toolbox, plain_tools};
 use serde_json::Value;
@@ -36,6 +37,7 @@ impl Setting {
             cancel: CancellationToken::new(),
             gate: Arc::default(),
             sandbox: Sandbox::default(),
+            mode: PermissionMode::default(),
             profile: Profile::Free,
             may_unconfine: false,
             reads: ReadLog::new(PathLocks::new()),

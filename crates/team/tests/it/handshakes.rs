@@ -176,6 +176,26 @@ async fn an_approved_planner_goes_on_in_its_own_mode() {
 }
 
 #[tokio::test]
+async fn words_with_an_approval_come_as_a_message_and_only_a_refusal_has_feedback() {
+    let crew = Crew::new().await;
+    let id = handed_in(&crew, "planner", "toolu_p").await;
+    let approve = SendMessageInput::PlanApprovalResponse {
+        request_id: id,
+        recipient: "planner".into(),
+        approve: true,
+        content: Some("mind the tests".into()),
+    };
+    for _ in 0..2 {
+        crew.team.send(&Actor::Lead, approve.clone(), Some("toolu_a")).await.unwrap();
+    }
+    let mail = crew.unread("planner").await;
+    let Some(Frame::PlanApprovalResponse(frame)) = mail[0].frame.clone() else { panic!("{mail:?}") };
+    assert_eq!((frame.approved, frame.feedback), (true, None));
+    assert_eq!((mail[1].message.from.as_str(), mail[1].message.text.as_str()), ("team-lead", "mind the tests"));
+    assert_eq!(mail.len(), 2, "a repeated call sends nothing twice");
+}
+
+#[tokio::test]
 async fn a_permission_is_asked_and_answered_as_recorded() {
     let crew = Crew::new().await;
     let asked = crew.team.request_permission(&name("worker"), bash()).await.unwrap();

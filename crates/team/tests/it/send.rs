@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use pitcrew_protocol::{ErrorCode, Frame, Limits, SendMessageInput};
-use pitcrew_team::{Actor, DeliveryState, OPERATOR, SentView};
+use pitcrew_team::{Actor, DeliveryState, MemberEnd, OPERATOR, SentView};
 use serde_json::json;
 
 use crate::crew::{Crew, as_member, broadcast, is, limits, message, name};
@@ -67,6 +67,28 @@ async fn a_message_to_a_member_that_ended_is_dead_and_its_sender_is_told() {
         (trace.state, trace.dead.unwrap().reason.as_str()),
         (DeliveryState::Dead, "worker is no longer in the team")
     );
+}
+
+#[tokio::test]
+async fn mail_to_a_member_that_failed_says_so_to_its_senders_now_and_before() {
+    let crew = Crew::new().await;
+    crew.send(&as_member("planner"), message("worker", "before")).await;
+    crew.team.remove_ended(&Actor::Lead, &name("worker"), MemberEnd::Failed).await.unwrap();
+    let told = crew.unread("planner").await;
+    assert!(told[0].message.text.ends_with("worker is no longer in the team: it failed."), "{told:?}");
+    let error = crew.refused(&as_member("planner"), message("worker", "after")).await;
+    assert!(error.message.starts_with("Agent 'worker' is no longer in the team; message "), "{}", error.message);
+    assert!(error.message.ends_with(" was not delivered: it failed"), "{}", error.message);
+    let trace = crew.teams.message(&told_id(&error)).await.unwrap();
+    assert_eq!(trace.dead.unwrap().reason, "worker is no longer in the team: it failed");
+    // Taking it out once more changes nothing of that.
+    crew.team.remove_ended(&Actor::Lead, &name("planner"), MemberEnd::Stopped).await.unwrap();
+    let error = crew.refused(&Actor::Lead, message("planner", "after")).await;
+    assert!(error.message.ends_with(" was not delivered: it was stopped"), "{}", error.message);
+}
+
+fn told_id(error: &pitcrew_protocol::ApiError) -> pitcrew_protocol::MessageId {
+    pitcrew_protocol::MessageId(error.details["message_id"].as_str().unwrap().to_owned())
 }
 
 #[tokio::test]

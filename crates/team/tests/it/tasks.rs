@@ -139,7 +139,7 @@ async fn an_update_tells_only_what_changed() {
     };
     assert_eq!(change(&crew, &Actor::Lead, input).await, ["description", "activeForm"]);
     let done = crew.team.update_task(&as_member("worker"), with_status("1", DONE)).await.unwrap();
-    assert_snapshot!(serde_json::to_string(&done).unwrap(), @r#"{"success":true,"taskId":"1","updatedFields":["status"],"statusChange":{"from":"in_progress","to":"completed"}}"#);
+    assert_snapshot!(serde_json::to_string(&done).unwrap(), @r#"{"success":true,"taskId":"1","updatedFields":["status"],"statusChange":{"from":"in_progress","to":"completed"},"subject":"task 1","description":"new","status":"completed","owner":"worker","activeForm":"doing","blockedBy":[],"blocks":["2"],"created_at":"2026-11-20T11:48:29.433Z","updated_at":"2026-11-20T11:48:29.433Z"}"#);
     let task = crew.team.task("#2").await.unwrap();
     assert_eq!(task.blocked_by.len(), 1, "the file keeps completed blockers");
     let view = serde_json::to_value(TaskListView::of(&crew.team.tasks().await.unwrap())).unwrap();
@@ -309,19 +309,61 @@ async fn a_deleted_task_is_gone_everywhere_and_its_id_is_not_used_again() {
     let crew = crew_with_tasks(3).await;
     change(&crew, &Actor::Lead, waits_for("2", &["3"])).await;
     let deleted = crew.team.update_task(&Actor::Lead, with_status("3", Some(StatusChange::Deleted))).await.unwrap();
-    assert_snapshot!(serde_json::to_string(&deleted).unwrap(), @r#"{"success":true,"taskId":"3","updatedFields":["deleted"],"statusChange":{"from":"pending","to":"deleted"}}"#);
+    assert_snapshot!(serde_json::to_string(&deleted).unwrap(), @r#"{"success":true,"taskId":"3","updatedFields":["deleted"],"statusChange":{"from":"pending","to":"deleted"},"subject":"task 3","description":"what to do","status":"deleted","blockedBy":[],"blocks":["2"],"created_at":"2026-11-20T11:48:29.433Z","updated_at":"2026-11-20T11:48:29.433Z"}"#);
     assert_eq!(crew.team.task("2").await.unwrap().blocked_by, []);
     let next = crew.team.create_task(&Actor::Lead, task("next"), None).await.unwrap();
     assert_eq!(next.id.as_str(), "4");
 }
 
 #[tokio::test]
-async fn a_completed_task_can_be_opened_again() {
+async fn a_completed_task_is_opened_again_by_the_lead_or_the_user_only() {
     let crew = crew_with_tasks(1).await;
     change(&crew, &as_member("worker"), with_status("1", START)).await;
     change(&crew, &as_member("worker"), with_status("1", DONE)).await;
-    assert_eq!(change(&crew, &as_member("planner"), with_status("1", AGAIN)).await, ["status"]);
+    for member in ["worker", "planner"] {
+        for status in [AGAIN, START] {
+            let error = refused(&crew, &as_member(member), with_status("1", status)).await;
+            is(&error, ErrorCode::InvalidStatus);
+            assert_eq!(error.message, "Task #1 is completed; only the lead or the user can open it again");
+        }
+    }
+    // What is so already, and what is done to it beside its status, is nobody's reopening.
+    assert_eq!(change(&crew, &as_member("worker"), with_status("1", DONE)).await, Vec::<String>::new());
+    assert_eq!(change(&crew, &Actor::Lead, with_status("1", AGAIN)).await, ["status"]);
     assert_eq!(crew.team.task("1").await.unwrap().owner.as_deref(), Some("worker"));
+    change(&crew, &as_member("worker"), with_status("1", DONE)).await;
+    assert_eq!(change(&crew, &Actor::User, with_status("1", START)).await, ["status"]);
+}
+
+#[tokio::test]
+async fn a_task_with_an_open_blocker_is_started_by_nobody_but_the_user_with_force() {
+    let crew = crew_with_tasks(2).await;
+    change(&crew, &Actor::Lead, waits_for("2", &["1"])).await;
+    for actor in [Actor::Lead, Actor::User, as_member("worker")] {
+        let error = refused(&crew, &actor, with_status("2", START)).await;
+        is(&error, ErrorCode::InvalidStatus);
+        assert_eq!((error.message.as_str(), &error.details["blocked_by"]), ("Task #2 is blocked by #1", &json!(["1"])));
+    }
+    // A blocker that comes with the start counts as well.
+    let both = TaskUpdateInput { add_blocked_by: vec!["2".into()], ..with_status("1", START) };
+    is(&refused(&crew, &Actor::Lead, both).await, ErrorCode::CircularDependency);
+    crew.team.create_task(&Actor::Lead, task("third"), None).await.unwrap();
+    let both = TaskUpdateInput { add_blocked_by: vec!["1".into()], ..with_status("3", START) };
+    is(&refused(&crew, &Actor::Lead, both).await, ErrorCode::InvalidStatus);
+    assert_eq!(crew.team.task("3").await.unwrap().blocked_by, []);
+    for actor in [Actor::Lead, as_member("worker")] {
+        let error = crew.team.force_task(&actor, with_status("2", START)).await.unwrap_err();
+        is(&error, ErrorCode::PermissionDenied);
+    }
+    crew.team.force_task(&Actor::User, with_status("2", START)).await.unwrap();
+    assert_eq!(crew.team.task("2").await.unwrap().status, TaskStatus::InProgress);
+    // One that is being worked on may get a blocker, and completed ones hold up nothing.
+    change(&crew, &Actor::Lead, waits_for("2", &["3"])).await;
+    for id in ["1", "3"] {
+        change(&crew, &Actor::Lead, with_status(id, DONE)).await;
+    }
+    change(&crew, &Actor::Lead, with_status("2", AGAIN)).await;
+    assert_eq!(change(&crew, &Actor::Lead, with_status("2", START)).await, ["status"]);
 }
 
 #[tokio::test]

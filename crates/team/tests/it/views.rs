@@ -129,3 +129,24 @@ fn the_codes_are_those_of_the_api_reference_and_two_of_ours() {
         assert_eq!(serde_json::to_value(code).unwrap(), code.as_str());
     }
 }
+
+#[test]
+fn the_times_of_a_task_are_read_in_every_form_in_which_clients_note_them() {
+    let times = |fields: &str| {
+        let text = format!(
+            r#"{{"id":"1","subject":"s","description":"d","status":"pending","blocks":[],"blockedBy":[]{fields}}}"#
+        );
+        let times = pitcrew_team::task_times(&pitcrew_protocol::from_text(&text).unwrap());
+        (times.created_at, times.updated_at)
+    };
+    let some = |text: &str| Some(text.to_owned());
+    assert_eq!(times(""), (None, None));
+    let as_text = r#","created_at":"2026-02-11T14:30:00Z","updated_at":"2026-02-11T14:35:00Z""#;
+    assert_eq!(times(as_text), (some("2026-02-11T14:30:00Z"), some("2026-02-11T14:35:00Z")));
+    let as_ms = r#","createdAt":1795175309433,"updatedAt":null"#;
+    assert_eq!(times(as_ms), (some("2026-11-20T11:48:29.433Z"), None));
+    // What we noted goes before it: others do not change theirs when we change the task.
+    let ours =
+        r#","metadata":{"pitcrew":{"updatedAt":1795175309434}},"created_at":"2026-02-11T14:30:00Z","updated_at":"x""#;
+    assert_eq!(times(ours), (some("2026-02-11T14:30:00Z"), some("2026-11-20T11:48:29.434Z")));
+}

@@ -1,7 +1,7 @@
 //! `pitcrew task update`.
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{StatusChange, TaskUpdateInput};
+use pitcrew_protocol::{ApiError, ErrorCode, StatusChange, TaskUpdateInput};
 use pitcrew_team::{Actor, TaskView, Team};
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,8 @@ use crate::selection::TeamChoice;
 #[command(after_help = "Examples:
   pitcrew task update 3 --status completed
   pitcrew task update 3 --owner bob --blocked-by 1 --blocked-by 2
-  pitcrew task update 3 --metadata priority=null      removes the field")]
+  pitcrew task update 3 --metadata priority=null      removes the field
+  pitcrew task update 3 --status in_progress --force      starts it though a blocker is open")]
 pub(crate) struct Update {
     /// The task's number
     id: String,
@@ -45,6 +46,9 @@ pub(crate) struct Update {
     /// A free field, where VALUE is JSON or plain text, and null removes it; may be given several times
     #[arg(long, value_name = "KEY=VALUE", value_parser = super::metadata_entry)]
     metadata: Vec<(String, Value)>,
+    /// With --status in_progress: although tasks that it waits for are not completed
+    #[arg(long, requires = "status")]
+    force: bool,
     #[command(flatten)]
     team: TeamChoice,
 }
@@ -65,7 +69,10 @@ impl Update {
             metadata: (!metadata.is_empty()).then_some(metadata),
         };
         let gives = input.owner.is_some();
-        let updated = team.update_task(&Actor::User, input).await?;
+        let updated = match self.force {
+            true => team.force_task(&Actor::User, input).await?,
+            false => team.update_task(&Actor::User, input).await.map_err(refused)?,
+        };
         if gives && team.config().await?.is_session_dialect() {
             output::remark(
                 "the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it",
@@ -80,6 +87,13 @@ impl Update {
             Some(StatusChange::To(_)) | None => changed(context, &team, &self.id, &updated.updated_fields).await,
         }
     }
+}
+
+/// A task that is blocked is the user's to start all the same.
+fn refused(error: ApiError) -> Failure {
+    let is_blocked = error.code == ErrorCode::InvalidStatus && error.details.contains_key("blocked_by");
+    let failure = Failure::from(error);
+    if is_blocked { failure.hint("--force starts it all the same") } else { failure }
 }
 
 async fn changed(context: &Context, team: &Team, id: &str, fields: &[String]) -> Result<(), Failure> {

@@ -135,7 +135,7 @@ impl Delete {
             }
             let mut answer = team.delete(&Actor::User).await?;
             if !kept_worktrees.is_empty() {
-                answer.message = format!("Cleaned up directories for team \"{}\"", answer.team_name);
+                answer.message = format!("Cleaned up directories for team \"{}\"", team.name());
             }
             return Ok(Deleted { answer, kept_worktrees });
         }

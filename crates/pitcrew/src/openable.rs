@@ -1,0 +1,73 @@
+//! The models that a run can open, for the agents that spawn others.
+
+use pitcrew_model::{ALIASES, Endpoints, ModelSpec, PriceSource, PriceTable, ollama_models};
+
+use crate::crew;
+
+/// Names the models that a run on `model` can open: its own, aliases and those with a price in the settings whose vendor has a key, the
+/// form of that vendor's others, and the models of a local Ollama. A scripted run looks for no Ollama.
+pub(crate) async fn openable(model: &str, endpoints: &Endpoints, prices: &PriceTable) -> Vec<String> {
+    let is_scripted = matches!(model.parse(), Ok(ModelSpec::Script(_)));
+    let local = if is_scripted {
+        Vec::new()
+    } else {
+        crew::install_crypto();
+        // A machine without Ollama is the usual case.
+        ollama_models(endpoints).await.unwrap_or_default()
+    };
+    listed(model, endpoints, prices, &local)
+}
+
+/// Whether there is a key for a model's vendor, or it runs here.
+pub(crate) fn has_key(spec: &ModelSpec, endpoints: &Endpoints) -> bool {
+    match spec {
+        ModelSpec::Anthropic(_) => endpoints.anthropic_api_key.is_some() || endpoints.anthropic_auth_token.is_some(),
+        ModelSpec::OpenAi(_) => endpoints.openai_api_key.is_some() || endpoints.openai_base_url.is_some(),
+        ModelSpec::Ollama(_) | ModelSpec::Script(_) => true,
+    }
+}
+
+fn listed(model: &str, endpoints: &Endpoints, prices: &PriceTable, local: &[String]) -> Vec<String> {
+    let of_anthropic = ModelSpec::Anthropic("NAME".to_owned());
+    let of_openai = ModelSpec::OpenAi("NAME".to_owned());
+    let mut names = vec![model.to_owned()];
+    if has_key(&of_anthropic, endpoints) {
+        names.extend(ALIASES.iter().map(|(alias, _)| (*alias).to_owned()));
+    }
+    let priced = prices.iter().filter(|(_, _, source)| matches!(source, PriceSource::Settings));
+    let specs = priced.filter_map(|(name, _, _)| name.parse::<ModelSpec>().ok());
+    names.extend(specs.filter(|spec| has_key(spec, endpoints)).map(|spec| spec.to_string()));
+    let vendors = [of_anthropic, of_openai].into_iter().filter(|spec| has_key(spec, endpoints));
+    names.extend(vendors.map(|spec| spec.to_string()));
+    names.extend(local.iter().map(|name| ModelSpec::Ollama(name.clone()).to_string()));
+    let mut known = std::collections::BTreeSet::new();
+    names.retain(|name| known.insert(name.clone()));
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_model::Secret;
+
+    use super::*;
+
+    #[test]
+    fn only_vendors_with_a_key_are_listed_with_local_models_and_aliases() {
+        let key = Some(Secret::new("k"));
+        let prices = PriceTable::default();
+        let list = |model: &str, endpoints: &Endpoints, local: &[&str]| {
+            let local: Vec<String> = local.iter().map(|name| (*name).to_owned()).collect();
+            listed(model, endpoints, &prices, &local).join(", ")
+        };
+        let none = Endpoints::default();
+        assert_eq!(list("script:a.yaml", &none, &[]), "script:a.yaml");
+        assert_eq!(list("ollama/qwen3:8b", &none, &["qwen3:8b", "llama3"]), "ollama/qwen3:8b, ollama/llama3");
+        let anthropic = Endpoints { anthropic_api_key: key.clone(), ..Endpoints::default() };
+        insta::assert_snapshot!(
+            list("anthropic/claude-x", &anthropic, &[]),
+            @"anthropic/claude-x, opus, sonnet, haiku, anthropic/NAME"
+        );
+        let openai = Endpoints { openai_api_key: key, ..Endpoints::default() };
+        assert_eq!(list("openai/gpt-5", &openai, &["qwen3"]), "openai/gpt-5, openai/NAME, ollama/qwen3");
+    }
+}
