@@ -10,7 +10,7 @@ use crate::actor::{Actor, OPERATOR, Rank, Speaker, passes_for};
 use crate::delivery::{Letter, Receipt, as_text};
 use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
-use crate::{Team, refusal};
+use crate::{Team, named, refusal};
 
 /// What came of a SendMessage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,9 +192,9 @@ impl Team {
         Ok(())
     }
 
-    /// Finds whom `given` means: a name in any case, `@name`, or `name@team`.
+    /// Finds whom `given` means, in every form that [`named`] knows.
     pub(crate) async fn recipient(&self, config: &TeamConfig, given: &str) -> Result<Recipient, ApiError> {
-        let name = bare_name(given, config);
+        let name = named::bare_name(given, config);
         if name.is_empty() {
             return Err(refusal::invalid("recipient is empty").with("field", "recipient"));
         }
@@ -205,16 +205,6 @@ impl Team {
             Some(ended) => Ok(Recipient::Ended(ended.name.clone())),
             None => Err(refusal::unknown_agent(config, name)),
         }
-    }
-}
-
-/// `given` without a leading `@` and without the team's own name behind.
-fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
-    let name = given.trim();
-    let name = name.strip_prefix('@').unwrap_or(name);
-    match name.rsplit_once('@') {
-        Some((bare, team)) if team.to_lowercase() == config.name.as_str().to_lowercase() => bare,
-        Some(_) | None => name,
     }
 }
 

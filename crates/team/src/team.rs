@@ -9,7 +9,7 @@ use pitcrew_store::{Backend, Event, JournalEntry, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
 use crate::seal::{LeadSeal, Trust};
-use crate::{Teams, refusal};
+use crate::{Teams, named, refusal};
 
 /// A team that exists, or did when it was opened. Cheap to clone; it holds no state of its own.
 #[derive(Clone, Debug)]
@@ -80,13 +80,13 @@ impl Team {
         self.ask(self.backend().team(&self.dir)).await
     }
 
-    /// The member called `name`.
+    /// The member that `name` means: its name in any case, `@name` or `name@team`.
     ///
     /// # Errors
     /// `agent_not_found` with the valid names and a near miss, `team_not_found`.
     pub async fn member(&self, name: &str) -> Result<Member, ApiError> {
         let config = self.config().await?;
-        config.member(name).cloned().ok_or_else(|| refusal::unknown_agent(&config, name))
+        named::member(name, &config).cloned().ok_or_else(|| refusal::unknown_agent(&config, name))
     }
 
     /// Deletes the team; while it has teammates it answers `success: false` and does nothing.

@@ -29,6 +29,7 @@ mod limits;
 mod linked_folders;
 mod lock_oracle;
 mod lost_tasks;
+mod member_names;
 mod members;
 mod messages;
 mod model_fault_table;

@@ -35,7 +35,7 @@ impl TeamLoop {
         let (outcome, news) = match wish {
             Wish::TeamCreate(input) => (self.adopt(&input).await, Vec::new()),
             Wish::TeamDelete(input) => (self.delete(&input).await, Vec::new()),
-            Wish::Stop { name } => (self.stop_teammate(&name), Vec::new()),
+            Wish::Stop { name } => (self.stop_teammate(&name).await, Vec::new()),
             Wish::SendOut(sending) => match self.send_out(*sending, &mut reply).await {
                 Ok(()) => return Vec::new(),
                 Err(outcome) => (outcome, Vec::new()),
@@ -111,8 +111,8 @@ impl TeamLoop {
         kept.collect()
     }
 
-    fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
-        let wanted = id.split_once('@').map_or(id, |(name, _)| name).to_lowercase();
+    async fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
+        let wanted = self.quarters.team.bare_name(id).await.to_lowercase();
         let found = self
             .crew
             .iter()
