@@ -409,14 +409,15 @@ fn launcher(context: &Context, settings: &Settings) -> Launcher {
     Arc::new(move |placement: &Placement| {
         let mut env = passed_on.clone();
         env.push(("CLAUDE_CONFIG_DIR".to_owned(), root.clone()));
+        // What the founding guide names for every teammate's process.
+        env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
+        env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
         let argv = match placement.program {
             Program::Pitcrew => {
                 let ours = [exe.clone(), "agent".to_owned()].into_iter().chain(recorded(placement));
                 ours.chain(more(placement)).collect()
             }
             Program::Claude => {
-                env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
-                env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
                 let rights = reference_client::rights(&denied);
                 std::iter::once(claude.clone()).chain(recorded(placement)).chain(rights).collect()
             }

@@ -168,7 +168,7 @@ impl TeamLoop {
             self.isolate(&mut member).await?;
         }
         if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
-            return self.spawn_elsewhere(input, &member, spawned, reply).await;
+            return self.spawn_elsewhere(&member, spawned, reply).await;
         }
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
@@ -223,7 +223,6 @@ impl TeamLoop {
     /// Has the teammate started in a pane; whoever minds it answers the call.
     async fn spawn_elsewhere(
         &mut self,
-        input: &SpawnInput,
         member: &Member,
         spawned: Spawned,
         reply: &mut Option<oneshot::Sender<ToolOutcome>>,
@@ -238,11 +237,7 @@ impl TeamLoop {
             true => Some(self.left_of(member, panes.as_ref()).await),
             false => None,
         };
-        let launching = Launching {
-            summary: Some(input.description.clone()),
-            left,
-            call: reply.take().map(|reply| (Box::new(spawned), reply)),
-        };
+        let launching = Launching { left, call: reply.take().map(|reply| (Box::new(spawned), reply)) };
         Ok((answered, self.start_elsewhere(member, panes, launching).await))
     }
 
