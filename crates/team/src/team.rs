@@ -99,11 +99,12 @@ impl Team {
         self.count_call().await?;
         let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            // The reference names a function that no model can call.
+            // The recorded words name a function that no model can call; what it can call comes behind them.
             let how = match actor {
                 Actor::User | Actor::Outside(_) => "They have to shut down, or be removed, first.",
                 Actor::Lead | Actor::Member(_) => {
-                    "Ask each of them to shut down first: SendMessage with the type shutdown_request."
+                    "Use requestShutdown to gracefully terminate teammates first. To do so, send each of them a \
+                     SendMessage with the type shutdown_request."
                 }
             };
             return Ok(TeamDeleted::refused(config.name.as_str(), &left, how));

@@ -19,6 +19,7 @@ async fn a_message_is_stored_and_answered_as_recorded() {
         "sender": "worker",
         "senderColor": "blue",
         "target": "@team-lead",
+        "targetColor": "red",
         "summary": "a few words",
         "content": "A done"
       }
