@@ -48,6 +48,7 @@ mod patience;
 mod plans;
 mod prices;
 mod processes;
+mod recorded_forms;
 mod recordings;
 mod room;
 mod run;
