@@ -169,3 +169,36 @@ fn task_files_in_the_form_of_the_api_reference_are_read_and_kept_up_to_date() {
     assert_eq!(file["created_at"], "2026-02-11T14:30:00Z");
     assert_eq!(room.json(&["task", "create", "next"])["taskId"], "3", "an id is not used again");
 }
+
+const REFUSED: &str = "
+agents:
+  team-lead:
+    - tools:
+        - {name: TeamCreate, input: {description: x}}
+        - {name: TeamDelete, input: {x: y}}
+        - {name: Task, input: {subagent_type: general-purpose, name: z, prompt: x}}
+        - {name: Task, input: {subagent_type: general-purpose, team_name: nosuch, name: z, prompt: x, description: x}}
+        - {name: Task, input: {subagent_type: bogus, name: z, prompt: x, description: x}}
+        - {name: Task, input: {subagent_type: general-purpose, name: z, prompt: x, description: x, mode: bogus}}
+    - text: over
+";
+
+#[test]
+fn the_leads_own_tools_refuse_in_the_forms_of_all_others() {
+    let room = Room::new();
+    let model = room.script(REFUSED);
+    let ran = room.run(&["run", "go", "--team", "work", "--model", &model, "--output-format", "stream-json"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let results = results(&ran.stdout);
+    let (malformed, refused) = results.split_at(3);
+    for result in malformed {
+        assert!(result.as_str().is_some_and(|text| text.starts_with("InputValidationError: [")), "{result}");
+    }
+    let codes: Vec<&Value> = refused.iter().map(|result| &result["error"]).collect();
+    assert_eq!(codes, ["team_not_found", "invalid_request", "invalid_request"], "{refused:#?}");
+    assert_eq!(refused[0]["details"]["available_teams"], json!(["work"]));
+    for tool in ["TeamCreate", "TeamDelete", "Task"] {
+        let text = format!("<tool_use_error>InputValidationError: {tool} failed due to the following issue");
+        assert!(ran.stdout.contains(&text), "{tool}: {}", ran.stdout);
+    }
+}
