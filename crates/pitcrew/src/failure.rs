@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use pitcrew_protocol::{ApiError, ErrorCode};
+use pitcrew_runtime::settings::SettingsError;
 use pitcrew_store::StoreError;
 use rustix::io::Errno;
 use serde_json::{Map, Value};
@@ -173,10 +174,12 @@ impl Failure {
         Self::new(FailureKind::Usage, message.into())
     }
 
-    /// What was asked for cannot be used: malformed, unless the system failed while it was read.
+    /// What was asked for cannot be used: malformed, unless the system failed while it was read. No request names the files
+    /// of the settings, so that one which the system keeps closed is a failure of the system too.
     pub(crate) fn unusable(error: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         let error = error.into();
-        let kind = if system_error(&*error).is_some() { FailureKind::Internal } else { FailureKind::Usage };
+        let is_of_system = system_error(&*error).is_some() || are_settings_closed(&*error);
+        let kind = if is_of_system { FailureKind::Internal } else { FailureKind::Usage };
         Self::new(kind, error)
     }
 
@@ -276,10 +279,26 @@ pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
     let mut said = error.to_string();
     let mut under = error.source();
     while let Some(error) = under {
-        let _ = write!(said, ": {error}");
+        let more = format!(": {error}");
+        // An error that stands for its cause says the same words.
+        if !said.ends_with(&more) {
+            said.push_str(&more);
+        }
         under = error.source();
     }
     said
+}
+
+/// Whether a file of the settings is under the error that the system does not let us read or write.
+fn are_settings_closed(error: &(dyn Error + 'static)) -> bool {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        if let Some(settings) = error.downcast_ref::<SettingsError>() {
+            return settings.is_of_system();
+        }
+        at = error.source();
+    }
+    false
 }
 
 /// The failure of the system at the bottom of an error. A path that was named wrongly is not one.

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use clap::ValueEnum;
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_model::{Endpoints, ModelSpec};
-use pitcrew_protocol::BACKEND_IN_PROCESS;
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS};
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::{Conversation, Hosting, Launch, Launcher, Placement, Program, TeammatePlace};
 use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
@@ -244,19 +244,22 @@ impl Left {
 /// The pane of a member, and the way to it.
 ///
 /// # Errors
-/// When there is no such member, it lives in no pane, or there is no way to its panes from here.
-pub(crate) async fn pane_of(context: &Context, team: &Team, name: &str) -> Result<(Arc<dyn Panes>, PaneId), Failure> {
-    let member = team.member(name).await?;
-    let place = team.started().await?.remove(&member.name).and_then(|started| started.pane);
+/// When the member lives in no pane, or there is no way to its panes from here.
+pub(crate) async fn pane_of(
+    context: &Context,
+    team: &Team,
+    member: &AgentName,
+) -> Result<(Arc<dyn Panes>, PaneId), Failure> {
+    let place = team.started().await?.remove(member).and_then(|started| started.pane);
     let mode = place.as_ref().and_then(|place| TeammateMode::of(&place.host));
     let (Some(place), Some(mode)) = (place, mode) else {
-        return Err(Failure::new(FailureKind::Conflict, format!("{} lives in no pane of ours", member.name)));
+        return Err(Failure::new(FailureKind::Conflict, format!("{member} lives in no pane of ours")));
     };
     let mode = must_be_named(mode, &named_programs(context))?;
     let socket = place.host.socket.map(PathBuf::from).or_else(|| tmux_socket(context));
     match panes(context, &mode, socket)? {
         Some(panes) => Ok((panes, PaneId(place.id))),
-        None => Err(Failure::internal(format!("{} has a pane and no panes are to be had", member.name))),
+        None => Err(Failure::internal(format!("{member} has a pane and no panes are to be had"))),
     }
 }
 
@@ -406,14 +409,15 @@ fn launcher(context: &Context, settings: &Settings) -> Launcher {
     Arc::new(move |placement: &Placement| {
         let mut env = passed_on.clone();
         env.push(("CLAUDE_CONFIG_DIR".to_owned(), root.clone()));
+        // What the founding guide names for every teammate's process.
+        env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
+        env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
         let argv = match placement.program {
             Program::Pitcrew => {
                 let ours = [exe.clone(), "agent".to_owned()].into_iter().chain(recorded(placement));
                 ours.chain(more(placement)).collect()
             }
             Program::Claude => {
-                env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
-                env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
                 let rights = reference_client::rights(&denied);
                 std::iter::once(claude.clone()).chain(recorded(placement)).chain(rights).collect()
             }

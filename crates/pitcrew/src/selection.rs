@@ -7,7 +7,7 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, TeamConfig, TeamDir};
 use pitcrew_runtime::trust::Repository;
 use pitcrew_store::{ArchivedTeam, StoreError};
-use pitcrew_team::{Team, Teams};
+use pitcrew_team::{Team, Teams, team_of};
 
 use crate::archive;
 use crate::completing;
@@ -82,6 +82,22 @@ impl TeamChoice {
             say_where(context, &team).await;
         }
         Ok(team)
+    }
+
+    /// Opens the team of a member for a command that changes something: the flag's, else the one in `NAME@TEAM`.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub(crate) async fn open_of(&self, context: &Context, member: &str) -> Result<Team, Failure> {
+        open(context, self.team.as_deref().or_else(|| team_of(member)), Purpose::Change).await
+    }
+
+    /// The same for a command that only shows something.
+    ///
+    /// # Errors
+    /// As for [`Self::open`].
+    pub(crate) async fn look_of(&self, context: &Context, member: &str) -> Result<Team, Failure> {
+        open(context, self.team.as_deref().or_else(|| team_of(member)), Purpose::Look).await
     }
 }
 

@@ -296,6 +296,27 @@ frames! {
     TeammateTerminated("teammate_terminated"),
 }
 
+impl Frame {
+    /// When it was made, for the kinds that say it.
+    #[must_use]
+    pub fn timestamp(&self) -> Option<&str> {
+        match self {
+            Self::IdleNotification(frame) => frame.timestamp.as_deref(),
+            Self::TaskAssignment(frame) => frame.timestamp.as_deref(),
+            Self::TaskCompleted(frame) => frame.timestamp.as_deref(),
+            Self::ShutdownRequest(frame) => frame.timestamp.as_deref(),
+            Self::ShutdownApproved(frame) => frame.timestamp.as_deref(),
+            Self::ShutdownRejected(frame) => frame.timestamp.as_deref(),
+            Self::PlanApprovalRequest(frame) => frame.timestamp.as_deref(),
+            Self::PlanApprovalResponse(frame) => frame.timestamp.as_deref(),
+            Self::ShutdownResponse(_)
+            | Self::PermissionRequest(_)
+            | Self::PermissionResponse(_)
+            | Self::TeammateTerminated(_) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -212,10 +212,17 @@ impl AgentId {
         Self(id.to_owned())
     }
 
+    /// The agent's and the team's name in an id: they meet at the first `@`, since an agent's name never holds one and a
+    /// team's may. None for a text without an `@`.
+    #[must_use]
+    pub fn split(id: &str) -> Option<(&str, &str)> {
+        id.split_once('@')
+    }
+
     /// The agent's name: what stands before the first `@`, or all of it.
     #[must_use]
     pub fn name(&self) -> AgentName {
-        AgentName(self.0.split_once('@').map_or(self.0.as_str(), |(name, _)| name).to_owned())
+        AgentName(Self::split(&self.0).map_or(self.0.as_str(), |(name, _)| name).to_owned())
     }
 }
 
@@ -282,6 +289,18 @@ mod tests {
             assert!(AgentName::new(name).is_err(), "{name:?}");
         }
         assert_eq!(AgentName::new("a@b").unwrap().as_str(), "a-b");
+    }
+
+    #[test]
+    fn an_agent_id_is_split_at_its_first_at_sign() {
+        for (id, parts) in [("bob@crew", ("bob", "crew")), ("bob@a@b", ("bob", "a@b")), ("bob@", ("bob", ""))] {
+            assert_eq!(AgentId::split(id), Some(parts));
+            assert_eq!(AgentId::foreign(id).name().as_str(), "bob");
+        }
+        let team = TeamName::new("proj@2").unwrap();
+        let id = AgentName::new("bob@x").unwrap().id_in(&team);
+        assert_eq!(AgentId::split(id.as_str()), Some(("bob-x", "proj@2")));
+        assert_eq!(AgentId::split("bob"), None);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Tasks, as `tasks/<dir>/<id>.json` holds them.
 //!
 //! Source: `fixtures/*/*/tasks/*/*.json`. The API reference shows other names (`taskId`, `created_at`): `taskId` is read as
-//! the id and written back as it was, `created_at` is kept like any field that we do not know.
+//! the id and written back as it was, `created_at` is kept like any field that we do not know, and an `updated_at` that is
+//! there is brought up to date by `team`.
 
 use std::fmt;
 
@@ -61,7 +62,8 @@ impl Ord for TaskId {
     }
 }
 
-/// Where a task stands. `deleted` is no status of a file: it removes the file.
+/// Where a task stands. `deleted` is none of these: it removes the file. A file that another program left with it holds no
+/// task, and its id stays taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {

@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 
 use crate::ours::KEY;
 use crate::team::Team;
-use crate::{refusal, teams::Teams};
+use crate::{named, refusal, teams::Teams};
 
 /// What we note in a team's config.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,9 +29,7 @@ pub fn asked_name(config: &TeamConfig) -> Option<TeamName> {
 impl Team {
     /// Whether the team goes by this name: its own, its folder's, or the one that its lead asked for.
     pub async fn is_called(&self, name: &str) -> bool {
-        let dir = TeamDir::of(name);
-        dir == *self.dir()
-            || self.config().await.is_ok_and(|config| asked_name(&config).is_some_and(|asked| asked.dir() == dir))
+        TeamDir::of(name) == *self.dir() || self.config().await.is_ok_and(|config| named::goes_by(name, &config))
     }
 
     /// Takes over what the lead asks of the team with TeamCreate. The answer has the name on disk.

@@ -91,8 +91,12 @@ impl Team {
         if self.was_taken(&id).await? {
             return Ok(Receipt { id, to, state: DeliveryState::Persisted });
         }
-        let frame = Frame::detect(&text).map(|frame| frame.kind().to_owned());
-        let mut message = Message::new(&from, text, wire_time(self.now_ms())).with_id(&id);
+        let frame = Frame::detect(&text);
+        // A message that carries a frame has the frame's time, in every recording.
+        let made_at = frame.as_ref().and_then(Frame::timestamp).map(str::to_owned);
+        let frame = frame.map(|frame| frame.kind().to_owned());
+        let at = made_at.unwrap_or_else(|| wire_time(self.now_ms()));
+        let mut message = Message::new(&from, text, at).with_id(&id);
         (message.color, message.summary) = (color, summary);
         let message = self.signed(&to, &id, message);
         match self.ask(self.backend().append_within(self.dir(), &to.inbox_file(), message, limit)).await? {

@@ -196,6 +196,7 @@ impl Team {
             Ok(member) => return Ok(InboxOwner::Member(member.name)),
             Err(error) => error,
         };
+        let given = &self.bare_name(given).await;
         if let Some(ended) = self.ended().await?.member(given) {
             return Ok(InboxOwner::Departed(ended.name.clone()));
         }

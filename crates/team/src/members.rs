@@ -14,7 +14,7 @@ use crate::entropy::made_id;
 use crate::ours::{Program, SpawnRecord};
 use crate::seal::Trust;
 use crate::standing::LEAST_FREE;
-use crate::{Team, refusal};
+use crate::{Team, named, refusal};
 
 /// The permission modes there are.
 const MODES: [&str; 6] = ["default", "acceptEdits", "plan", "delegate", "dontAsk", "bypassPermissions"];
@@ -162,11 +162,12 @@ impl Team {
     ) -> Result<MemberRemoved, ApiError> {
         let config = self.config().await?;
         Speaker::of(actor, &config)?.must_lead("remove a member")?;
-        let name = match config.member(name.as_str()) {
+        let name = named::bare_name(name.as_str(), &config);
+        let name = match config.member(name) {
             Some(member) => member.name.clone(),
-            None => match self.ended().await?.member(name.as_str()) {
+            None => match self.ended().await?.member(name) {
                 Some(ended) if !ended.settled => ended.name.clone(),
-                Some(_) | None => return Err(refusal::unknown_agent(&config, name.as_str())),
+                Some(_) | None => return Err(refusal::unknown_agent(&config, name)),
             },
         };
         if name.as_str() == LEAD_NAME {
@@ -203,7 +204,7 @@ impl Team {
         if mode != LEAST_FREE {
             self.may_command().await?;
         }
-        self.record_mode(name, mode).await
+        self.record_mode(&self.member(name.as_str()).await?.name, mode).await
     }
 
     /// Makes the mode in an approval of the lead's the member's own. Where the lead signs, it has recorded that itself.

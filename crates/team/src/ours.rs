@@ -4,6 +4,7 @@ use pitcrew_protocol::{ApiError, Foreign, Member, Task};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::to_raw_value};
 
+use crate::clock::wire_time;
 use crate::refusal;
 
 /// What runs a teammate.
@@ -82,6 +83,9 @@ impl SpawnRecord {
     }
 }
 
+/// The API reference's name for the time of a task's last change, a text.
+const UPDATED_AT: &str = "updated_at";
+
 /// What we note on a task; times are milliseconds since 1970.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -110,6 +114,17 @@ impl TaskRecord {
         let value = serde_json::to_value(self)
             .map_err(|e| refusal::internal(format!("task #{} cannot be written: {e}", task.id)))?;
         task.metadata.get_or_insert_default().insert(KEY.to_owned(), value);
+        self.put_documented_time(task)
+    }
+
+    /// Brings the `updated_at` of the API reference up to date in a task of a program that writes it.
+    fn put_documented_time(&self, task: &mut Task) -> Result<(), ApiError> {
+        let is_there = task.foreign.get(UPDATED_AT).is_some_and(|time| time.get().starts_with(['"', 'n']));
+        if let Some(at_ms) = self.updated_at.filter(|_| is_there) {
+            let time = to_raw_value(&wire_time(at_ms))
+                .map_err(|e| refusal::internal(format!("task #{} cannot be written: {e}", task.id)))?;
+            task.foreign.put(UPDATED_AT, time);
+        }
         Ok(())
     }
 }

@@ -1,7 +1,6 @@
 //! The spawn prompt of a teammate that runs elsewhere: the first message of its inbox.
 //!
-//! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`: from the lead, without summary. A
-//! teammate of ours reads the description of its errand in the summary, as one in the lead's process does.
+//! Source: `fixtures/claude-2.1.39/tmux-permissions`, `inboxes/{worker,planner}.json`: from the lead, without summary.
 
 use pitcrew_protocol::{ApiError, LEAD_NAME, Member, neutralised};
 use pitcrew_store::UnreadLimit;
@@ -15,12 +14,7 @@ impl Team {
     ///
     /// # Errors
     /// `invalid_request` for a member without a prompt, `agent_not_found`, `internal_error`.
-    pub async fn send_prompt(
-        &self,
-        member: &Member,
-        summary: Option<&str>,
-        call: Option<&str>,
-    ) -> Result<Receipt, ApiError> {
+    pub async fn send_prompt(&self, member: &Member, call: Option<&str>) -> Result<Receipt, ApiError> {
         let config = self.config().await?;
         let Some(known) = config.member(member.name.as_str()) else {
             return Err(refusal::unknown_agent(&config, member.name.as_str()));
@@ -28,10 +22,10 @@ impl Team {
         let prompt = known.prompt.as_deref().unwrap_or_default();
         refusal::check_filled("prompt", prompt)?;
         let program = SpawnRecord::of(known).map_or(Program::Claude, |record| record.program);
-        let (text, summary) = match program {
-            Program::Pitcrew => (prompt.into(), summary.map(str::to_owned)),
+        let text = match program {
+            Program::Pitcrew => prompt.into(),
             // It puts what stands in the inbox into its conversation as it is.
-            Program::Claude => (neutralised(prompt), None),
+            Program::Claude => neutralised(prompt),
         };
         self.deliver(Letter {
             id: self.letter_id(&config, call, ["prompt", LEAD_NAME, known.name.as_str()])?,
@@ -39,7 +33,7 @@ impl Team {
             color: None,
             to: known.name.clone(),
             text: as_text(&text),
-            summary,
+            summary: None,
             limit: UnreadLimit::None,
         })
         .await

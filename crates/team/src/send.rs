@@ -1,8 +1,8 @@
 //! SendMessage: texts to one or to all. Its requests and answers are `handshakes`'.
 
 use pitcrew_protocol::{
-    AgentName, ApiError, BroadcastSent, Frame, Member, MessageSent, Routing, SendMessageInput, TeamConfig, ToolAnswer,
-    attribute, neutralised,
+    AgentName, ApiError, BroadcastSent, Color, Frame, LEAD_NAME, Member, MessageSent, Routing, SendMessageInput,
+    TeamConfig, ToolAnswer, attribute, neutralised,
 };
 use pitcrew_store::{RateScope, UnreadLimit};
 
@@ -10,7 +10,12 @@ use crate::actor::{Actor, OPERATOR, Rank, Speaker, passes_for};
 use crate::delivery::{Letter, Receipt, as_text};
 use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
-use crate::{Team, refusal};
+use crate::{Team, named, refusal};
+
+/// The color of a lead in the answer to whoever writes to it. Its config and its messages name none.
+///
+/// Source: `fixtures/claude-2.1.39/hooks.ndjson`, the answer of a teammate's SendMessage to `team-lead`.
+const LEAD_COLOR: Color = Color::Red;
 
 /// What came of a SendMessage.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,7 +86,10 @@ impl Team {
     ) -> Result<Sent, ApiError> {
         self.check_text(speaker, &content, summary.as_deref())?;
         let (to, color) = match self.recipient(config, recipient).await? {
-            Recipient::Member(member) => (member.name, member.color),
+            Recipient::Member(member) => {
+                let of_lead = member.is_called(LEAD_NAME).then(|| LEAD_COLOR.as_str().to_owned());
+                (member.name, member.color.or(of_lead))
+            }
             Recipient::Ended(name) => {
                 let id = self.letter_id(config, call, ["message", &speaker.name, name.as_str()])?;
                 return Err(self.dead_letter(&name, &id).await);
@@ -184,6 +192,7 @@ impl Team {
 
     fn check_text(&self, speaker: &Speaker, content: &str, summary: Option<&str>) -> Result<(), ApiError> {
         refusal::check_filled("content", content)?;
+        refusal::check_filled("summary", summary.unwrap_or("none is needed"))?;
         refusal::check_length("content", content, self.limits().content_chars)?;
         refusal::check_length("summary", summary.unwrap_or_default(), self.limits().summary_chars)?;
         if speaker.rank == Rank::Outside && Frame::detect(content.trim()).is_some() {
@@ -192,9 +201,9 @@ impl Team {
         Ok(())
     }
 
-    /// Finds whom `given` means: a name in any case, `@name`, or `name@team`.
+    /// Finds whom `given` means, in every form that [`named`] knows.
     pub(crate) async fn recipient(&self, config: &TeamConfig, given: &str) -> Result<Recipient, ApiError> {
-        let name = bare_name(given, config);
+        let name = named::bare_name(given, config);
         if name.is_empty() {
             return Err(refusal::invalid("recipient is empty").with("field", "recipient"));
         }
@@ -205,16 +214,6 @@ impl Team {
             Some(ended) => Ok(Recipient::Ended(ended.name.clone())),
             None => Err(refusal::unknown_agent(config, name)),
         }
-    }
-}
-
-/// `given` without a leading `@` and without the team's own name behind.
-fn bare_name<'a>(given: &'a str, config: &TeamConfig) -> &'a str {
-    let name = given.trim();
-    let name = name.strip_prefix('@').unwrap_or(name);
-    match name.rsplit_once('@') {
-        Some((bare, team)) if team.to_lowercase() == config.name.as_str().to_lowercase() => bare,
-        Some(_) | None => name,
     }
 }
 

@@ -9,7 +9,7 @@ use pitcrew_store::{Backend, Event, JournalEntry, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
 use crate::seal::{LeadSeal, Trust};
-use crate::{Teams, refusal};
+use crate::{Teams, named, refusal};
 
 /// A team that exists, or did when it was opened. Cheap to clone; it holds no state of its own.
 #[derive(Clone, Debug)]
@@ -80,13 +80,13 @@ impl Team {
         self.ask(self.backend().team(&self.dir)).await
     }
 
-    /// The member called `name`.
+    /// The member that `name` means: its name in any case, `@name` or `name@team`.
     ///
     /// # Errors
     /// `agent_not_found` with the valid names and a near miss, `team_not_found`.
     pub async fn member(&self, name: &str) -> Result<Member, ApiError> {
         let config = self.config().await?;
-        config.member(name).cloned().ok_or_else(|| refusal::unknown_agent(&config, name))
+        named::member(name, &config).cloned().ok_or_else(|| refusal::unknown_agent(&config, name))
     }
 
     /// Deletes the team; while it has teammates it answers `success: false` and does nothing.
@@ -99,11 +99,12 @@ impl Team {
         self.count_call().await?;
         let left: Vec<String> = config.teammates().map(|m| m.name.to_string()).collect();
         if !left.is_empty() {
-            // The reference names a function that no model can call.
+            // The recorded words name a function that no model can call; what it can call comes behind them.
             let how = match actor {
                 Actor::User | Actor::Outside(_) => "They have to shut down, or be removed, first.",
                 Actor::Lead | Actor::Member(_) => {
-                    "Ask each of them to shut down first: SendMessage with the type shutdown_request."
+                    "Use requestShutdown to gracefully terminate teammates first. To do so, send each of them a \
+                     SendMessage with the type shutdown_request."
                 }
             };
             return Ok(TeamDeleted::refused(config.name.as_str(), &left, how));

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use pitcrew_protocol::AgentName;
+use pitcrew_protocol::{AgentId, AgentName};
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunLimits};
@@ -139,7 +139,7 @@ impl Agent {
     fn who(&self) -> Result<(String, String), Failure> {
         let id = match self.agent_id.as_deref() {
             None => None,
-            Some(id) => Some(id.rsplit_once('@').ok_or_else(|| {
+            Some(id) => Some(AgentId::split(id).ok_or_else(|| {
                 Failure::usage(format!("{id:?} is no agent id")).hint("an agent id is NAME@TEAM, such as bob@backend")
             })?),
         };

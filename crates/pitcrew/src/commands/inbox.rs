@@ -56,7 +56,7 @@ struct Shown {
 impl Inbox {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         context.briefly(async {
-            let team = self.team.look(context).await?;
+            let team = self.team.look_of(context, &self.agent).await?;
             let (agent, has_left) = match team.inbox_owner(&self.agent).await? {
                 InboxOwner::Member(name) => (name, false),
                 InboxOwner::Departed(name) => (name, true),

@@ -57,10 +57,11 @@ impl Sender {
 impl Send {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let content = content(self.text)?;
-        let input = SendMessageInput::Message { recipient: self.recipient, content, summary: self.summary };
+        let recipient = self.recipient;
+        let input = SendMessageInput::Message { recipient: recipient.clone(), content, summary: self.summary };
         let sender = self.sender.actor();
         let sent = context.briefly(async {
-            let team = self.team.open(context).await?;
+            let team = self.team.open_of(context, &recipient).await?;
             let mut sent = team.send(&sender, input, None).await?;
             through_sockets(context, &team, &mut sent).await?;
             let warnings = warnings(&team, &sent).await;

@@ -8,7 +8,7 @@ use pitcrew_runtime::door::{ENDING, Knock, KnockError, knock};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
 use pitcrew_runtime::process::are_started_by_a_tool_of;
 use pitcrew_store::{LeaseName, StoreError};
-use pitcrew_team::{Actor, SentView, SpawnRecord, Team};
+use pitcrew_team::{Actor, SentView, SpawnRecord, Team, team_of};
 use rustix::process::Signal;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -238,7 +238,7 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
 
 /// Asks one member to shut down: through the lead's process, or where no lead of ours signs, for ourselves.
 async fn ask(context: &Context, team: Option<&str>, member: String, reason: Option<String>) -> Result<(), Failure> {
-    let team = selection::open(context, team, Purpose::Change).await?;
+    let team = selection::open(context, team.or_else(|| team_of(&member)), Purpose::Change).await?;
     let said = format!("{member} is asked to shut down");
     let request = Knock::Shutdown { member: member.clone(), reason: reason.clone() };
     let answer = match lead::ask(&team, &request).await? {

@@ -197,3 +197,22 @@ fn a_teams_folder_that_another_user_owns_is_named_by_doctor_and_when_a_run_start
     assert!(is_named(&run.stderr, &tasks) && run.stderr.contains("warning: "), "{run:?}");
     assert!(!is_named(&run.stderr, &folder), "{run:?}");
 }
+
+#[test]
+fn a_root_that_the_user_may_not_read_is_a_failure_of_the_system_with_one_reason() {
+    let room = Room::with_crew();
+    set_mode(room.root().parent().unwrap(), 0o755);
+    set_mode(&room.root(), 0o700);
+    let pitcrew = env!("CARGO_BIN_EXE_pitcrew");
+    let root = room.root();
+    let mut args = vec!["--reuid", "54321", "--regid", "54321", "--clear-groups", pitcrew];
+    let as_another = |args: &[&str]| Command::new("setpriv").args(args).current_dir("/").output();
+    let can = [args.as_slice(), &["--version"]].concat();
+    if !as_another(&can).is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: only root can be another user, and it must reach the binary");
+        return;
+    }
+    args.extend(["--root", root.to_str().unwrap(), "team", "create", "t"]);
+    let ran = Ran::of(as_another(&args).unwrap());
+    assert_eq!((ran.code, ran.stderr.matches("Permission denied").count()), (70, 1), "{ran:?}");
+}

@@ -72,7 +72,7 @@ impl ClientStart {
             team.acknowledge(name, &untaken.map(|mail| mail.id.clone()).collect::<Vec<_>>()).await?;
         }
         let conversation = Conversation::New(team.begin_client_conversation(name).await?);
-        let first = team.send_prompt(member, None, call.as_deref()).await?.id;
+        let first = team.send_prompt(member, call.as_deref()).await?.id;
         let again = deliver_again(team, name, &lately, &mail, Some(REMARK)).await?;
         if again > 0 || former == Former::Refused {
             put_behind(team, member, &mail).await?;

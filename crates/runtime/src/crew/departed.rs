@@ -108,15 +108,13 @@ impl TeamLoop {
             }
         };
         ended.retain(|name| !known.contains(name));
-        let texts: Vec<String> = ended
-            .iter()
-            .map(|name| {
-                let (status, reason) = self.last_states.get(name).cloned().unwrap_or((Status::Completed, None));
-                let tasks = removed.get(name).and_then(|removed| released(&removed.released));
-                let worktree = kept.remove(name.inbox_file().as_str()).unwrap_or_default();
-                self.farewell(name, status, reason, tasks.into_iter().chain(worktree).collect())
-            })
-            .collect();
+        let mut texts = Vec::new();
+        for name in &ended {
+            let (status, reason) = self.last_states.get(name).cloned().unwrap_or((Status::Completed, None));
+            let tasks = removed.get(name).and_then(|removed| released(&removed.released));
+            let worktree = kept.remove(name.inbox_file().as_str()).unwrap_or_default();
+            texts.push(self.farewell(name, status, reason, tasks.into_iter().chain(worktree).collect()).await);
+        }
         (!ended.is_empty()).then(|| (ended, texts.join("\n\n")))
     }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render};
-use pitcrew_team::{Actor, MemberEnd, RefusedFrame};
+use pitcrew_team::{Actor, Mail, MemberEnd, RefusedFrame, Team};
 
 use super::client_start::note_never_read;
 use super::course::{News, Why};
@@ -284,7 +284,7 @@ impl TeamLoop {
                 if config.is_ok_and(|config| config.member(name.as_str()).is_some()) {
                     self.take_out(name, Status::Completed, None, None).await
                 } else {
-                    self.farewell(name, Status::Completed, None, Vec::new())
+                    self.farewell(name, Status::Completed, None, Vec::new()).await
                 }
             }
         };
@@ -342,13 +342,13 @@ impl TeamLoop {
                 // Its worktree stays with it: without one the next run could not start it again.
                 self.remove_later(name, worktree);
                 more.push(format!("It cannot be taken out of the team yet, and keeps its tasks: {}.", chain(&error)));
-                return self.farewell(name, status, reason, more);
+                return self.farewell(name, status, reason, more).await;
             }
         }
         if let Some(path) = worktree {
             more.extend(self.clear_worktree(name, path).await);
         }
-        self.farewell(name, status, reason, more)
+        self.farewell(name, status, reason, more).await
     }
 
     /// Tells the senders of what the client of a member had taken, and its model never had.
@@ -360,13 +360,16 @@ impl TeamLoop {
         }
     }
 
-    pub(super) fn farewell(
-        &self,
+    /// What the lead learns of an end. The reason of a failure is left out where the teammate has told it itself, in an
+    /// idle notice, since its lead reads that too.
+    pub(super) async fn farewell(
+        &mut self,
         name: &AgentName,
         status: Status,
         reason: Option<String>,
         more: Vec<String>,
     ) -> String {
+        let is_told = status == Status::Failed && has_told_failure(&self.quarters.team, name, reason.as_deref()).await;
         let (message, verb) = match status {
             Status::Failed => {
                 let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
@@ -385,9 +388,13 @@ impl TeamLoop {
             }
         };
         let told: Vec<String> = std::iter::once(format!("{name} {verb}.")).chain(more).collect();
+        let ended = terminated(&told.join(" "));
+        if is_told {
+            return ended;
+        }
         let output = output_file(&self.quarters.team, name);
         let notice = task_notification(name.as_str(), &output, status.as_str(), &message);
-        format!("{}\n\n{notice}", terminated(&told.join(" ")))
+        format!("{ended}\n\n{notice}")
     }
 
     pub(super) async fn clear_worktree(&mut self, name: &AgentName, path: &Path) -> Option<String> {
@@ -433,6 +440,17 @@ fn member_end(status: Status) -> MemberEnd {
         | Status::Parked
         | Status::ShutdownRequested => MemberEnd::Left,
     }
+}
+
+/// Whether the last idle notice of a teammate says that it failed, and for this reason.
+async fn has_told_failure(team: &Team, name: &AgentName, reason: Option<&str>) -> bool {
+    let notice = |mail: Mail| match mail.frame? {
+        Frame::IdleNotification(idle) if mail.message.from == name.as_str() => Some(idle),
+        _ => None,
+    };
+    let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
+    let last = mail.into_iter().rev().find_map(notice);
+    last.and_then(|idle| idle.failure_reason).is_some_and(|told| Some(told.as_str()) == reason)
 }
 
 pub(super) fn released(tasks: &[TaskId]) -> Option<String> {

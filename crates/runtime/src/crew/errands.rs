@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::hire::{Hire, Hired};
 use super::quarters::Quarters;
+use super::spawn::{unknown_mode, unknown_type};
 use super::wake::Desk;
 use crate::agent::{Role, Status};
 use crate::definitions::AgentDefinition;
@@ -151,7 +152,7 @@ impl Quarters {
         let asked = match &sending.input.mode {
             Some(asked) => {
                 let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
-                Some(mode.ok_or_else(|| ToolOutcome::refused(format_args!("There is no permission mode {asked}")))?)
+                Some(mode.ok_or_else(|| unknown_mode(asked))?)
             }
             None => definition.permission_mode,
         };
@@ -184,7 +185,7 @@ impl Quarters {
                 "{name} goes on as it was: give `subagent_type` \"{is_of}\", and no `model`"
             )));
         }
-        let definition = self.definitions.get(kind).cloned().map_err(ToolOutcome::refused)?;
+        let definition = self.definitions.get(kind).cloned().map_err(|error| unknown_type(kind, &error))?;
         let named = sending.input.model.as_deref().or(definition.model.as_deref()).filter(|name| *name != INHERIT);
         let model = named.or(sending.callers_model.as_deref()).unwrap_or(&self.teammate_model).to_owned();
         Ok((errands.name(&sending.caller, &definition.name, before), MadeOf { definition, model }, None))

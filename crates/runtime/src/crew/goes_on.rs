@@ -56,7 +56,7 @@ impl TeamLoop {
             }
         };
         let left = self.left_of(member, panes.as_ref()).await;
-        let launching = Launching { summary: None, left: Some(left), call: None };
+        let launching = Launching { left: Some(left), call: None };
         let mut news = self.start_elsewhere(member, panes, launching).await;
         if let Some(status) =
             self.last_states.get(&member.name).map(|(status, _)| status).filter(|status| !status.is_over())

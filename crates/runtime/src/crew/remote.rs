@@ -117,8 +117,6 @@ impl Remote {
 
 /// What a launch is about, beside the member itself.
 pub(super) struct Launching {
-    /// The errand in a few words.
-    pub(super) summary: Option<String>,
     /// What an earlier run left of this member; none when there was no earlier run.
     pub(super) left: Option<Left>,
     /// The call that waits for the launch, and what it is to be told.
@@ -221,14 +219,14 @@ impl Minder {
     }
 
     async fn live(&mut self, launching: Launching) -> Seen {
-        let Launching { summary, left, call } = launching;
+        let Launching { left, call } = launching;
         let is_adopted = match left {
             Some(left) => self.adopt(left).await,
             None => false,
         };
         let mut launched = match is_adopted {
             true => Ok(None),
-            false => self.launch(summary.as_deref(), Former::GoesOn).await.map(Some),
+            false => self.launch(Former::GoesOn).await.map(Some),
         };
         if launched.is_err() && self.has_former_conversation() {
             launched = self.launch_anew().await;
@@ -263,13 +261,13 @@ impl Minder {
     async fn launch_anew(&mut self) -> Result<Option<StartedPane>, String> {
         self.clear_away().await;
         self.stage = None;
-        self.launch(None, Former::Refused).await.map(Some)
+        self.launch(Former::Refused).await.map(Some)
     }
 
     /// Starts the process: the prompt is in its inbox first, so that it finds it, and what was started is recorded before
     /// anybody is told.
-    async fn launch(&mut self, summary: Option<&str>, former: Former) -> Result<StartedPane, String> {
-        self.give_prompt(summary, former).await?;
+    async fn launch(&mut self, former: Former) -> Result<StartedPane, String> {
+        self.give_prompt(former).await?;
         let Launch { argv, mut env } = (self.post.hosting.launch)(&self.post.placement);
         let (variable, tag) = member_variable(&self.post.tag);
         env.push((variable.to_owned(), tag));
@@ -301,14 +299,14 @@ impl Minder {
     }
 
     /// Puts the first message into the inbox: the prompt, or for a client that goes on with its conversation, to go on.
-    async fn give_prompt(&mut self, summary: Option<&str>, former: Former) -> Result<(), String> {
+    async fn give_prompt(&mut self, former: Former) -> Result<(), String> {
         let failed = |error| format!("its prompt cannot be put into its inbox: {}", chain(&error));
         let Post { team, member, program, root, .. } = &self.post;
         let before = team.mail(&member.name).await.map_err(failed)?;
         let first = match program {
             Program::Pitcrew => {
                 let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
-                team.send_prompt(member, summary, call.as_deref()).await.map_err(failed)?.id
+                team.send_prompt(member, call.as_deref()).await.map_err(failed)?.id
             }
             Program::Claude => {
                 let start = ClientStart::of(team, root, member, former).await.map_err(failed)?;
@@ -581,6 +579,6 @@ fn placed(mut spawned: Spawned, started: Option<&StartedPane>, post: &Post) -> S
     let place = post.panes.backend_type();
     spawned.tmux_session_name = started.session.clone().unwrap_or_else(|| place.to_owned());
     spawned.tmux_window_name = started.window.clone().unwrap_or_else(|| place.to_owned());
-    spawned.is_splitpane = started.window.is_none();
+    spawned.is_splitpane = started.is_split.unwrap_or(started.window.is_none());
     spawned
 }

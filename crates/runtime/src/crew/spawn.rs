@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use pitcrew_protocol::{
-    BACKEND_IN_PROCESS, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput, TeamDeleteInput,
-    TeamDeleted, counted, render,
+    ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, SpawnInput, Spawned, TeamCreateInput,
+    TeamDeleteInput, TeamDeleted, counted, render,
 };
 use pitcrew_team::{Actor, Enlisted, KnownMode, Program, SpawnMember};
 use tokio::sync::oneshot;
@@ -20,7 +20,7 @@ use super::start::Adopted;
 use super::team_loop::{Hand, Part, TeamLoop};
 use super::wake::{Request, Wish};
 use crate::agent::{Role, Status};
-use crate::definitions::AgentDefinition;
+use crate::definitions::{AgentDefinition, UnknownAgentType};
 use crate::driver::chain;
 use crate::events::{AgentStarted, RunEvent};
 use crate::gate::{DEFAULT_TYPE, PermissionMode};
@@ -35,7 +35,7 @@ impl TeamLoop {
         let (outcome, news) = match wish {
             Wish::TeamCreate(input) => (self.adopt(&input).await, Vec::new()),
             Wish::TeamDelete(input) => (self.delete(&input).await, Vec::new()),
-            Wish::Stop { name } => (self.stop_teammate(&name), Vec::new()),
+            Wish::Stop { name } => (self.stop_teammate(&name).await, Vec::new()),
             Wish::SendOut(sending) => match self.send_out(*sending, &mut reply).await {
                 Ok(()) => return Vec::new(),
                 Err(outcome) => (outcome, Vec::new()),
@@ -111,8 +111,8 @@ impl TeamLoop {
         kept.collect()
     }
 
-    fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
-        let wanted = id.split_once('@').map_or(id, |(name, _)| name).to_lowercase();
+    async fn stop_teammate(&mut self, id: &str) -> ToolOutcome {
+        let wanted = self.quarters.team.bare_name(id).await.to_lowercase();
         let found = self
             .crew
             .iter()
@@ -168,7 +168,7 @@ impl TeamLoop {
             self.isolate(&mut member).await?;
         }
         if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
-            return self.spawn_elsewhere(input, &member, spawned, reply).await;
+            return self.spawn_elsewhere(&member, spawned, reply).await;
         }
         let prompt = render(&[Injected {
             from: LEAD_NAME.to_owned(),
@@ -223,7 +223,6 @@ impl TeamLoop {
     /// Has the teammate started in a pane; whoever minds it answers the call.
     async fn spawn_elsewhere(
         &mut self,
-        input: &SpawnInput,
         member: &Member,
         spawned: Spawned,
         reply: &mut Option<oneshot::Sender<ToolOutcome>>,
@@ -238,11 +237,7 @@ impl TeamLoop {
             true => Some(self.left_of(member, panes.as_ref()).await),
             false => None,
         };
-        let launching = Launching {
-            summary: Some(input.description.clone()),
-            left,
-            call: reply.take().map(|reply| (Box::new(spawned), reply)),
-        };
+        let launching = Launching { left, call: reply.take().map(|reply| (Box::new(spawned), reply)) };
         Ok((answered, self.start_elsewhere(member, panes, launching).await))
     }
 
@@ -266,7 +261,7 @@ impl TeamLoop {
 
     fn definition(&self, input: &SpawnInput) -> Result<AgentDefinition, ToolOutcome> {
         let name = input.subagent_type.as_deref().unwrap_or(DEFAULT_TYPE);
-        self.quarters.definitions.get(name).cloned().map_err(ToolOutcome::refused)
+        self.quarters.definitions.get(name).cloned().map_err(|error| unknown_type(name, &error))
     }
 
     /// The mode a new agent starts in: as asked, as its definition says, or the run's; planning and delegating are not
@@ -274,7 +269,7 @@ impl TeamLoop {
     fn mode_of(&self, input: &SpawnInput, definition: &AgentDefinition) -> Result<PermissionMode, ToolOutcome> {
         if let Some(asked) = &input.mode {
             let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
-            let mode = mode.ok_or_else(|| ToolOutcome::refused(format_args!("There is no permission mode {asked}")))?;
+            let mode = mode.ok_or_else(|| unknown_mode(asked))?;
             return self.no_freer(mode);
         }
         if let Some(mode) = definition.permission_mode {
@@ -439,7 +434,20 @@ impl Hire {
 
 /// The refusal of another team's name.
 fn not_yours(team: &str, asked: &str) -> ToolOutcome {
-    ToolOutcome::refused(format_args!("You lead the team \"{team}\", not \"{asked}\""))
+    let error = ApiError::new(ErrorCode::TeamNotFound, format!("You lead the team \"{team}\", not \"{asked}\""));
+    refusal(&error.with("team_name", asked).with("available_teams", vec![team]))
+}
+
+/// The refusal of an agent type that is not defined.
+pub(super) fn unknown_type(name: &str, error: &UnknownAgentType) -> ToolOutcome {
+    let error = ApiError::new(ErrorCode::InvalidRequest, error.to_string());
+    refusal(&error.with("field", "subagent_type").with("got", name))
+}
+
+/// The refusal of a permission mode that there is not.
+pub(super) fn unknown_mode(asked: &str) -> ToolOutcome {
+    let error = ApiError::new(ErrorCode::InvalidRequest, format!("There is no permission mode {asked}"));
+    refusal(&error.with("field", "mode").with("valid_modes", PermissionMode::ALL.map(PermissionMode::as_str)))
 }
 
 fn spawned(member: &Member, team: &str, input: &SpawnInput) -> Spawned {

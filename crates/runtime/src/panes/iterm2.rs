@@ -235,7 +235,9 @@ impl Panes for ITerm2 {
             self.ask(&["session", "focus", lead]).await?;
         }
         match self.become_program(&id, pane).await {
-            Ok(pid) => Ok(StartedPane { id: PaneId(id), pid: Some(pid), session: None, window: None }),
+            Ok(pid) => {
+                Ok(StartedPane { id: PaneId(id), pid: Some(pid), session: None, window: None, is_split: Some(true) })
+            }
             Err(error) => {
                 // Made a moment ago, and nothing of the user's is in it.
                 let _ = self.close(&id).await;

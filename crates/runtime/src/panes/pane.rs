@@ -163,8 +163,10 @@ pub struct StartedPane {
     pub pid: Option<u32>,
     /// The session it is in, where the terminal has such.
     pub session: Option<String>,
-    /// The window it is in, where the terminal has such.
+    /// The name of the window it is in, where the terminal has such.
     pub window: Option<String>,
+    /// Whether it was split off a pane that was there, and not given a window of its own; none where nobody can tell.
+    pub is_split: Option<bool>,
 }
 
 /// How the program in a pane is.

@@ -53,6 +53,18 @@ pub enum SettingsError {
     },
 }
 
+impl SettingsError {
+    /// Whether the system kept a file of the settings from being read or written: the settings themselves may be right.
+    #[must_use]
+    pub fn is_of_system(&self) -> bool {
+        match self {
+            Self::Read { source, .. } => matches!(source, Refused::Io(_)),
+            Self::Write { .. } => true,
+            Self::Json { .. } | Self::NotAnObject { .. } | Self::Field { .. } => false,
+        }
+    }
+}
+
 /// Names a layer and its file for an error text.
 pub(super) fn origin(layer: Layer, file: Option<&std::path::Path>) -> String {
     match file {

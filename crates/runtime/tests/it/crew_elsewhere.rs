@@ -419,7 +419,7 @@ pub(crate) async fn abandoned_with(setting: &Setting, panes: &ProcessPanes, argv
         ..SpawnMember::default()
     };
     let member = team.spawn(spawn).await.unwrap();
-    team.send_prompt(&member, None, None).await.unwrap();
+    team.send_prompt(&member, None).await.unwrap();
     let started = panes.start(&NewPane { argv, ..sleeper(setting, "bob") }).await.unwrap();
     let process = ProcessIdentity::of(started.pid.unwrap()).unwrap();
     let record = Started {

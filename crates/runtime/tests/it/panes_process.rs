@@ -100,7 +100,7 @@ impl Panes for ProcessPanes {
         while self.waits_for_words && process.is_alive() && std::fs::metadata(&screen).unwrap().len() == 0 {
             tokio::task::yield_now().await;
         }
-        Ok(StartedPane { id, pid: Some(pid), session: None, window: None })
+        Ok(StartedPane { id, pid: Some(pid), session: None, window: None, is_split: None })
     }
 
     async fn state(&self, pane: &PaneId) -> Result<PaneState, PaneError> {

@@ -456,8 +456,9 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
     Ok(match serde_json::from_slice::<serde_json::Value>(&bytes) {
         Err(error) => Some(Wrong::Torn(error.to_string())),
         Ok(_) if place == Place::Tasks => {
-            let is_of_its_file = |task: Task| path.file_stem().is_some_and(|stem| *stem == *task.id.as_str());
-            (!parse::<Task>(&bytes).is_ok_and(is_of_its_file)).then_some(Wrong::NoTask)
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let is_task = parse::<Task>(&bytes).is_ok_and(|task| task.id.as_str() == stem);
+            (!is_task && !is_marked_deleted(&bytes, stem)).then_some(Wrong::NoTask)
         }
         Ok(_) if place != Place::Ours || name_of(path) == SETTINGS => None,
         Ok(document) => match newer_document(&document) {
@@ -466,6 +467,14 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
             None => Some(Wrong::Torn("it is no document of ours".to_owned())),
         },
     })
+}
+
+/// Whether these are the bytes of a task `id` with the status `deleted`, which the API reference knows. We and the
+/// reference client remove the file of a deleted task; a program that keeps to that document may leave it so.
+pub(crate) fn is_marked_deleted(bytes: &[u8], id: &str) -> bool {
+    let Ok(task) = serde_json::from_slice::<serde_json::Value>(bytes) else { return false };
+    let is = |key: &str, text: &str| task.get(key).and_then(serde_json::Value::as_str) == Some(text);
+    is("status", "deleted") && (is("id", id) || task.get("id").is_none() && is("taskId", id))
 }
 
 /// Whether the holder of a lock gave no sign for so long that it is nobody's.

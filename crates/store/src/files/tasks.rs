@@ -16,7 +16,7 @@ use super::disk::{Snapshot, Stamp, Temp, failed, is_absent, make_dir, remove_fil
 use super::folders::Changed;
 use super::lines;
 use super::lock::Lock;
-use super::look::name_of;
+use super::look::{is_marked_deleted, name_of};
 use super::plain;
 use super::reapply::{self, FieldChange, FieldWrite};
 use super::teams::{parse, pretty, value_of};
@@ -65,6 +65,8 @@ enum Holds {
     Listed,
     /// Something else, which keeps its id taken.
     Other,
+    /// A task that somebody marked as deleted; no task, but its id stays taken.
+    Deleted,
     /// Nothing that can be read, for this reason. Its id stays taken too.
     Torn(String),
 }
@@ -254,7 +256,7 @@ impl Files {
                     let stem = file.strip_suffix(".json").unwrap_or(file);
                     let Some(Entry { stamp, holds, .. }) = table.files.get(stem) else { return false };
                     // Whatever of it is gone, nothing can be put back into it.
-                    if matches!(holds, Holds::Torn(_)) {
+                    if matches!(holds, Holds::Torn(_) | Holds::Deleted) {
                         return false;
                     }
                     let is_as_left = writes.last().is_some_and(|last| last.stamp == Some(*stamp))
@@ -412,6 +414,7 @@ impl Entry {
         let holds = match read {
             Ok(task) if task.id.as_str() == stem => Holds::Task(Box::new(task)),
             Ok(_) => Holds::Other,
+            Err(_) if is_marked_deleted(&snapshot.bytes, stem) => Holds::Deleted,
             // Whole, but no task: somebody else's, or of a later version. A cut one is torn.
             Err(fault) => parse::<serde_json::Value>(&snapshot.bytes).map(|_| Holds::Other).map_err(|_| fault)?,
         };
@@ -443,8 +446,8 @@ impl Table {
             (Holds::Listed, Holds::Task(task)) => {
                 self.current.as_ref().and_then(|current| find(&current.listed, stem)) == Some(task.as_ref())
             }
-            (Holds::Other, Holds::Other) | (Holds::Torn(_), Holds::Torn(_)) => true,
-            (Holds::Task(_) | Holds::Listed | Holds::Other | Holds::Torn(_), _) => false,
+            (Holds::Other, Holds::Other) | (Holds::Deleted, Holds::Deleted) | (Holds::Torn(_), Holds::Torn(_)) => true,
+            (Holds::Task(_) | Holds::Listed | Holds::Other | Holds::Deleted | Holds::Torn(_), _) => false,
         }
     }
 
@@ -458,8 +461,7 @@ impl Table {
             match std::mem::replace(&mut entry.holds, Holds::Listed) {
                 Holds::Task(task) => tasks.push(*task),
                 Holds::Listed => tasks.extend(find(listed, stem).cloned()),
-                Holds::Other => entry.holds = Holds::Other,
-                Holds::Torn(reason) => entry.holds = Holds::Torn(reason),
+                held @ (Holds::Other | Holds::Deleted | Holds::Torn(_)) => entry.holds = held,
             }
         }
         // The order of ids, their numbers read once; only made-up ids share one.
@@ -470,7 +472,9 @@ impl Table {
         let numbers = self.files.keys().filter_map(|stem| TaskId::parse(stem)).map(|id| id.number());
         let highest = table::highest_counted(numbers.chain([self.high_water]));
         // A crash after a removal leaves mentions of what is gone; ids are not used again, so they mean nothing.
-        let is_gone = |id: &TaskId| (1..=highest).contains(&id.number()) && !self.files.contains_key(id.as_str());
+        let is_no_task = |entry: &Entry| matches!(entry.holds, Holds::Deleted);
+        let is_gone =
+            |id: &TaskId| (1..=highest).contains(&id.number()) && self.files.get(id.as_str()).is_none_or(is_no_task);
         let mut as_read: HashMap<String, Task> = HashMap::new();
         let mut keep = |task: &Task| {
             as_read.entry(task.id.to_string()).or_insert_with(|| task.clone());

@@ -1,7 +1,7 @@
 //! Texts to one and to all.
 
 use insta::assert_snapshot;
-use pitcrew_protocol::{ErrorCode, Frame, Limits, SendMessageInput};
+use pitcrew_protocol::{AgentName, ErrorCode, Frame, Limits, SendMessageInput, TeamCreateInput};
 use pitcrew_team::{Actor, DeliveryState, MemberEnd, OPERATOR, SentView};
 use serde_json::json;
 
@@ -19,6 +19,7 @@ async fn a_message_is_stored_and_answered_as_recorded() {
         "sender": "worker",
         "senderColor": "blue",
         "target": "@team-lead",
+        "targetColor": "red",
         "summary": "a few words",
         "content": "A done"
       }
@@ -40,6 +41,16 @@ async fn a_recipient_is_found_by_any_form_of_its_name() {
         assert_eq!(sent.receipts[0].to, name("worker"), "{form}");
     }
     assert_eq!(crew.unread("worker").await.len(), 5);
+    let asked = TeamCreateInput { team_name: "Big Plan".into(), description: None, agent_type: None };
+    crew.team.taken_over_by_lead(&asked).await.unwrap();
+    for form in ["worker@big-plan", "@Worker@Big Plan", "worker@probe"] {
+        assert_eq!(crew.team.member(form).await.unwrap().name, name("worker"), "{form}");
+        assert_eq!(crew.send(&Actor::Lead, message(form, "hello")).await.receipts[0].to, name("worker"), "{form}");
+        crew.team.set_mode(&Actor::Lead, &AgentName::foreign(form), "plan").await.unwrap();
+    }
+    crew.team.remove_member(&Actor::Lead, &AgentName::foreign("worker@big-plan")).await.unwrap();
+    assert!(crew.team.member("worker").await.is_err());
+    assert_eq!(crew.team.member("planner@a@b").await.unwrap_err().code, ErrorCode::AgentNotFound);
 }
 
 #[tokio::test]

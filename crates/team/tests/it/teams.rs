@@ -106,7 +106,7 @@ async fn a_team_with_teammates_is_not_deleted() {
     let crew = Crew::new().await;
     let refused = crew.team.delete(&Actor::Lead).await.unwrap();
     assert!(!refused.success);
-    assert_snapshot!(refused.message, @"Cannot cleanup team with 2 active member(s): worker, planner. Ask each of them to shut down first: SendMessage with the type shutdown_request.");
+    assert_snapshot!(refused.message, @"Cannot cleanup team with 2 active member(s): worker, planner. Use requestShutdown to gracefully terminate teammates first. To do so, send each of them a SendMessage with the type shutdown_request.");
     is(&crew.team.delete(&as_member("worker")).await.unwrap_err(), ErrorCode::PermissionDenied);
     is(&crew.team.delete(&Actor::Outside("ci".into())).await.unwrap_err(), ErrorCode::PermissionDenied);
     for gone in ["worker", "planner"] {

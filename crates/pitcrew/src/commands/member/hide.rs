@@ -22,16 +22,14 @@ pub(crate) struct Hide {
 
 impl Hide {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.open(context).await?;
-        let (panes, pane) = pane_of(context, &team, &self.name).await?;
-        panes.hide(&pane).await.map_err(|error| pane_failure(&self.name, error))?;
+        let team = self.team.open_of(context, &self.name).await?;
+        let name = team.member(&self.name).await?.name;
+        let (panes, pane) = pane_of(context, &team, &name).await?;
+        panes.hide(&pane).await.map_err(|error| pane_failure(name.as_str(), error))?;
         team.set_hidden(&pane.0, true).await?;
-        let answer = json!({"success": true, "name": self.name, "pane": pane.0, "hidden": true});
+        let answer = json!({"success": true, "name": name, "pane": pane.0, "hidden": true});
         context.output.answer(&answer, |_| {
-            format!(
-                "{}'s pane is hidden, and {} goes on; `pitcrew member show` takes the pane out again",
-                self.name, self.name
-            )
+            format!("{name}'s pane is hidden, and {name} goes on; `pitcrew member show` takes the pane out again")
         })
     }
 }

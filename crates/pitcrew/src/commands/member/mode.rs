@@ -1,7 +1,6 @@
 //! `pitcrew member mode`.
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::AgentName;
 use pitcrew_runtime::door::Knock;
 use pitcrew_team::{Actor, Program, SpawnRecord};
 use serde_json::json;
@@ -30,29 +29,31 @@ pub(crate) struct Mode {
 
 impl Mode {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.open(context).await?;
-        let is_client = SpawnRecord::of(&team.member(&self.name).await?).is_none_or(|it| it.program == Program::Claude);
+        let team = self.team.open_of(context, &self.name).await?;
+        let member = team.member(&self.name).await?;
+        let is_client = SpawnRecord::of(&member).is_none_or(|it| it.program == Program::Claude);
+        let name = member.name;
         if is_client && self.mode == "delegate" {
-            let message = format!("{} is run by Claude Code, which has no mode \"delegate\"", self.name);
+            let message = format!("{name} is run by Claude Code, which has no mode \"delegate\"");
             return Err(Failure::usage(message).hint("a teammate of pitcrew has it"));
         }
-        let request = Knock::Mode { member: self.name.clone(), mode: self.mode.clone() };
+        let request = Knock::Mode { member: name.to_string(), mode: self.mode.clone() };
         if lead::ask(&team, &request).await?.is_none() {
-            let set = team.set_mode(&Actor::User, &AgentName::foreign(&self.name), &self.mode).await;
+            let set = team.set_mode(&Actor::User, &name, &self.mode).await;
             set.map_err(|error| lead::without(&team, error))?;
             linger::until_kept(&team).await?;
         }
         let takes_effect = if is_client { "when it is started again" } else { "now" };
-        let answer = json!({"success": true, "name": self.name, "mode": self.mode, "takes_effect": takes_effect});
+        let answer = json!({"success": true, "name": name, "mode": self.mode, "takes_effect": takes_effect});
         context.output.answer(&answer, |_| {
             if is_client {
                 return format!(
-                    "mode {} is recorded for {}; Claude Code takes its mode only when it is started again, or from the \
+                    "mode {} is recorded for {name}; Claude Code takes its mode only when it is started again, or from the \
                      approval of its plan",
-                    self.mode, self.name
+                    self.mode
                 );
             }
-            format!("{} is in mode {} now", self.name, self.mode)
+            format!("{name} is in mode {} now", self.mode)
         })
     }
 }

@@ -32,29 +32,29 @@ pub(crate) struct Remove {
 
 impl Remove {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.open(context).await?;
-        let config = team.config().await?;
+        let team = self.team.open_of(context, &self.name).await?;
+        let (config, name) = (team.config().await?, team.bare_name(&self.name).await);
         let running = Running::of(&team, &config).await?;
         let all = Whereabouts::of(&team, &config, &running).await?;
-        let is_it = |(member, _): &(&Member, &Whereabouts)| member.is_called(&self.name);
+        let is_it = |(member, _): &(&Member, &Whereabouts)| member.is_called(&name);
         let member = config.members.iter().zip(&all).find(is_it);
         let outlives = member.and_then(|(member, state)| Outlives::of(member, state, &running));
         if let Some(outlives) = outlives.as_ref().filter(|_| !self.force) {
-            outlives.may_be_removed(&self.name, &team, &running)?;
+            outlives.may_be_removed(&name, &team, &running)?;
         }
         let was_running = member.is_some_and(|(_, it)| it.runs());
-        let removed = team.remove_member(&Actor::User, &AgentName::foreign(&self.name)).await?;
+        let removed = team.remove_member(&Actor::User, &AgentName::foreign(&name)).await?;
         linger::until_kept(&team).await?;
         let answer = json!({
             "success": true,
-            "message": format!("{} is no member of {} any more", self.name, team.name()),
+            "message": format!("{name} is no member of {} any more", team.name()),
             "was_running": was_running,
             "released_tasks": removed.released,
             "dead_messages": removed.dead,
         });
         let tasks: Vec<String> = removed.released.iter().map(|id| format!("#{id}")).collect();
         context.output.answer(&answer, |_| {
-            let mut text = format!("{} is no member of {} any more", self.name, team.name());
+            let mut text = format!("{name} is no member of {} any more", team.name());
             match outlives {
                 Some(outlives) => text += &format!("\n{}", outlives.text(&team)),
                 None if was_running => {

@@ -23,9 +23,10 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.look(context).await?;
-        let (panes, pane) = pane_of(context, &team, &self.name).await?;
-        panes.show(&pane).await.map_err(|error| pane_failure(&self.name, error))?;
+        let team = self.team.look_of(context, &self.name).await?;
+        let name = team.member(&self.name).await?.name;
+        let (panes, pane) = pane_of(context, &team, &name).await?;
+        panes.show(&pane).await.map_err(|error| pane_failure(name.as_str(), error))?;
         team.set_hidden(&pane.0, false).await?;
         // The pane is there all the same when its place cannot be told.
         let view = panes.in_view_at(&pane).await.ok().flatten();
@@ -33,13 +34,13 @@ impl Show {
             .as_ref()
             .map(|view| view.command.iter().map(|word| shell_word(word).into_owned()).collect::<Vec<_>>().join(" "));
         let answer = json!({
-            "success": true, "name": self.name, "pane": pane.0, "hidden": false,
+            "success": true, "name": name, "pane": pane.0, "hidden": false,
             "place": view.as_ref().map(|view| &view.place), "command": command,
             "is_shown": view.as_ref().map(|view| view.is_shown),
         });
         context.output.answer(&answer, |_| match (&view, &command) {
             (Some(view), Some(command)) => {
-                let (name, place) = (&self.name, printable(&view.place));
+                let place = printable(&view.place);
                 match view.is_shown {
                     true => format!("{name} is in view in {place}; `{command}` goes there"),
                     false => {
@@ -48,7 +49,7 @@ impl Show {
                 }
             }
             // Its terminal does not say where.
-            (_, _) => format!("{}'s pane is hidden no more", self.name),
+            (_, _) => format!("{name}'s pane is hidden no more"),
         })
     }
 }

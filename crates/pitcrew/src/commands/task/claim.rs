@@ -1,7 +1,6 @@
 //! `pitcrew task claim`.
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::AgentName;
 use pitcrew_team::{Actor, TaskView};
 
 use crate::completing;
@@ -27,11 +26,11 @@ pub(crate) struct Claim {
 
 impl Claim {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.open(context).await?;
-        let actor = Actor::Member(AgentName::foreign(&self.member));
+        let team = self.team.open_of(context, &self.member).await?;
+        let owner = team.member(&self.member).await?.name;
+        let actor = Actor::Member(owner.clone());
         let task = team.claim(&actor, self.id.as_deref()).await?;
         linger::until_kept(&team).await?;
-        let owner = self.member;
         context
             .output
             .answer(&TaskView::of(&task), |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))

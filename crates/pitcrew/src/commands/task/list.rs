@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_protocol::{Task, TaskId, TaskStatus};
+use pitcrew_protocol::{Task, TaskId, TaskStatus, same_name};
 use pitcrew_team::{TaskListView, TaskRowView, TaskView};
 use serde_json::Value;
 
@@ -37,13 +37,18 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let tasks = self.team.look(context).await?.tasks().await?;
+        let team = self.team.look_of(context, self.owner.as_deref().unwrap_or_default()).await?;
+        let tasks = team.tasks().await?;
+        let owner = match &self.owner {
+            Some(owner) => Some(team.bare_name(owner).await),
+            None => None,
+        };
         let mut listed = TaskListView::of(&tasks);
         let with_metadata: HashSet<&TaskId> =
             tasks.iter().filter(|task| self.has_metadata(task)).map(|task| &task.id).collect();
         listed.tasks.retain(|task| {
             self.status.is_none_or(|status| task.status == status)
-                && self.owner.as_ref().is_none_or(|owner| task.owner.as_ref() == Some(owner))
+                && owner.as_ref().is_none_or(|owner| task.owner.as_ref().is_some_and(|it| same_name(it, owner)))
                 && with_metadata.contains(&task.id)
         });
         listed.total = listed.tasks.len();

@@ -55,7 +55,7 @@ pub(crate) struct Update {
 
 impl Update {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        let team = self.team.open(context).await?;
+        let team = self.team.open_of(context, self.owner.as_deref().unwrap_or_default()).await?;
         let metadata: Map<String, Value> = self.metadata.into_iter().collect();
         let input = TaskUpdateInput {
             task_id: self.id.clone(),

@@ -6,6 +6,7 @@ use pitcrew_protocol::AgentName;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::Begin;
 use pitcrew_store::{LeaseHolder, LeaseName};
+use pitcrew_team::team_of;
 use serde::Serialize;
 
 use crate::commands::run::RunArgs;
@@ -79,8 +80,9 @@ impl Lead {
             let led = context.briefly(led(context, team.as_deref()))?;
             return context.output.answer(&led, Led::text);
         }
-        let team = context
-            .briefly(async { Ok(selection::open(context, team.as_deref(), Purpose::Change).await?.dir().clone()) })?;
+        let team = team.as_deref().or_else(|| self.member.as_deref().and_then(team_of));
+        let team =
+            context.briefly(async { Ok(selection::open(context, team, Purpose::Change).await?.dir().clone()) })?;
         let member = self.member.as_deref().map(AgentName::foreign);
         self.how.run(context, Begin::TakeOver { team: team.to_string(), member, goal })
     }

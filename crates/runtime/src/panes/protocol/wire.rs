@@ -139,9 +139,12 @@ pub struct Started {
     /// The session it is in.
     #[serde(default)]
     pub session: Option<String>,
-    /// The window it is in.
+    /// The name of the window it is in.
     #[serde(default)]
     pub window: Option<String>,
+    /// Whether it was split off a pane that was there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub split: Option<bool>,
 }
 
 /// The answer to [`Op::Alive`].
@@ -321,13 +324,15 @@ impl From<PaneError> for Refusal {
 
 impl From<StartedPane> for Started {
     fn from(started: StartedPane) -> Self {
-        Self { pane: started.id, pid: started.pid, session: started.session, window: started.window }
+        let StartedPane { id, pid, session, window, is_split } = started;
+        Self { pane: id, pid, session, window, split: is_split }
     }
 }
 
 impl From<Started> for StartedPane {
     fn from(started: Started) -> Self {
-        Self { id: started.pane, pid: started.pid, session: started.session, window: started.window }
+        let Started { pane, pid, session, window, split } = started;
+        Self { id: pane, pid, session, window, is_split: split }
     }
 }
 

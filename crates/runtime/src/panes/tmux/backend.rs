@@ -123,7 +123,7 @@ impl Tmux {
     }
 
     fn holding(&self, place: &Place, pane: &NewPane) -> Vec<Words> {
-        let answer = format!("{MARK}\t#{{pane_id}}\t#{{window_id}}\t#{{session_name}}");
+        let answer = format!("{MARK}\t#{{pane_id}}\t#{{window_id}}\t#{{session_name}}\t#{{window_name}}");
         let name = pane.tag.team.as_str();
         let mut make = match place {
             Place::Split { pane, layout: place::Layout::MainVertical } => words(["split-window", "-h", "-t", &pane.0]),
@@ -269,7 +269,13 @@ impl Panes for Tmux {
         let _turn = self.turn().await;
         let held = self.hold(pane).await?;
         match self.dress(&held, pane).await {
-            Ok(pid) => Ok(StartedPane { id: held.pane, pid, session: Some(held.session), window: Some(held.window) }),
+            Ok(pid) => Ok(StartedPane {
+                id: held.pane,
+                pid,
+                session: Some(held.session),
+                window: Some(held.window_name),
+                is_split: Some(held.layout.is_some()),
+            }),
             Err(error) => {
                 // Made a moment ago and never used; were it to stay, it would end by itself.
                 let _ = self.client.call(&[words(["kill-pane", "-t", &held.pane.0])], None).await;
@@ -385,15 +391,17 @@ impl Panes for Tmux {
 struct Held {
     pane: PaneId,
     window: String,
+    window_name: String,
     session: String,
+    /// How the window is laid out that it was split into; none in a new window.
     layout: Option<place::Layout>,
     is_window_ours: bool,
 }
 
 impl Held {
     fn read(output: &str, place: &Place) -> Result<Self, PaneError> {
-        let answer = answers(output).next().and_then(|fields| <[&str; 3]>::try_from(fields).ok());
-        let Some([pane, window, session]) = answer else {
+        let answer = answers(output).next().and_then(|fields| <[&str; 4]>::try_from(fields).ok());
+        let Some([pane, window, session, window_name]) = answer else {
             return Err(PaneError::Broken {
                 program: "tmux".to_owned(),
                 what: "did not tell the pane it made".to_owned(),
@@ -404,8 +412,8 @@ impl Held {
             Place::Split { layout, .. } => (Some(*layout), *layout == place::Layout::Tiled),
             Place::Window { .. } | Place::Session => (None, true),
         };
-        let [window, session] = [window, session].map(str::to_owned);
-        Ok(Self { pane: PaneId(pane.to_owned()), window, session, layout, is_window_ours })
+        let [window, session, window_name] = [window, session, window_name].map(str::to_owned);
+        Ok(Self { pane: PaneId(pane.to_owned()), window, window_name, session, layout, is_window_ours })
     }
 }
 
