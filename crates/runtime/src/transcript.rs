@@ -206,6 +206,7 @@ impl Conversation {
                 self.parted.retain(|name| !members.contains(name));
                 self.tell(text);
             }
+            Step::TeamMade => self.parted.clear(),
             Step::Assistant { blocks, usage, fault, .. } => {
                 self.fault = *fault;
                 self.fill.answered(*usage);

@@ -1,7 +1,7 @@
 //! The one trait behind which teams are kept, with the guarantees every medium gives.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,6 +38,15 @@ pub trait Backend: Send + Sync + std::fmt::Debug {
     /// Makes a team. Of several callers with names that fall on one folder, one wins; the others get
     /// [`StoreError::TeamTaken`]. A crash leaves either the whole team or none.
     async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError>;
+
+    /// As [`Backend::create_team`], of a team that has logs of an archived one from its first moment on; those that the archive
+    /// does not have it begins without. [`StoreError::NoTeam`] when there is no such archive.
+    async fn create_team_with_logs(
+        &self,
+        config: &TeamConfig,
+        archive: &ArchiveName,
+        logs: &[LogName],
+    ) -> Result<(), StoreError>;
 
     /// The team's config; shared, since every step of every agent looks at it.
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError>;
@@ -232,6 +241,14 @@ pub struct ArchivedTeam {
 /// The archive of a team that was deleted or came to its end, as a backend names it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ArchiveName(pub(crate) String);
+
+impl ArchiveName {
+    /// The archive at the place that [`Backend::archive_team`] answered.
+    #[must_use]
+    pub fn of_place(place: &Path) -> Option<Self> {
+        Some(Self(place.file_name()?.to_str()?.to_owned()))
+    }
+}
 
 impl std::fmt::Display for ArchiveName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

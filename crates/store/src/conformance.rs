@@ -16,7 +16,10 @@ mod archive;
 mod journal;
 mod unread;
 
-use archive::{a_removed_archive_is_gone_for_good, an_archived_team_is_shown_and_comes_back_whole};
+use archive::{
+    a_removed_archive_is_gone_for_good, a_team_is_made_with_logs_of_one_in_the_archive,
+    an_archived_team_is_shown_and_comes_back_whole, the_journal_of_an_archived_team_can_be_read,
+};
 use journal::{
     the_journal_is_asked_about_one_message_and_summed_up, the_journal_is_followed_from_a_position,
     the_journal_keeps_its_order,
@@ -101,6 +104,7 @@ checks![
     the_journal_of_an_archived_team_can_be_read,
     an_archived_team_is_shown_and_comes_back_whole,
     a_removed_archive_is_gone_for_good,
+    a_team_is_made_with_logs_of_one_in_the_archive,
 ];
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &'static str, found: T, expected: T) -> Result<(), Failure> {
@@ -581,20 +585,4 @@ async fn an_archived_team_is_gone_and_its_name_free(backend: Arc<dyn Backend>) -
     add_tasks(&backend, &dir, 1).await?;
     same("first id", task_ids(&backend, &dir).await?, vec!["1".to_owned()])?;
     same("another archive", backend.archive_team(&dir).await? != first, true)
-}
-
-async fn the_journal_of_an_archived_team_can_be_read(backend: Arc<dyn Backend>) -> Result<(), Failure> {
-    same("no archives", backend.archives().await?, Vec::new())?;
-    let entry = |at_ms| JournalEntry { at_ms, event: Event::TeamDeleted { team: "Probe Team".into() } };
-    for at_ms in 1..3 {
-        let dir = team(&backend).await?;
-        backend.record(&dir, &[entry(at_ms)]).await?;
-        backend.archive_team(&dir).await?;
-    }
-    let mut journals = Vec::new();
-    for archive in backend.archives().await? {
-        journals.extend(backend.archived_journal(&archive, &MessageId("any".into())).await?);
-    }
-    journals.sort_by_key(|entry| entry.at_ms);
-    same("journals", journals, vec![entry(1), entry(2)])
 }

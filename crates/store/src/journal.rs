@@ -114,6 +114,29 @@ impl Spent {
             None => self.unpriced_turns = self.unpriced_turns.saturating_add(1),
         }
     }
+
+    fn add_all(&mut self, other: &Self) {
+        let Self {
+            turns,
+            unpriced_turns,
+            tool_calls,
+            input_tokens,
+            cache_read_tokens,
+            cache_creation_tokens,
+            output_tokens,
+            cost_nano_usd,
+            model_ms,
+        } = other;
+        self.turns = self.turns.saturating_add(*turns);
+        self.unpriced_turns = self.unpriced_turns.saturating_add(*unpriced_turns);
+        self.tool_calls = self.tool_calls.saturating_add(*tool_calls);
+        self.input_tokens = self.input_tokens.saturating_add(*input_tokens);
+        self.cache_read_tokens = self.cache_read_tokens.saturating_add(*cache_read_tokens);
+        self.cache_creation_tokens = self.cache_creation_tokens.saturating_add(*cache_creation_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(*output_tokens);
+        self.cost_nano_usd = self.cost_nano_usd.saturating_add(*cost_nano_usd);
+        self.model_ms = self.model_ms.saturating_add(*model_ms);
+    }
 }
 
 const NANO_PER_USD: f64 = 1e9;
@@ -198,6 +221,15 @@ impl JournalSummary {
                 UPDATED if fields.iter().all(|field| field != "status") => {}
                 _ => _ = self.open_tasks.insert(task),
             },
+            Event::EarlierTeams { ran_ms, spent } => {
+                self.ran_ms = self.ran_ms.saturating_add(ran_ms);
+                for (member, spent) in spent {
+                    let member = self.members.entry(member).or_default();
+                    for (model, spent) in spent {
+                        member.spent.entry(model).or_default().add_all(&spent);
+                    }
+                }
+            }
             Event::TeamCreated { .. }
             | Event::TeamDeleted { .. }
             | Event::TeamArchived { .. }
@@ -235,6 +267,7 @@ impl JournalSummary {
             of_event("turn_ended"),
             of_event("run_started"),
             of_event("run_ended"),
+            of_event("earlier_teams"),
             of_event("allowed_always"),
             of_event("task_changed"),
             assignment,
@@ -428,6 +461,13 @@ pub enum Event {
     RunStarted,
     /// The process that ran the team is done. A run that was killed has no such line.
     RunEnded,
+    /// What the run that made the team took for those before it, which its lead has deleted.
+    EarlierTeams {
+        /// How long their runs took.
+        ran_ms: u64,
+        /// What the turns of each of their members took, by the model.
+        spent: BTreeMap<AgentName, BTreeMap<String, Spent>>,
+    },
 }
 
 /// One call of a model, and what it took.
@@ -503,7 +543,8 @@ impl Event {
             | Self::ConversationCompacted { .. }
             | Self::TurnEnded(_)
             | Self::RunStarted
-            | Self::RunEnded => None,
+            | Self::RunEnded
+            | Self::EarlierTeams { .. } => None,
         }
     }
 }

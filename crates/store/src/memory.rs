@@ -153,6 +153,24 @@ impl Backend for MemoryBackend {
         Ok(())
     }
 
+    async fn create_team_with_logs(
+        &self,
+        config: &TeamConfig,
+        archive: &ArchiveName,
+        logs: &[LogName],
+    ) -> Result<(), StoreError> {
+        let dir = config.name.dir();
+        let mut shelf = self.shelf();
+        if let Some(taken) = shelf.teams.get(&dir) {
+            return Err(StoreError::TeamTaken { team: dir, name: taken.config.name.to_string() });
+        }
+        let no_team = || StoreError::NoTeam { team: TeamDir::of(&archive.0) };
+        let kept = &shelf.archived.get(archive).ok_or_else(no_team)?.logs;
+        let logs = logs.iter().filter_map(|log| Some((log.clone(), kept.get(log)?.clone()))).collect();
+        shelf.teams.insert(dir, Team { logs, ..Team::new(config.clone()) });
+        Ok(())
+    }
+
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         self.with(team, |t| Ok(Arc::new(t.config.clone())))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamConfig, TeamCreateInput, TeamCreated, TeamDir, TeamName};
+use pitcrew_protocol::{ApiError, LEAD_NAME, TeamConfig, TeamCreateInput, TeamCreated, TeamDir, TeamName};
 use serde::{Deserialize, Serialize};
 use serde_json::value::to_raw_value;
 
@@ -24,6 +24,15 @@ struct TeamRecord {
 pub fn asked_name(config: &TeamConfig) -> Option<TeamName> {
     let record: TeamRecord = serde_json::from_str(config.foreign.get(KEY)?.get()).ok()?;
     TeamName::new(&record.asked_name?).ok()
+}
+
+/// Notes the name that the lead asked for, where the team has another.
+pub(crate) fn note_asked_name(config: &mut TeamConfig, asked: &TeamName) -> Result<(), ApiError> {
+    let asked_name = (asked.dir() != config.name.dir()).then(|| asked.to_string());
+    let record = to_raw_value(&TeamRecord { asked_name });
+    let record = record.map_err(|e| refusal::internal(format!("the team cannot be written: {e}")))?;
+    config.foreign.put(KEY, record);
+    Ok(())
 }
 
 impl Team {
@@ -52,18 +61,10 @@ impl Team {
                 if let Some(lead) = config.member_mut(LEAD_NAME).filter(|_| agent_type.is_some()) {
                     lead.agent_type.clone_from(&agent_type);
                 }
-                let asked_name = (asked.dir() != config.name.dir()).then(|| asked.to_string());
-                let record = to_raw_value(&TeamRecord { asked_name });
-                let record = record.map_err(|e| refusal::internal(format!("the team cannot be written: {e}")))?;
-                config.foreign.put(KEY, record);
-                Ok(())
+                note_asked_name(config, &asked)
             })
             .await?;
-        Ok(TeamCreated {
-            team_name: config.name.to_string(),
-            team_file_path: self.file().display().to_string(),
-            lead_agent_id: AgentName::lead().id_in(&config.name).to_string(),
-        })
+        Ok(TeamCreated { team_name: config.name.to_string(), ..self.created() })
     }
 }
 

@@ -16,6 +16,13 @@ pub(crate) struct Keys {
     keys: Vec<VerifyKey>,
 }
 
+impl Keys {
+    /// This key alone.
+    pub(crate) fn of(key: VerifyKey) -> Self {
+        Self { keys: vec![key] }
+    }
+}
+
 impl Document for Keys {
     const NAME: &'static str = "keys";
 }

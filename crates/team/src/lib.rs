@@ -13,6 +13,7 @@
 //! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
 
 mod actor;
+mod another;
 mod archive;
 mod asked;
 mod bounds;
@@ -30,6 +31,7 @@ mod escaped;
 mod handshakes;
 mod join;
 mod lead;
+mod life;
 mod mail;
 mod members;
 mod named;
@@ -56,6 +58,7 @@ mod views;
 pub use pitcrew_store as store;
 
 pub use actor::{Actor, OPERATOR};
+pub use another::AnotherTeam;
 pub use archive::ArchiveEntry;
 pub use asked::asked_name;
 pub use bounds::RunBounds;

@@ -5,32 +5,34 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pitcrew_protocol::{ApiError, Limits, Member, TeamConfig, TeamDeleted, TeamDir, TeamName};
-use pitcrew_store::{Backend, Event, JournalEntry, RateScope, StoreError};
+use pitcrew_store::{ArchiveName, Backend, Event, JournalEntry, JournalSummary, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
+use crate::life::{Deleted, Life};
 use crate::seal::{LeadSeal, Trust};
 use crate::{Teams, named, refusal};
 
-/// A team that exists, or did when it was opened. Cheap to clone; it holds no state of its own.
+/// A team that exists, or did when it was opened. Cheap to clone; clones share whether it was deleted through one of them, and
+/// no other state.
 #[derive(Clone, Debug)]
 pub struct Team {
     teams: Teams,
     name: TeamName,
     dir: TeamDir,
-    /// When it was made: what tells it from a later team of the same name.
-    born_ms: Option<i64>,
+    pub(crate) life: Life,
     pub(crate) seal: Option<LeadSeal>,
     pub(crate) trust: Trust,
 }
 
 impl Team {
     pub(crate) fn new(teams: Teams, dir: TeamDir, config: &TeamConfig) -> Self {
-        Self { born_ms: config.created_at_ms, ..Self::unknown_yet(teams, config.name.clone(), dir) }
+        let life = Life::of(config.created_at_ms);
+        Self { life, ..Self::unknown_yet(teams, config.name.clone(), dir) }
     }
 
     /// A team of which nothing was read.
     pub(crate) fn unknown_yet(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
-        Self { teams, name, dir, born_ms: None, seal: None, trust: Trust::Founding }
+        Self { teams, name, dir, life: Life::of(None), seal: None, trust: Trust::Founding }
     }
 
     /// The same team by another standing towards its lead's word.
@@ -39,7 +41,7 @@ impl Team {
     }
 
     pub(crate) fn born_ms(&self) -> Option<i64> {
-        self.born_ms
+        self.life.born_ms()
     }
 
     /// The name as given.
@@ -110,7 +112,13 @@ impl Team {
             return Ok(TeamDeleted::refused(config.name.as_str(), &left, how));
         }
         self.note([Event::TeamDeleted { team: config.name.to_string() }]).await;
-        self.ask(self.backend().archive_team(&self.dir)).await?;
+        let summary = self.ask(self.backend().journal_summary(&self.dir)).await;
+        let place = self.ask(self.backend().archive_team(&self.dir)).await?;
+        if let Some(archive) = ArchiveName::of_place(&place) {
+            // A journal that cannot be read says nothing of what the team took, as for a run that goes on with it.
+            let summary = summary.map_or_else(|_unread| JournalSummary::default(), |(summary, _position)| summary);
+            self.life.end(Deleted { archive, summary, turns: Vec::new() });
+        }
         Ok(TeamDeleted::done(config.name.as_str()))
     }
 
@@ -132,7 +140,8 @@ impl Team {
 
     /// Awaits the store, its failure in the words of the API.
     pub(crate) async fn ask<T>(&self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, ApiError> {
-        match call.await {
+        let answer = if self.life.is_over() { Err(StoreError::NoTeam { team: self.dir.clone() }) } else { call.await };
+        match answer {
             Ok(value) => Ok(value),
             Err(StoreError::NoTeam { .. }) => Err(self.teams.unknown(self.name.as_str()).await),
             Err(error) => Err(refusal::of_store(error)),
@@ -153,8 +162,15 @@ impl Team {
     pub async fn note(&self, events: impl IntoIterator<Item = Event>) {
         let at_ms = self.now_ms();
         let entries: Vec<_> = events.into_iter().map(|event| JournalEntry { at_ms, event }).collect();
+        self.note_entries(entries).await;
+    }
+
+    pub(crate) async fn note_entries(&self, entries: Vec<JournalEntry>) {
         if entries.is_empty() {
             return;
+        }
+        if self.life.is_over() {
+            return self.life.keep(entries);
         }
         if let Err(error) = self.backend().record(&self.dir, &entries).await {
             tracing::warn!(team = %self.dir, error = &error as &dyn std::error::Error, "cannot write the journal");

@@ -127,23 +127,25 @@ impl Teams {
         let given = create.input.team_name.as_str();
         let name = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
         self.count_call().await?;
-        let there = self.backend().teams().await.map_err(refusal::of_store)?.len();
-        refusal::check_count("teams", self.limits().teams, there)?;
         if create.on_taken == OnTaken::Refuse {
             self.refuse_taken(&name).await?;
         }
-        if create.made_by == MadeBy::Caller {
-            self.take_slot(RateScope::TeamCreation).await?;
-        }
+        self.may_make_one(create.made_by).await?;
         let config = self.make(&create, name).await?;
         let team = Team::new(self.clone(), config.name.dir(), &config);
         team.note([Event::TeamCreated { team: config.name.to_string() }]).await;
-        let created = TeamCreated {
-            team_name: config.name.to_string(),
-            team_file_path: team.file().display().to_string(),
-            lead_agent_id: AgentName::lead().id_in(&config.name).to_string(),
-        };
+        let created = team.created();
         Ok((team, created))
+    }
+
+    /// Counts one more team, as long as there may be so many.
+    pub(crate) async fn may_make_one(&self, made_by: MadeBy) -> Result<(), ApiError> {
+        let there = self.backend().teams().await.map_err(refusal::of_store)?.len();
+        refusal::check_count("teams", self.limits().teams, there)?;
+        match made_by {
+            MadeBy::Run => Ok(()),
+            MadeBy::Caller => self.take_slot(RateScope::TeamCreation).await,
+        }
     }
 
     /// Opens a team by its name, its folder, or the name that its lead asked for.
@@ -261,7 +263,7 @@ impl Teams {
         }
     }
 
-    fn new_config(&self, create: &CreateTeam, name: TeamName) -> Result<TeamConfig, ApiError> {
+    pub(crate) fn new_config(&self, create: &CreateTeam, name: TeamName) -> Result<TeamConfig, ApiError> {
         let now_ms = self.now_ms();
         let lead = Member {
             agent_id: Some(AgentName::lead().id_in(&name)),
@@ -339,7 +341,7 @@ impl Teams {
     }
 }
 
-fn taken(name: &TeamName, other: &str) -> ApiError {
+pub(crate) fn taken(name: &TeamName, other: &str) -> ApiError {
     let message = if name.as_str() == other {
         format!("Team '{name}' already exists")
     } else {

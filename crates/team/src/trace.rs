@@ -183,7 +183,8 @@ fn told(team: &str, journal: &[JournalEntry], id: &MessageId) -> Option<MessageT
             | Event::ConversationCompacted { .. }
             | Event::TurnEnded(_)
             | Event::RunStarted
-            | Event::RunEnded => {}
+            | Event::RunEnded
+            | Event::EarlierTeams { .. } => {}
         }
     }
     trace.state = state_of(&trace, false);
@@ -211,7 +212,8 @@ fn receiver<'a>(event: &'a Event, id: &MessageId) -> Option<&'a AgentName> {
         | Event::ConversationCompacted { .. }
         | Event::TurnEnded(_)
         | Event::RunStarted
-        | Event::RunEnded => None,
+        | Event::RunEnded
+        | Event::EarlierTeams { .. } => None,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod advice;
 mod agent;
+mod another_team;
 mod asked_team;
 mod attacks;
 mod bad_input;

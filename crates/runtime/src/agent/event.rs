@@ -102,6 +102,8 @@ pub enum Event {
         /// What the model is to read.
         text: String,
     },
+    /// The lead has made another team, after it deleted one.
+    TeamMade,
     /// It is given more to do, by the user; an idle agent starts a turn.
     Instructed {
         /// What.
@@ -211,6 +213,7 @@ impl Event {
             | Self::Told { .. }
             | Self::Parted { .. }
             | Self::Rejoined { .. }
+            | Self::TeamMade
             | Self::Instructed { .. }
             | Self::Wake
             | Self::ModelFinished { .. }

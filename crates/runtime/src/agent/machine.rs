@@ -186,6 +186,7 @@ impl Agent {
             Event::Told { text } => self.learn([Step::Told { text }], &mut fx),
             Event::ShutdownWithdrawn { text } => self.learn([Step::ShutdownRefused, Step::Told { text }], &mut fx),
             Event::Rejoined { members, text } => self.learn([Step::Rejoined { members, text }], &mut fx),
+            Event::TeamMade => self.learn([Step::TeamMade], &mut fx),
             Event::Parted { members, ids, text } => self.parted(members, ids, text, &mut fx),
             Event::Instructed { text } => {
                 self.repeats.forget();

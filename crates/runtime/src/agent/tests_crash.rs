@@ -160,6 +160,25 @@ fn the_end_of_one_that_went_on_after_all_is_told_anew() {
 }
 
 #[test]
+fn in_another_team_the_end_of_one_of_the_same_name_is_told() {
+    let bob = || vec![AgentName::new("bob").unwrap()];
+    let gone = || Event::Parted { members: bob(), ids: Vec::new(), text: "bob has shut down".to_owned() };
+    let mut play = Play::of(Role::Lead);
+    play.then(Event::Started { prompt: "go".to_owned() }, &["announce running", "write told", "take mail"])
+        .then(mail(&[]), &["call model"])
+        .then(gone(), &[])
+        .then(says("well"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["write parted", "call model"])
+        .then(Event::TeamMade, &[])
+        .then(says("good"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["write team_made", "call model"])
+        .then(gone(), &[])
+        .then(says("well"), &["write assistant", "take mail"])
+        .then(mail(&[]), &["write parted", "call model"]);
+    assert_eq!(play.crashed().last_blocks(), [Block::text("bob has shut down")]);
+}
+
+#[test]
 fn what_ran_in_a_crash_is_told_and_what_had_not_begun_is_made() {
     let mut play = Play::teammate();
     play.then(calls(&[("a", "Bash"), ("b", "Bash")]), &["write assistant", "take mail"])

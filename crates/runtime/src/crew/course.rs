@@ -197,6 +197,11 @@ impl Course {
         self.mates.len()
     }
 
+    /// The lead has made another team: of that it is reminded anew.
+    pub(super) fn begin_another_team(&mut self) {
+        self.reminded = Reminded::default();
+    }
+
     /// Takes the news and answers with what is to be done, in order.
     #[must_use]
     pub(super) fn hear(&mut self, news: News) -> Vec<Order> {

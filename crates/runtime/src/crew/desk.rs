@@ -22,7 +22,8 @@ pub(super) fn lead_tools(desk: &Desk, models: &Arc<str>) -> Vec<Arc<dyn Tool>> {
         tool(
             "TeamCreate",
             "Makes you the lead of a team, with a task list that all its members share. A run that has a team already gives \
-             you that one, with the name that it has; it goes by the name that you asked for too.",
+             you that one, with the name that it has; it goes by the name that you asked for too. After TeamDelete \
+             you may make another team.",
         ),
         tool(
             "TeamDelete",

@@ -5,6 +5,7 @@
 //! agent does with its turn is `agent`'s and `driver`'s, what a team may do is the room `team`'s. What an agent in a process
 //! of its own needs too is lent to `solo`.
 
+mod another_team;
 mod answers;
 mod body;
 mod client_calls;

@@ -52,7 +52,8 @@ impl TeamLoop {
         news
     }
 
-    /// The run made its team at the start; the lead's first TeamCreate makes it its own, with what it asks for.
+    /// The run made its team at the start; the lead's first TeamCreate makes it its own, with what it asks for. After it has
+    /// deleted that one it makes another.
     async fn adopt(&mut self, input: &TeamCreateInput) -> ToolOutcome {
         let team = &self.quarters.team;
         match self.adopted {
@@ -66,10 +67,7 @@ impl TeamLoop {
             Adopted::Yes => {
                 ToolOutcome::failed(format!("Already leading team \"{}\". Use TeamDelete first.", team.name()))
             }
-            Adopted::Deleted => ToolOutcome::failed(format!(
-                "The team \"{}\" of this run is deleted, and a run has one team. Give your final answer.",
-                team.name()
-            )),
+            Adopted::Deleted => self.make_another_team(input).await,
         }
     }
 
@@ -93,7 +91,9 @@ impl TeamLoop {
             }
             Adopted::NotYet | Adopted::Yes => self.quarters.team.delete(&Actor::Lead).await,
         };
-        if !deleted.as_ref().is_ok_and(|deleted| deleted.success) {
+        if deleted.as_ref().is_ok_and(|deleted| deleted.success) {
+            self.let_go_of_team();
+        } else {
             self.adopted = before;
         }
         match deleted {
@@ -246,7 +246,7 @@ impl TeamLoop {
             return Err(ToolOutcome::refused(format_args!("Nobody can be spawned any more: {}", why.in_words())));
         }
         if self.adopted == Adopted::Deleted {
-            return Err(ToolOutcome::refused("The team is deleted"));
+            return Err(ToolOutcome::refused("The team is deleted; TeamCreate makes another"));
         }
         match self.limits.max_teammates {
             Some(most) if self.course.mates() >= usize::try_from(most).unwrap_or(usize::MAX) => {

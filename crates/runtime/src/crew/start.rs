@@ -116,7 +116,8 @@ async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> 
         asking_grace: grace,
         looks_again_at: None,
         is_over: false,
-        _lease: lease,
+        bounds: options.bounds,
+        lease: Some(lease),
     };
     let beginning = team_loop.hire_lead(&begin, model, &config, narrowed).await?;
     let (sender, outcome) = oneshot::channel();
@@ -152,7 +153,7 @@ pub(super) enum Adopted {
     NotYet,
     /// The team is its own.
     Yes,
-    /// It has deleted the team.
+    /// It has deleted the team, and may make another.
     Deleted,
 }
 

@@ -114,11 +114,13 @@ pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
     LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None, prepares: false }
 }
 
-fn holder_with_key(team: &Team, key: &VerifyKey) -> LeaseHolder {
+/// This process, as it holds a lease of a team whose lead signs with the key.
+pub(super) fn holder_with_key(team: &Team, key: &VerifyKey) -> LeaseHolder {
     LeaseHolder { verify_key: Some(key.to_string()), ..holder_of_ours(team) }
 }
 
-async fn lease_of(team: &Team, holder: &LeaseHolder) -> Result<Lease, RunError> {
+/// Takes the lease of a team's runs.
+pub(super) async fn lease_of(team: &Team, holder: &LeaseHolder) -> Result<Lease, RunError> {
     match team.backend().take_lease(team.dir(), &LeaseName::Run, holder).await {
         Ok(Ok(lease)) => Ok(lease),
         Ok(Err(other)) => Err(RunError::Held { team: team.name().to_string(), pid: other.pid }),

@@ -10,7 +10,7 @@ use futures_util::future::{Aborted, BoxFuture, OptionFuture};
 use futures_util::stream::FuturesUnordered;
 use pitcrew_protocol::{AgentName, Frame, InboxFile, LEAD_NAME, Member, MessageId, TaskId, counted};
 use pitcrew_team::store::{Change, Lease, Watch};
-use pitcrew_team::{KnownMode, ModeLook, RefusedMode};
+use pitcrew_team::{KnownMode, ModeLook, RefusedMode, RunBounds};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
@@ -91,8 +91,10 @@ pub(super) struct TeamLoop {
     /// The inbox whose unread mail kept the run from being over: when it changes, the loop looks around again.
     pub(super) looks_again_at: Option<InboxFile>,
     pub(super) is_over: bool,
-    /// Held for its drop: while we have it, no other process runs the team.
-    pub(super) _lease: Lease,
+    /// What the command line set for the team.
+    pub(super) bounds: RunBounds,
+    /// While we have it, no other process runs the team; none once the team is deleted.
+    pub(super) lease: Option<Lease>,
 }
 
 /// Everything the loop waits for.

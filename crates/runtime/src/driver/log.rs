@@ -46,7 +46,15 @@ pub(crate) struct Log {
     steps: Vec<String>,
     output: Vec<String>,
     /// The write of the lines before those.
-    writing: Option<BoxFuture<'static, Result<(), StoreError>>>,
+    writing: Option<BoxFuture<'static, Written>>,
+    /// The team was not there at the last write: what waits is written with what comes next, if there is a team again by then.
+    has_no_team: bool,
+}
+
+/// What came of a write: for each file the lines that are not in it, with the reason.
+struct Written {
+    steps: Result<(), (Vec<String>, StoreError)>,
+    output: Result<(), (Vec<String>, StoreError)>,
 }
 
 impl Log {
@@ -66,7 +74,16 @@ impl Log {
     /// The log of an agent that nobody resumes.
     pub(crate) fn unkept(team: &Team, agent: &AgentName) -> Self {
         let (team, agent) = (team.clone(), agent.clone());
-        Self { team, agent, seq: 0, is_kept: false, steps: Vec::new(), output: Vec::new(), writing: None }
+        Self {
+            team,
+            agent,
+            seq: 0,
+            is_kept: false,
+            steps: Vec::new(),
+            output: Vec::new(),
+            writing: None,
+            has_no_team: false,
+        }
     }
 
     /// Takes steps, to be written after all that came before.
@@ -74,6 +91,7 @@ impl Log {
         if !self.is_kept {
             return Ok(());
         }
+        self.has_no_team = false;
         for step in steps {
             self.seq += 1;
             let line = serde_json::to_string(&Entry { seq: self.seq, step });
@@ -85,39 +103,61 @@ impl Log {
     /// Takes something for people, to be written with the steps.
     pub(crate) fn note(&mut self, text: &str) {
         if self.is_kept {
+            self.has_no_team = false;
             self.output.extend(text.lines().map(str::to_owned));
         }
     }
 
     /// Whether something is not written yet.
     pub(crate) fn is_behind(&self) -> bool {
-        self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty()
+        !self.has_no_team && (self.writing.is_some() || !self.steps.is_empty() || !self.output.is_empty())
     }
 
     /// Writes what was added, by one write to each file; when it returns the steps are on disk. Who stops waiting for it
-    /// may come back.
+    /// may come back. Lines of a team that is not there wait, in their order, until there is one again.
     pub(crate) async fn catch_up(&mut self) -> Result<(), LogError> {
         while self.is_behind() {
             let writing = self.writing.get_or_insert_with(|| {
                 let (steps, output) = (std::mem::take(&mut self.steps), std::mem::take(&mut self.output));
                 Box::pin(write(self.team.clone(), self.agent.clone(), steps, output))
             });
-            let written = writing.await;
+            let Written { steps, output } = writing.await;
             self.writing = None;
-            written.map_err(|source| LogError::Store { agent: self.agent.clone(), source: Box::new(source) })?;
+            let results = [put_back(steps, &mut self.steps), put_back(output, &mut self.output)];
+            let failed = results.into_iter().find_map(Result::err);
+            self.has_no_team = matches!(failed, Some(StoreError::NoTeam { .. }));
+            if let Some(source) = failed {
+                return Err(LogError::Store { agent: self.agent.clone(), source: Box::new(source) });
+            }
         }
         Ok(())
     }
 }
 
-async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<String>) -> Result<(), StoreError> {
-    let append = async |log: LogName, lines: &[String]| match lines {
-        [] => Ok(()),
-        lines => team.backend().append_log(team.dir(), &log, lines).await,
+async fn write(team: Team, agent: AgentName, steps: Vec<String>, output: Vec<String>) -> Written {
+    let append = async |log: LogName, lines: Vec<String>| {
+        if lines.is_empty() {
+            return Ok(());
+        }
+        if team.is_deleted() {
+            // Somebody else may have made a team of that name since.
+            return Err((lines, StoreError::NoTeam { team: team.dir().clone() }));
+        }
+        team.backend().append_log(team.dir(), &log, &lines).await.map_err(|error| (lines, error))
     };
     let (transcript, output_file) = (LogName::Transcript(agent.clone()), LogName::Output(agent));
-    let (kept, shown) = tokio::join!(append(transcript, &steps), append(output_file, &output));
-    kept.and(shown)
+    let (steps, output) = tokio::join!(append(transcript, steps), append(output_file, output));
+    Written { steps, output }
+}
+
+/// Puts lines that were not written before those that wait.
+fn put_back(written: Result<(), (Vec<String>, StoreError)>, waiting: &mut Vec<String>) -> Result<(), StoreError> {
+    let Err((lines, error)) = written else { return Ok(()) };
+    // Of others nobody knows how much of them is there; their agent ends.
+    if matches!(error, StoreError::NoTeam { .. }) {
+        waiting.splice(..0, lines);
+    }
+    Err(error)
 }
 
 /// An error with all its causes, as one line.

@@ -184,8 +184,9 @@ impl Driver {
         self.seat.context.cancel.cancel();
         self.seat.context.shells.stop_all(&self.seat.context.limits).await;
         // Mail that was not marked yet is found in the transcript when it comes again.
-        if let Err(error) = self.log.catch_up().await {
-            tracing::warn!(agent = %self.seat.name, error = %chain(&error), "the transcript is not complete");
+        let written = self.log.catch_up().await;
+        if let Err(error) = self.go_on_without_team(written) {
+            tracing::warn!(agent = %self.seat.name, error, "the transcript is not complete");
         }
         if self.seat.role == Role::Subagent && matches!(end, ReportKind::Ended { status: Status::Completed, .. }) {
             let knows = ReportKind::Remembers(Box::new(self.agent.conversation().clone()));
@@ -266,13 +267,12 @@ impl Driver {
         Ok(())
     }
 
-    /// A lead that deleted its team still has its last words to say; there is nothing to resume any more.
-    fn go_on_without_team(&mut self, written: Result<(), LogError>) -> Result<(), String> {
+    /// A lead that deleted its team goes on; what it says waits for another team, if it makes one.
+    fn go_on_without_team(&self, written: Result<(), LogError>) -> Result<(), String> {
         match written {
             Err(LogError::Store { source, .. })
                 if self.seat.role == Role::Lead && matches!(*source, StoreError::NoTeam { .. }) =>
             {
-                self.log = Log::unkept(&self.seat.team, &self.seat.name);
                 Ok(())
             }
             written => written.map_err(|error| chain(&error)),

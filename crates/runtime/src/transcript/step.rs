@@ -56,6 +56,8 @@ pub enum Step {
         /// What the model reads.
         text: String,
     },
+    /// The lead has made another team: its teammates may have the names of earlier ones, and their end is told as well.
+    TeamMade,
     /// The model answered.
     Assistant {
         /// Its blocks.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pitcrew_protocol::MessageId;
 
-use super::{Failure, add_tasks, bob, ids, message, same, task_ids, team};
+use super::{Failure, add_tasks, bob, config, ids, message, same, task_ids, team};
 use crate::{Appended, ArchiveName, Backend, Event, JournalEntry, LogName, StoreError};
 
 /// A team with a message, tasks, a line of its journal and a log, in the archive.
@@ -57,4 +57,42 @@ pub(super) async fn a_removed_archive_is_gone_for_good(backend: Arc<dyn Backend>
     same("not shown", backend.archived_team(&first).await?.is_none(), true)?;
     same("not restored", backend.restore_team(&first).await.is_err(), true)?;
     same("no message", backend.archived_journal(&first, &MessageId("any".into())).await?, Vec::new())
+}
+
+pub(super) async fn a_team_is_made_with_logs_of_one_in_the_archive(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    let archive = archived(&backend).await?;
+    let config = config("Probe Team")?;
+    let dir = config.name.dir();
+    let other = LogName::Output(pitcrew_protocol::AgentName::foreign("bob"));
+    backend.create_team_with_logs(&config, &archive, &[log(), other.clone()]).await?;
+    same("the log taken along", backend.log(&dir, &log()).await?, vec!["{}".to_owned()])?;
+    same("the log that was not there", backend.log(&dir, &other).await?, Vec::new())?;
+    same("mail", ids(&backend, &dir).await?, Vec::new())?;
+    same("tasks", task_ids(&backend, &dir).await?, Vec::new())?;
+    same("journal", backend.journal(&dir).await?, Vec::new())?;
+    backend.append_log(&dir, &log(), &["[]".to_owned()]).await?;
+    same("the log goes on", backend.log(&dir, &log()).await?, vec!["{}".to_owned(), "[]".to_owned()])?;
+    let refused = backend.create_team_with_logs(&config, &archive, &[log()]).await;
+    same("a taken name", matches!(refused, Err(StoreError::TeamTaken { .. })), true)?;
+    backend.archive_team(&dir).await?;
+    same("removed", backend.remove_archive(&archive).await?, true)?;
+    let refused = backend.create_team_with_logs(&config, &archive, &[log()]).await;
+    same("an archive that is gone", matches!(refused, Err(StoreError::NoTeam { .. })), true)?;
+    same("no team then", backend.teams().await?, Vec::new())
+}
+
+pub(super) async fn the_journal_of_an_archived_team_can_be_read(backend: Arc<dyn Backend>) -> Result<(), Failure> {
+    same("no archives", backend.archives().await?, Vec::new())?;
+    let entry = |at_ms| JournalEntry { at_ms, event: Event::TeamDeleted { team: "Probe Team".into() } };
+    for at_ms in 1..3 {
+        let dir = team(&backend).await?;
+        backend.record(&dir, &[entry(at_ms)]).await?;
+        backend.archive_team(&dir).await?;
+    }
+    let mut journals = Vec::new();
+    for archive in backend.archives().await? {
+        journals.extend(backend.archived_journal(&archive, &MessageId("any".into())).await?);
+    }
+    journals.sort_by_key(|entry| entry.at_ms);
+    same("journals", journals, vec![entry(1), entry(2)])
 }

@@ -2,7 +2,7 @@
 //!
 //! How a team comes into the archive is `lifecycle`'s.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
@@ -12,14 +12,14 @@ use jiff::tz::TimeZone;
 use pitcrew_protocol::{TeamConfig, TeamDir};
 
 use super::backend::Files;
-use super::disk::{failed, make_dir};
+use super::disk::{failed, is_absent, make_dir};
 use super::lifecycle::is_archive_of;
 use super::look::Stands;
-use super::plain;
+use super::plain::{self, Unopened};
 use super::rename;
 use super::tasks::read_folder;
 use super::teams::parse;
-use crate::{ArchiveName, ArchivedTeam, StoreError};
+use crate::{ArchiveName, ArchivedTeam, LogName, StoreError};
 
 /// How the folder of an archive begins while it is removed; no team's archive is called so.
 const REMOVED: &str = ".removed-";
@@ -79,6 +79,30 @@ impl Files {
         let emptied = fs::remove_dir(&place);
         tracing::debug!(path = %place.display(), ?emptied, "restored");
         Ok(team)
+    }
+
+    /// Copies logs of a team of the archive to the folder that is ours of another one.
+    pub(super) fn copy_logs(&self, archive: &ArchiveName, logs: &[LogName], ours: &Path) -> Result<(), StoreError> {
+        let place = self.paths.archive().join(&archive.0);
+        if !is_whole(&place)? {
+            return Err(StoreError::NoTeam { team: TeamDir::of(&archive.0) });
+        }
+        for log in logs.iter().map(LogName::relative_path) {
+            let (from, to) = (place.join("team/pitcrew").join(&log), ours.join(&log));
+            let mut kept = match plain::open(&from) {
+                Ok(kept) => kept,
+                Err(Unopened::Failed(error)) if is_absent(&error) => continue,
+                Err(error) => return Err(error.at("open", &from)),
+            };
+            let copy = plain::open_with(OpenOptions::new().write(true).create_new(true), &to);
+            let mut copy = copy.map_err(|error| error.at("create", &to))?;
+            // A copy may be longer than what is read at once: a transcript has no bound.
+            io::copy(&mut kept, &mut copy).map_err(failed("write", &to))?;
+            self.disk.force(&copy).map_err(failed("force to disk", &to))?;
+            self.disk.force_dir(to.parent().unwrap_or(ours))?;
+        }
+        self.disk.crash_point("logs taken along");
+        Ok(())
     }
 
     /// Removes an archive for good; whether it was there. What earlier calls left of others goes too.

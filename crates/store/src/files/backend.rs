@@ -166,7 +166,17 @@ impl Backend for FileBackend {
 
     async fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
         let config = config.clone();
-        self.run_in(config.name.dir(), move |files| files.create_team(&config)).await
+        self.run_in(config.name.dir(), move |files| files.create_team(&config, None)).await
+    }
+
+    async fn create_team_with_logs(
+        &self,
+        config: &TeamConfig,
+        archive: &ArchiveName,
+        logs: &[LogName],
+    ) -> Result<(), StoreError> {
+        let (config, archive, logs) = (config.clone(), archive.clone(), logs.to_vec());
+        self.run_in(config.name.dir(), move |files| files.create_team(&config, Some((&archive, &logs)))).await
     }
 
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {

@@ -27,7 +27,7 @@ pub(crate) const CHECKPOINT: &str = "journal-checkpoint";
 /// Raised when the form of a checkpoint changes, or what a summary takes from a journal. A checkpoint of another form, a
 /// later one too, is passed over and replaced: nothing but time is lost. So it does not carry the version that our other
 /// documents carry, which are refused then.
-const FORM: u64 = 4;
+const FORM: u64 = 5;
 
 /// How much longer a journal becomes before its next checkpoint. To read that much takes some 10 ms.
 const INTERVAL: u64 = 1024 * 1024;

@@ -19,10 +19,15 @@ use super::paths::lease_in;
 use super::plain::{self, Unopened};
 use super::rename;
 use super::teams::{is_nameless, pretty};
-use crate::{ArchiveName, StoreError, own_mode};
+use crate::{ArchiveName, LogName, StoreError, own_mode};
 
 impl Files {
-    pub(crate) fn create_team(&self, config: &TeamConfig) -> Result<(), StoreError> {
+    /// Makes a team, with logs of one in the archive where it is to have those.
+    pub(crate) fn create_team(
+        &self,
+        config: &TeamConfig,
+        taken_along: Option<(&ArchiveName, &[LogName])>,
+    ) -> Result<(), StoreError> {
         let team = config.name.dir();
         self.must_be_free(&team)?;
         let teams = self.paths.teams();
@@ -31,7 +36,11 @@ impl Files {
         let _alone = self.lock_lifecycle()?;
         self.must_be_free(&team)?;
         let unborn = teams.join(format!("{UNBORN}{}", uuid::Uuid::new_v4().simple()));
-        let made = self.fill(&unborn, config).and_then(|()| self.bear(&team, &unborn));
+        let filled = self.fill(&unborn, config).and_then(|()| match taken_along {
+            Some((archive, logs)) => self.copy_logs(archive, logs, &unborn.join("pitcrew")),
+            None => Ok(()),
+        });
+        let made = filled.and_then(|()| self.bear(&team, &unborn));
         if made.is_err()
             && let Err(error) = fs::remove_dir_all(&unborn)
             && error.kind() != io::ErrorKind::NotFound

@@ -2,8 +2,8 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use pitcrew_protocol::{MessageId, TaskStatus, TeamDir};
-use pitcrew_store::{Backend as _, FileBackend, JournalSummary};
+use pitcrew_protocol::{AgentName, MessageId, TaskStatus, TeamDir};
+use pitcrew_store::{Backend as _, FileBackend, JournalSummary, LogName};
 
 use crate::processes::{Job, Work, turn};
 use crate::scene::{Scene, add_tasks, config, ids, message, open, worker};
@@ -248,6 +248,32 @@ async fn a_name_that_a_killed_restoration_left_can_be_used_and_the_team_stays_wh
         backend.restore_team(&archive).await.unwrap();
         assert_eq!(statuses(&backend).await.len(), 3);
     }
+}
+
+#[tokio::test]
+async fn a_killed_making_of_another_team_leaves_none_or_one_with_the_whole_log() {
+    let log = LogName::Transcript(AgentName::lead());
+    let lines: Vec<String> = (0..100).map(|n| format!("{{\"line\":{n}}}")).collect();
+    for point in 1..POINTS {
+        let scene = prepared().await;
+        scene.backend.append_log(&scene.team, &log, &lines).await.unwrap();
+        scene.backend.archive_team(&scene.team).await.unwrap();
+        let job = Job { root: scene.root().to_owned(), work: Work::Another, crash_at: Some(point) };
+        let is_done = job.command().output().unwrap().status.success();
+        let backend = open(scene.root());
+        if backend.teams().await.unwrap().is_empty() {
+            assert!(!is_done);
+            Work::Another.on(&backend).await;
+        }
+        assert_eq!(backend.log(&team(), &log).await.unwrap(), lines);
+        assert_eq!((statuses(&backend).await, ids(&backend, &team()).await), (Vec::new(), Vec::new()));
+        assert_eq!(backend.archives().await.unwrap().len(), 1);
+        if is_done {
+            assert!(point > 3);
+            return;
+        }
+    }
+    panic!("making a team has no end");
 }
 
 #[tokio::test]

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pitcrew_protocol::{AgentName, MessageId, TaskStatus, TeamDir};
-use pitcrew_store::{Backend as _, Event, FileBackend, FileOptions, JournalEntry, StoreError, TaskTable, Turn};
+use pitcrew_store::{
+    Backend as _, Event, FileBackend, FileOptions, JournalEntry, LogName, StoreError, TaskTable, Turn,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::scene::{Scene, add_tasks, config, id, ids, message, open, worker};
@@ -35,6 +37,7 @@ pub(crate) enum Work {
     Archive,
     Restore,
     RemoveArchive,
+    Another,
     Record,
 }
 
@@ -95,6 +98,11 @@ impl Work {
                 }
             }
             Self::Archive => _ = backend.archive_team(&team).await.unwrap(),
+            Self::Another => {
+                let archive = backend.archives().await.unwrap().pop().unwrap();
+                let log = LogName::Transcript(AgentName::lead());
+                backend.create_team_with_logs(&config(), &archive, &[log]).await.unwrap();
+            }
             Self::Restore => {
                 for archive in backend.archives().await.unwrap() {
                     backend.restore_team(&archive).await.unwrap();

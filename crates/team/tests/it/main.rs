@@ -1,6 +1,8 @@
 //! What a team does, on the memory backend: each test a sentence of the rules.
 
 #[cfg(test)]
+mod another;
+#[cfg(test)]
 mod claims;
 #[cfg(test)]
 mod conversations;

@@ -79,6 +79,15 @@ impl Backend for MortalBackend {
         self.write(self.kept.create_team(config)).await
     }
 
+    async fn create_team_with_logs(
+        &self,
+        config: &TeamConfig,
+        archive: &ArchiveName,
+        logs: &[LogName],
+    ) -> Result<(), StoreError> {
+        self.write(self.kept.create_team_with_logs(config, archive, logs)).await
+    }
+
     async fn team(&self, team: &TeamDir) -> Result<Arc<TeamConfig>, StoreError> {
         self.read(self.kept.team(team)).await
     }

@@ -1,0 +1,128 @@
+//! Another team in the place of one that its lead has deleted: under the same name, and with the conversation of the lead.
+
+use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, TeamCreateInput, TeamCreated, TeamName};
+use pitcrew_store::{Event, LeaseName, LogName, StoreError};
+
+use crate::asked::note_asked_name;
+use crate::lead::Keys;
+use crate::seal::Trust;
+use crate::teams::taken;
+use crate::{CreateTeam, MadeBy, OnTaken, Team, refusal};
+
+/// What a lead makes another team from, after it has deleted one.
+#[derive(Clone, Debug)]
+pub struct AnotherTeam {
+    /// What it asks for. The team keeps the name of the deleted one, and goes by the one asked for too.
+    pub input: TeamCreateInput,
+    /// The lead's working folder.
+    pub cwd: String,
+    /// The model the lead runs on.
+    pub model: String,
+    /// The lead's session, a UUID.
+    pub session_id: String,
+    /// The lead's mode, where that is another than its run gave it.
+    pub mode: Option<String>,
+}
+
+impl Team {
+    /// Whether the team was deleted through this handle, or a clone of it, and no other has followed it.
+    #[must_use]
+    pub fn is_deleted(&self) -> bool {
+        self.life.is_over()
+    }
+
+    /// Makes another team in the place of the one that was deleted through this handle, with its lead as the only member and
+    /// the lead's conversation. This handle and its clones are that team's from now on.
+    ///
+    /// # Errors
+    /// `invalid_request` for a bad name, or while the team is there; `team_already_exists` when somebody has taken the name
+    /// since; `rate_limit`; `internal_error` when the store fails, or has no archive of the deleted team any more.
+    pub async fn make_another(&self, another: AnotherTeam) -> Result<TeamCreated, ApiError> {
+        let given = another.input.team_name.as_str();
+        let asked = TeamName::new(given).map_err(|e| refusal::bad_name(given, &e))?;
+        let Some(deleted) = self.life.deleted() else {
+            return Err(refusal::invalid(format!("the team '{}' is there", self.name())));
+        };
+        let AnotherTeam { input, cwd, model, session_id, mode } = another;
+        let (on_taken, made_by) = (OnTaken::Refuse, MadeBy::Caller);
+        let create = CreateTeam { input, cwd, model, session_id, on_taken, made_by };
+        self.count_call().await?;
+        self.teams().may_make_one(MadeBy::Caller).await?;
+        let mut config = self.teams().new_config(&create, self.name().clone())?;
+        // What was signed for the deleted team, and may be kept, counts in no other.
+        let born_ms = self.now_ms().max(self.born_ms().map_or(i64::MIN, |before| before.saturating_add(1)));
+        config.created_at_ms = Some(born_ms);
+        note_asked_name(&mut config, &asked)?;
+        self.life.begin_again(born_ms);
+        let logs = [LogName::Transcript(AgentName::lead()), LogName::Output(AgentName::lead())];
+        let made = async {
+            if let Some(lead) = config.member_mut(LEAD_NAME).filter(|_| mode.is_some()) {
+                lead.mode = mode;
+                self.sign_mode(lead, true)?;
+            }
+            match self.backend().create_team_with_logs(&config, &deleted.archive, &logs).await {
+                Ok(()) => Ok(()),
+                Err(StoreError::TeamTaken { name, .. }) => Err(taken_since(taken(self.name(), &name))),
+                Err(StoreError::NoTeam { .. }) => {
+                    let archive = &deleted.archive;
+                    Err(refusal::internal(format!("the lead's conversation is gone with the archive {archive}")))
+                }
+                Err(error) => Err(refusal::of_store(error)),
+            }
+        };
+        if let Err(error) = made.await {
+            self.life.end_again();
+            return Err(error);
+        }
+        let spent = deleted.summary.members.iter().filter(|(_, member)| !member.spent.is_empty());
+        let spent = spent.map(|(name, member)| (name.clone(), member.spent.clone())).collect();
+        let earlier = Event::EarlierTeams { ran_ms: deleted.summary.ran_ms(), spent };
+        self.note([Event::TeamCreated { team: config.name.to_string() }, earlier]).await;
+        self.note_entries(deleted.turns).await;
+        Ok(self.created())
+    }
+
+    /// Gives another team up that this handle has made, since it cannot be led. It is taken back unless another process leads
+    /// it.
+    ///
+    /// # Errors
+    /// `internal_error` when the store fails.
+    pub async fn give_up_another(&self) -> Result<(), ApiError> {
+        let led = self.ask(self.backend().lease_holder(self.dir(), &LeaseName::Run)).await;
+        let discarded = match led {
+            Ok(None) => self.discard().await,
+            led => led.map(drop),
+        };
+        self.life.end_again();
+        discarded
+    }
+
+    /// Notes the key that this handle signs with as the only one of the team's leads; the caller holds the lease of the run.
+    ///
+    /// # Errors
+    /// `team_not_found`, `internal_error`.
+    pub async fn keep_lead_key(&self) -> Result<(), ApiError> {
+        let Trust::Signed(keys) = &self.trust else { return Ok(()) };
+        let own = *keys.now();
+        self.edit_document(move |kept: &mut Keys| {
+            *kept = Keys::of(own);
+            Ok(())
+        })
+        .await
+    }
+
+    pub(crate) fn created(&self) -> TeamCreated {
+        TeamCreated {
+            team_name: self.name().to_string(),
+            team_file_path: self.file().display().to_string(),
+            lead_agent_id: AgentName::lead().id_in(self.name()).to_string(),
+        }
+    }
+}
+
+/// The refusal of a name that was the team's until it was deleted.
+fn taken_since(error: ApiError) -> ApiError {
+    let message =
+        format!("{}: this run keeps its teams under that name, and somebody has taken it since", error.message);
+    ApiError { message, ..error }
+}
