@@ -90,7 +90,9 @@ impl FailureKind {
             Self::Denied => "the caller may not do this",
             Self::RateLimit => "too many or too soon; try later",
             Self::LimitReached => "a run ended at its --max-turns or --max-cost-usd",
-            Self::Internal => "the disk, the system or pitcrew itself failed; nothing was changed",
+            Self::Internal => {
+                "the disk, the system or pitcrew itself failed; nothing was changed, or the message says so"
+            }
             Self::Unfinished => {
                 "a run ended by itself, and its work is not whole; the message says why, and what is open"
             }

@@ -10,7 +10,7 @@ use pitcrew_protocol::is_unseen;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::{Explained, Failure};
 use crate::live::warnings;
 
 /// The narrowest table; on a terminal that has fewer columns it breaks.
@@ -118,7 +118,10 @@ fn error_text(failure: &Failure) -> io::Result<()> {
 pub(crate) fn line(text: &str) -> Result<(), Failure> {
     let mut out = anstream::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::internal(error)),
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            let said = Explained::new("the answer cannot be written to stdout", error);
+            Err(Failure::internal(said).hint("what was to be done is done; look at it before you do it again"))
+        }
         Ok(()) | Err(_) => Ok(()),
     }
 }

@@ -97,7 +97,10 @@ impl TeamChoice {
     /// # Errors
     /// As for [`Self::open`].
     pub(crate) async fn look_of(&self, context: &Context, member: &str) -> Result<Team, Failure> {
-        open(context, self.team.as_deref().or_else(|| team_of(member)), Purpose::Look).await
+        match team_of(member) {
+            Some(team) if self.team.is_none() => open(context, Some(team), Purpose::Look).await,
+            Some(_) | None => self.look(context).await,
+        }
     }
 }
 
@@ -267,7 +270,7 @@ async fn say_where(context: &Context, team: &Team) {
     if let Some(place) = lead_folder(&config).filter(|place| *place != here && here.join(".git").exists()) {
         let place = place.to_string_lossy();
         output::remark(&format!(
-            "team {} of {}: none is of this repository",
+            "this repository has no team; shown is {} of {}",
             printable(team.name().as_str()),
             printable(&place)
         ));

@@ -12,14 +12,15 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use pitcrew_protocol::{AgentName, Member, TeamName};
 pub use pitcrew_team::Program;
-use pitcrew_team::{KnownMode, SpawnRecord};
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
+use crate::definitions::{AgentFiles, definitions_digest};
 use crate::gate::PermissionMode;
 use crate::identity::ProcessIdentity;
 use crate::panes::Panes;
 use crate::run::RunLimits;
+use crate::settings::Settings;
 
 /// How long a new teammate has to take its prompt, unless the settings say otherwise. The reference client needs 4 seconds.
 pub const PROMPT_DEADLINE: Duration = Duration::from_secs(60);
@@ -156,16 +157,17 @@ pub fn root_word(root: &Path) -> String {
     digest.iter().take(ROOT_WORD_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What bounds the process of a member, as a digest: the settings, by their own digest, its limit, and, of another client, its
-/// mode, which is given to it at its start.
+/// What bounds all members, as a digest: the settings, and the kinds of agents that are defined.
 #[must_use]
-pub fn member_bounds(settings: &str, limits: RunLimits, member: &Member) -> String {
-    let program = SpawnRecord::of(member).map_or(Program::Claude, |record| record.program);
-    let mode = match program {
-        Program::Pitcrew => None,
-        Program::Claude => Some(KnownMode::of_another_client(member).mode().to_owned()),
-    };
-    let all = format!("{settings} {:?} {mode:?}", limits.turns_of(member));
+pub fn rules_digest(settings: &Settings, root: &Path, project: &AgentFiles) -> String {
+    format!("{} {}", settings.digest(), definitions_digest(root, project))
+}
+
+/// What bounds the process of a member beside its mode, as a digest: the settings and the kinds of agents, by their own digest,
+/// and its limit.
+#[must_use]
+pub fn member_bounds(rules: &str, limits: RunLimits, member: &Member) -> String {
+    let all = format!("{rules} {:?}", limits.turns_of(member));
     Sha256::digest(all).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

@@ -49,8 +49,8 @@ pub(crate) struct Shutdown {
     /// Ask this member only
     #[arg(long, value_name = "NAME", conflicts_with_all = ["wait", "force"], add = ArgValueCompleter::new(completing::members))]
     member: Option<String>,
-    /// Why, for the member to read
-    #[arg(long, value_name = "TEXT", requires = "member")]
+    /// Why, for the member of --member to read
+    #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }
 
@@ -73,6 +73,9 @@ impl Shutdown {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         if let Some(member) = self.member {
             return context.briefly(ask(context, self.team.name(), member, self.reason));
+        }
+        if self.reason.is_some() {
+            return Err(Failure::usage("--reason is for one member, which --member names"));
         }
         let answer = context.briefly(self.end(context))?;
         context.output.answer(&answer, Answer::text)?;

@@ -79,7 +79,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
       6    too many or too soon; try later
       7    a run ended at its --max-turns or --max-cost-usd
       8    a run ended by itself, and its work is not whole; the message says why, and what is open
-      70   the disk, the system or pitcrew itself failed; nothing was changed
+      70   the disk, the system or pitcrew itself failed; nothing was changed, or the message says so
       75   a run's model was unavailable for too long; the run can be resumed later
       130  stopped by Ctrl-C, or its team was ended by `pitcrew shutdown`
       143  stopped by SIGTERM, or its terminal is gone

@@ -85,8 +85,8 @@ fn nobody_acts_in_a_mode_of_the_run_before_not_even_on_mail_that_waits() {
     let Some((terminal, bob)) = orphaned(&["--permission-mode", "bypassPermissions"]) else { return };
     let (made, anew, said) = resumed(&terminal, bob, &[]);
     assert!(!made, "bob's command was run: {said}");
-    // A mode reaches a process that runs.
-    assert!(!anew, "{said}");
+    // What it left running in that mode ends with its process.
+    assert!(anew, "{said}");
 }
 
 #[test]
@@ -102,5 +102,59 @@ fn what_the_users_settings_forbid_since_then_is_forbidden() {
     fs::write(terminal.room.root().join("settings.json"), r#"{"permissions": {"deny": ["Bash(touch made)"]}}"#)
         .unwrap();
     let (made, anew, said) = resumed(&terminal, bob, &["--allow", "Bash"]);
+    assert!(!made && anew, "{said}");
+}
+
+#[test]
+fn a_command_that_was_left_running_in_a_mode_of_the_run_before_ends_with_that_mode() {
+    let Some(terminal) = Terminal::new() else { return };
+    let model = terminal.room.script(
+        r"
+agents:
+  team-lead:
+    - tools: [{name: Task, input: {name: bob, description: Wait, prompt: Wait for the word.}}]
+    - wait_for: {contains: nobody says so}
+  bob:
+    - tools: [{name: Bash, input: {command: 'echo $$ > running; exec sleep 1000', run_in_background: true}}]
+    - text: I wait.
+",
+    );
+    let free = ["--teammate-mode", "tmux", "--permission-mode", "bypassPermissions"];
+    let mut run = begun(&terminal, &[&["run", "go", "--team", "work", "--model", &model], &free[..]].concat());
+    let is_idle = |entry: &serde_json::Value| entry["member"] == "bob" && entry["state"] == "idle";
+    terminal.until("bob is idle", || terminal.journal().iter().any(is_idle).then_some(()));
+    let file = terminal.room.work().join("running");
+    let command = terminal.until("the command runs", || fs::read_to_string(&file).ok()?.trim().parse::<u32>().ok());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let mut run = begun(&terminal, &["run", "--resume", "work"]);
+    let is_gone = || !std::path::Path::new(&format!("/proc/{command}")).exists();
+    terminal.until("the command is ended", || is_gone().then_some(()));
+    let stopped = ended(begun(&terminal, &["shutdown", "--force", "--team", "work"]));
+    assert_eq!(stopped.code, 0, "{stopped:?}");
+    run.wait().unwrap();
+}
+
+#[test]
+fn a_kind_of_agent_that_has_fewer_tools_since_then_has_fewer_tools() {
+    let Some(terminal) = Terminal::new() else { return };
+    let agents = terminal.room.root().join("agents");
+    fs::create_dir_all(&agents).unwrap();
+    let define = |tools: &str| {
+        fs::write(agents.join("hand.md"), format!("---\nname: hand\ndescription: d\ntools: {tools}\n---\nWork.\n"))
+    };
+    define("Bash, Read").unwrap();
+    let script = obedient().replace("{name: bob,", "{name: bob, subagent_type: hand,");
+    let model = terminal.room.script(&script);
+    let allow = ["--teammate-mode", "tmux", "--allow", "Bash"];
+    let mut run = begun(&terminal, &[&["run", "go", "--team", "work", "--model", &model], &allow[..]].concat());
+    let is_idle = |entry: &serde_json::Value| entry["member"] == "bob" && entry["state"] == "idle";
+    terminal.until("bob is idle", || terminal.journal().iter().any(is_idle).then_some(()));
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let bob = terminal.teammates();
+    define("Read").unwrap();
+    assert_eq!(ended(begun(&terminal, &["send", "bob", "The word: go."])).code, 0);
+    let (made, anew, said) = resumed(&terminal, bob[0], &["--allow", "Bash"]);
     assert!(!made && anew, "{said}");
 }

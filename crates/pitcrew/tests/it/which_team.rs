@@ -347,7 +347,7 @@ fn a_command_that_changes_something_never_means_a_team_of_another_place() {
     }
     for args in [&["team", "show"][..], &["task", "list"], &["inbox"], &["member", "list"]] {
         let shown = run_in(&room, &beside, args);
-        let whose = format!("team zed of {}: none is of this repository\n", room.work().display());
+        let whose = format!("this repository has no team; shown is zed of {}\n", room.work().display());
         assert!(shown.code == 0 && shown.stderr.contains(&whose), "{args:?}: {shown:?}");
         for folder in [&nowhere, &room.work()] {
             let shown = run_in(&room, folder, args);

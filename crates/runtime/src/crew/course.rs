@@ -297,7 +297,9 @@ impl Course {
             return Vec::new();
         }
         let with_plan = self.mates.iter().filter(|(_, status)| **status == Status::AwaitingPlanApproval);
-        open.plans = with_plan.map(|(name, _)| name.clone()).collect();
+        let with_plan: Vec<AgentName> =
+            with_plan.map(|(name, _)| name.clone()).filter(|name| !open.plans.contains(name)).collect();
+        open.plans.extend(with_plan);
         let reminder = self.reminder(&open);
         if reminder != Reminder::default() {
             self.lead_has_looked = false;

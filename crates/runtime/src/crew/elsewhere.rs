@@ -167,7 +167,7 @@ impl TeamLoop {
             hosting: self.hosting.clone(),
             panes,
             placement,
-            bounds: member_bounds(&self.quarters.settings_digest, self.limits, member),
+            bounds: member_bounds(&self.quarters.rules_digest, self.limits, member),
             tag: self.pane_tag(Some(member.name.clone())),
             reports: self.minders.clone(),
             sink: self.quarters.sink.clone(),

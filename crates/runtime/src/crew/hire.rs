@@ -207,6 +207,9 @@ impl Quarters {
                 if self.has_team_tools {
                     tools.extend(lead_tools(desk, &self.openable));
                     tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
+                } else {
+                    let of_subagents = |tool: &Arc<dyn Tool>| matches!(tool.name(), "Task" | "TaskStop");
+                    tools.extend(lead_tools(desk, &self.openable).into_iter().filter(of_subagents));
                 }
                 tools.push(show_plan(self.plan_file(&hire.name)));
             }

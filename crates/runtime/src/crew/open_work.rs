@@ -1,7 +1,9 @@
 //! What is open when nobody works any more: it is read from the team's files, and the lead is reminded of it.
 
+use std::collections::BTreeSet;
+
 use pitcrew_protocol::{AgentName, Member, TaskId, TeamDeleted, neutralised};
-use pitcrew_team::{Program, SpawnRecord};
+use pitcrew_team::{Program, RequestKind, SpawnRecord};
 
 use super::course::{Reminder, Why};
 use super::start::Adopted;
@@ -30,8 +32,22 @@ impl TeamLoop {
             never_started,
             left_behind,
             failures: self.ledger.failures(),
+            plans: self.plans_of_clients().await,
             ..OpenWork::of_tasks(tasks)
         }
+    }
+
+    /// The other clients whose plan waits for an answer: they say of themselves that they are idle.
+    async fn plans_of_clients(&mut self) -> Vec<AgentName> {
+        let is_client = |name: &AgentName| self.crew.get(name).is_some_and(|hand| hand.body.is_foreign());
+        if !self.crew.values().any(|hand| hand.body.is_foreign()) {
+            return Vec::new();
+        }
+        let requests = self.quarters.team.requests().await.unwrap_or_default();
+        let open =
+            requests.into_values().filter(|it| it.kind == RequestKind::Plan && it.answer.is_none() && !it.is_void);
+        let asking: BTreeSet<AgentName> = open.map(|it| it.from).filter(is_client).collect();
+        asking.into_iter().collect()
     }
 
     /// The tasks that were open and cannot be read any more. What another client deletes is in no journal of ours.

@@ -19,6 +19,7 @@ use crate::driver::{Report, Sink};
 use crate::events::Spending;
 use crate::gate::{Gate, PermissionMode, Spawns};
 use crate::hooks::Hooks;
+use crate::hosting::rules_digest;
 use crate::prompts::Prompt;
 use crate::run::{Furnishings, OpenModel, RunError, RunOptions};
 use crate::sandbox::{self, Sandbox, Support};
@@ -63,8 +64,8 @@ pub(crate) struct Quarters {
     pub(crate) locks: PathLocks,
     pub(crate) sink: Sink,
     pub(crate) reports: mpsc::Sender<Report>,
-    /// The settings, as a digest.
-    pub(crate) settings_digest: String,
+    /// What bounds all members, as a digest.
+    pub(crate) rules_digest: String,
     /// Settings that are not heeded.
     unheeded: Vec<String>,
     instructions: HashMap<PathBuf, Arc<str>>,
@@ -121,6 +122,7 @@ impl Quarters {
         must_hold(&sandbox, &settings, &furnishings.cwd)?;
         let screen = sink.clone();
         sandbox.alarm_by(move |text| screen.tell_soon(crate::events::RunEvent::Warning { text }));
+        let rules_digest = rules_digest(&settings, &furnishings.root, &furnishings.project_agents);
         let definitions = Definitions::load(Some(&furnishings.root), furnishings.project_agents);
         let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
         let spawns = Spawns { handed_down: furnishings.mode.handed_down(), defined: modes.collect() };
@@ -151,7 +153,7 @@ impl Quarters {
             mode: furnishings.mode,
             gate,
             sandbox,
-            settings_digest: settings.digest(),
+            rules_digest,
             unheeded: settings.unheeded(),
             may_unconfine: settings.allows_unsandboxed_commands(),
             allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),

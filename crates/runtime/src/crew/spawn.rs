@@ -245,6 +245,11 @@ impl TeamLoop {
         if let Some(why) = self.course.why() {
             return Err(ToolOutcome::refused(format_args!("Nobody can be spawned any more: {}", why.in_words())));
         }
+        if !self.quarters.has_team_tools {
+            return Err(ToolOutcome::refused(
+                "Teams are switched off here, so there are no teammates; without a name it is a subagent",
+            ));
+        }
         if self.adopted == Adopted::Deleted {
             return Err(ToolOutcome::refused("The team is deleted; TeamCreate makes another"));
         }

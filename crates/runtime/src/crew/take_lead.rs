@@ -10,10 +10,10 @@ use pitcrew_protocol::TeamCreateInput;
 use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{CreateTeam, LeadSeal, MadeBy, OnTaken, Team, VerifyKey};
 
-use super::mode::lower_modes;
+use super::mode::{lower_modes, too_free};
 use super::start::store_error;
 use super::take_over::{begin_take_over, finish_take_over};
-use crate::hosting::member_bounds;
+use crate::hosting::{member_bounds, rules_digest};
 use crate::identity::ProcessIdentity;
 use crate::run::{Begin, RunError, RunOptions};
 use crate::supervision::{LadderEnd, RecordedPanes, own_process, stop_member, sweep};
@@ -45,6 +45,9 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     let mut holder = LeaseHolder { prepares: is_resumed, ..holder_with_key(&team, seal.verify_key()) };
     let lease = lease_of(&team, &holder).await?;
     let team = team.take_lead(seal).await?;
+    let panes = RecordedPanes::below(&options.furnishings.root);
+    let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
+    let ended = if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
     // By the bounds of the run before, which a run that is killed in between still has.
     let mut narrowed = lower_modes(&team, options.furnishings.mode).await?;
     // Before any agent acts: a run that is killed at once leaves its bounds to the next.
@@ -53,13 +56,11 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
         team.note_pane_host(panes.host()).await?;
     }
     if is_resumed {
-        let panes = RecordedPanes::below(&options.furnishings.root);
-        let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
         if let Begin::TakeOver { member: Some(member), .. } = &options.begin {
             begin_take_over(&team, member, &panes, options.furnishings.shutdown_grace).await?;
         }
         finish_take_over(&team, &options.furnishings.cwd).await?;
-        narrowed.extend(end_bound_otherwise(&team, &panes, options).await?);
+        narrowed.extend(ended);
         holder.prepares = false;
         let named = team.backend().name_holder(team.dir(), &LeaseName::Run, &holder).await;
         named.map_err(|error| store_error(&team, error))?;
@@ -67,23 +68,27 @@ pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
     Ok(Led { team, lease, narrowed })
 }
 
-/// Ends the processes of members that were started under other bounds than this run's. The run starts them anew.
+/// Ends the processes of members that were started under other bounds than this run's, or work in a mode that it does not
+/// allow: with them end the commands that they left running. The run starts them anew.
 async fn end_bound_otherwise(
     team: &Team,
     panes: &RecordedPanes,
     options: &RunOptions,
 ) -> Result<Vec<String>, RunError> {
-    let settings = options.furnishings.settings.digest();
+    let furnishings = &options.furnishings;
+    let rules = rules_digest(&furnishings.settings, &furnishings.root, &furnishings.project_agents);
+    let too_free = too_free(team, furnishings.mode).await?;
     let (config, mut said) = (team.config().await?, Vec::new());
     for (name, started) in team.started().await? {
         let Some(member) = config.member(name.as_str()) else { continue };
-        let is_bound = started.bounds == Some(member_bounds(&settings, options.furnishings.limits, member));
+        let bounds = member_bounds(&rules, furnishings.limits, member);
+        let is_bound = started.bounds == Some(bounds) && !too_free.contains(&name);
         let Some(process) = own_process(panes, team, &name, &started).filter(|_| !is_bound) else { continue };
         if stop_member(team, panes, SWEEP_GRACE, (name.clone(), started)).await?.end == LadderEnd::Stuck {
             return Err(RunError::MemberHeld { agent: name, pid: process.pid });
         }
         said.push(format!(
-            "{name} outlived the run before, which had other settings; it is started anew with this run's"
+            "{name} outlived the run before, which had other rules; it is started anew under this run's"
         ));
     }
     Ok(said)

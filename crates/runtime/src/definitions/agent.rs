@@ -18,6 +18,8 @@ pub struct AgentDefinition {
     pub description: String,
     /// The tools it has; None for all.
     pub tools: Option<Vec<String>>,
+    /// The tools it does not have, whatever else it has.
+    pub disallowed_tools: Vec<String>,
     /// The model it runs on; None for the spawner's.
     pub model: Option<String>,
     /// The mode it starts in; None for the spawner's.
@@ -87,6 +89,8 @@ struct FrontMatter {
     #[serde(default)]
     tools: Option<Tools>,
     #[serde(default)]
+    disallowed_tools: Option<Tools>,
+    #[serde(default)]
     model: Option<String>,
     #[serde(default)]
     permission_mode: Option<PermissionMode>,
@@ -119,6 +123,7 @@ impl AgentDefinition {
             name: front.name,
             description: front.description,
             tools: front.tools.and_then(Tools::names),
+            disallowed_tools: front.disallowed_tools.map_or_else(Vec::new, Tools::all),
             model: front.model.filter(|model| model != "inherit"),
             permission_mode: front.permission_mode,
             color: front.color,
@@ -141,17 +146,24 @@ impl AgentDefinition {
     /// Whether an agent of this kind has the tool.
     #[must_use]
     pub fn has_tool(&self, tool: &str) -> bool {
-        self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
+        // A rule for some calls of a tool takes the whole tool away: a definition has no rules.
+        let names = |name: &str| name == "*" || name.split('(').next().is_some_and(|it| it.eq_ignore_ascii_case(tool));
+        let is_disallowed = self.disallowed_tools.iter().any(|name| names(name));
+        !is_disallowed && self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool))
     }
 }
 
 impl Tools {
-    fn names(self) -> Option<Vec<String>> {
+    fn all(self) -> Vec<String> {
         let names: Vec<String> = match self {
             Self::Line(line) => line.split(',').map(|name| name.trim().to_owned()).collect(),
             Self::List(names) => names,
         };
-        let names: Vec<String> = names.into_iter().filter(|name| !name.is_empty()).collect();
+        names.into_iter().filter(|name| !name.is_empty()).collect()
+    }
+
+    fn names(self) -> Option<Vec<String>> {
+        let names = self.all();
         (!names.iter().any(|name| name == "*")).then_some(names)
     }
 }
@@ -194,6 +206,18 @@ mod tests {
         assert_eq!(agent.prompt, "You review.\n---\nReally.");
         assert_eq!(agent.other.get("skills"), Some(&serde_json::json!(["a"])));
         assert!(agent.has_tool("Grep") && !agent.has_tool("Bash"));
+    }
+
+    #[test]
+    fn a_tool_that_is_disallowed_is_not_there() {
+        for disallowed in ["Bash", "[bash]", "Edit, Bash(rm:*)", "'*'"] {
+            let agent = parse(&format!("---\nname: a\ndescription: b\ndisallowedTools: {disallowed}\n---\nx")).unwrap();
+            assert!(!agent.has_tool("Bash"), "{disallowed}");
+            assert_eq!(agent.has_tool("Read"), disallowed != "'*'", "{disallowed}");
+        }
+        for odd in ["7", "[Bash, 7]", "{Bash: true}"] {
+            parse(&format!("---\nname: a\ndescription: b\ndisallowedTools: {odd}\n---\nx")).unwrap_err();
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde_json::Map;
+use sha2::{Digest as _, Sha256};
 
 use super::agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
 use crate::given_file::{Given, Refused};
@@ -33,6 +34,13 @@ pub struct UnknownAgentType {
     pub name: String,
     /// The names there are, sorted.
     pub valid: Vec<String>,
+}
+
+/// A digest of the definitions below a root and of a project: what a member's kind says bounds it too.
+pub(crate) fn definitions_digest(root: &Path, project: &AgentFiles) -> String {
+    let of_user = AgentFiles::read(Given::ByUser, &root.join("agents"), Origin::User);
+    let digest = Sha256::digest(format!("{of_user:?} {project:?}"));
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Definitions {
@@ -124,6 +132,7 @@ fn built_in() -> [AgentDefinition; 3] {
         name: name.to_owned(),
         description: description.to_owned(),
         tools: tools.map(|tools| tools.iter().map(|tool| (*tool).to_owned()).collect()),
+        disallowed_tools: Vec::new(),
         model: None,
         permission_mode: None,
         color: None,

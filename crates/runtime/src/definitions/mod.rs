@@ -8,5 +8,6 @@ mod catalog;
 mod instructions;
 
 pub use agent::{AgentDefinition, DefinitionError, DefinitionFault, Origin};
+pub(crate) use catalog::definitions_digest;
 pub use catalog::{AgentFiles, Definitions, UnknownAgentType};
 pub use instructions::{Instruction, InstructionSources, Instructions};

@@ -98,11 +98,13 @@ impl Settings {
         if self.users_own(&["disableAllHooks"]) { None } else { self.merged().get("hooks") }
     }
 
-    /// Whether nobody may work in bypassPermissions: `permissions.disableBypassPermissionsMode` is `disable`.
+    /// Whether nobody may work in bypassPermissions: `permissions.disableBypassPermissionsMode` is `disable`. What else stands
+    /// there was meant to forbid too, but for `false`.
     #[must_use]
     pub fn disables_bypass(&self) -> bool {
         let field = ["permissions", "disableBypassPermissionsMode"];
-        self.sources().iter().any(|source| source.field(&field).and_then(Value::as_str) == Some("disable"))
+        let disables = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
+        self.sources().iter().any(|source| source.field(&field).is_some_and(disables))
     }
 
     /// Whether the team tools are offered: on, unless `pitcrew.teams` is false or the reference's

@@ -66,7 +66,12 @@ impl Lead {
                 (Some(key), followed)
             }
             None => {
-                let shown = team.backend().lease_holder(team.dir(), &LeaseName::Run).await?;
+                let leads = team.backend().lease_holder(team.dir(), &LeaseName::Run).await?;
+                // While nobody leads, the word of the lead that was is the only one there can be: a name proves nothing.
+                let shown = match leads {
+                    None => team.backend().last_holder(team.dir(), &LeaseName::Run).await?,
+                    leads => leads,
+                };
                 // What is shown and is no key is met again, and refused, at the first look.
                 let key = shown.as_ref().and_then(|holder| holder.verify_key.as_deref()?.parse().ok());
                 (key, shown)

@@ -9,7 +9,7 @@ use pitcrew_protocol::{AgentName, Frame, Member, SendMessageInput, ShutdownReque
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::hosting::{
-    Hosting, Launch, LaunchStage, Placement, Program, TeammatePlace, member_bounds, root_word,
+    Hosting, Launch, LaunchStage, Placement, Program, TeammatePlace, member_bounds, root_word, rules_digest,
 };
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::panes::{NewPane, PaneId, PaneTag, Panes as _};
@@ -439,7 +439,8 @@ pub(crate) async fn abandoned_with(setting: &Setting, panes: &ProcessPanes, argv
 /// What bounds a member under the options of a resumed run.
 fn bounds_of(setting: &Setting, member: &Member) -> String {
     let furnishings = setting.options(ONE).furnishings;
-    member_bounds(&furnishings.settings.digest(), furnishings.limits, member)
+    let rules = rules_digest(&furnishings.settings, &furnishings.root, &furnishings.project_agents);
+    member_bounds(&rules, furnishings.limits, member)
 }
 
 /// What an earlier lead started for an agent, with the tag by which it is known.

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use pitcrew_runtime::agent::Status;
 use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::identity::ProcessIdentity;
-use pitcrew_runtime::run::{RunEnd, RunHandle};
+use pitcrew_runtime::run::{Entry, RunEnd, RunHandle, SoloOptions};
 use pitcrew_team::store::{Event, Lease, LeaseHolder, LeaseName};
 use pitcrew_team::{Actor, LeadSeal, Team};
 
@@ -85,6 +85,32 @@ async fn who_joins_a_team_that_is_run_takes_its_lead_s_key_and_a_lead_that_signs
         dismiss(&lead, "bob").await;
         finish(handle).await;
     }
+}
+
+#[tokio::test]
+async fn who_joins_while_nobody_leads_takes_the_word_of_the_lead_that_was_and_of_nobody_else() {
+    let setting = Setting::in_files();
+    let team = setting.with_bob_in_a_pane().await;
+    let (mut process, identity) = stand_in();
+    let seal = LeadSeal::make(team.teams()).unwrap();
+    let _lead = team.clone().take_lead(seal.clone()).await.unwrap();
+    drop(lease_of(&team, identity, &seal).await);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let script = "agents:\n  guest:\n    - text: Ready.\n    - text: Still here.\n";
+    let guest = SoloOptions {
+        name: "guest".to_owned(),
+        entry: Entry::Joins,
+        model: Some("script:test.yaml".to_owned()),
+        ..setting.alone(script)
+    };
+    let mut handle = start(guest).await;
+    until_it_is(&mut handle, Status::Idle).await;
+    let usurper = team.clone().sealed(LeadSeal::make(team.teams()).unwrap());
+    dismiss(&usurper, "guest").await;
+    until_it_warns(&mut handle, "its signature does not fit what it says").await;
+    handle.stopper().kill();
+    assert!(matches!(finish(handle).await.outcome.end, RunEnd::Interrupted));
 }
 
 /// A team with bob's process to be started by an old lead, and a new lead that holds the lease by then.
