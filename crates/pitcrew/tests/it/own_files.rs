@@ -160,9 +160,11 @@ fn a_record_that_no_run_depends_on_keeps_none_from_going_on() {
     assert!(ran.stderr.contains("escaped.json is not readable"), "{ran:?}");
 }
 
-/// A lead that lets the harness damage something while bob is idle, and then is done.
+/// A lead that lets the harness damage something while bob is idle, and then is done. It is in a turn meanwhile: else the run
+/// could end before that.
 const DONE_AFTER: &str = "agents: {team-lead: [\
                           {tools: [{name: Task, input: {name: bob, description: w, prompt: w}}]}, \
+                          {delay_ms: 4000, tools: [{name: TaskList}]}, \
                           {wait_for: {contains: go on now, from: message}}, {text: Done.}, {text: Done.}, {text: Done.}], \
                           bob: [{text: Here.}, {text: Here.}]}";
 
