@@ -371,14 +371,14 @@ async fn a_hook_keeps_a_teammate_from_going_idle() {
 }
 
 #[tokio::test]
-async fn without_team_tools_there_are_only_plain_tools() {
+async fn without_team_tools_there_are_plain_tools_and_subagents() {
     let setting = Setting::new();
     let mut options = setting.options("agents: {team-lead: [{text: Alone.}]}");
     options.furnishings.settings = Settings::merge(vec![(Layer::User, json!({"pitcrew": {"teams": false}}))]).unwrap();
     let ran = setting.run(options).await;
     let RunEvent::Started(started) = &ran.events[0] else { panic!("{:?}", ran.events[0]) };
     // ExitPlanMode is offered in plan mode only.
-    assert_eq!(started.tools, ["Bash", "Read", "Write", "Edit", "Glob", "Grep", "TaskStop"]);
+    assert_eq!(started.tools, ["Task", "TaskStop", "Bash", "Read", "Write", "Edit", "Glob", "Grep"]);
 }
 
 #[tokio::test]
