@@ -359,6 +359,10 @@ impl Agent {
         !self.told.is_empty() || self.pending.iter().any(wakes)
     }
 
+    fn has_text_to_read(&self) -> bool {
+        self.pending.iter().any(|mail| mail.kind(self.profile.role) == Kind::Read)
+    }
+
     pub(super) fn proceed_when_idle(&mut self, fx: &mut Effects) {
         if self.phase == Phase::Idle {
             self.proceed(fx);
@@ -382,7 +386,8 @@ impl Agent {
             // What waits for the boundary stays where it is, so that it is delivered behind the summary.
             return self.compact(None, fx);
         }
-        if goes_on {
+        // The model is not called again: a text that it has not read stays unread, so that nobody is told that it was read.
+        if goes_on && !(self.stop.is_some() && self.has_text_to_read()) {
             self.deliver(fx);
         }
         if let Some(reason) = self.stop.take() {

@@ -561,6 +561,9 @@ fn a_stopped_agent_ends_at_the_next_boundary() {
     idle_teammate().then(stop(), &end);
     let mut play = Play::teammate();
     play.then(stop(), &[]).then(says("ready"), &["write assistant", "take mail"]).then(mail(&[]), &end);
+    // A text that comes now is read by nobody, and is not said to be read.
+    let mut play = Play::teammate();
+    play.then(stop(), &[]).then(says("ready"), &["write assistant", "take mail"]).then(mail(&[("m1", "late")]), &end);
 }
 
 #[test]
