@@ -21,7 +21,7 @@ use crate::processes::members;
 use crate::server::Server;
 use crate::stage::{Begin, Disk, Lead, Stage};
 use crate::stale::{self, Commands};
-use crate::writers::{Desk, Writer};
+use crate::writers::{Writer, WriterLog};
 
 /// How long a run may go without a request, a journal entry or an end before it counts as waiting for ever.
 const STALLED: Duration = Duration::from_secs(75);
@@ -91,7 +91,7 @@ pub async fn run(plan: Plan, options: Options, stop: &'static AtomicBool) -> Res
 fn made(plan: Plan, options: &Options, server: Server, stop: &AtomicBool) -> Result<Outcome, Error> {
     let started = Instant::now();
     let mut stage = Stage::new(&plan, &options.binary, &server.url())?;
-    let (desk, commands) = (Desk::default(), Commands::default());
+    let (desk, commands) = (WriterLog::default(), Commands::default());
     let mut driver = Driver {
         stage: &stage,
         server: &server,
@@ -183,7 +183,7 @@ pub struct End {
 struct Driver<'a> {
     stage: &'a Stage,
     server: &'a Server,
-    desk: &'a Desk,
+    desk: &'a WriterLog,
     commands: &'a Commands,
     plan: &'a Plan,
     stop: &'a AtomicBool,

@@ -37,7 +37,7 @@ pub struct Tried {
 
 /// What the server saw.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct SeenRequests {
     /// The newest request of each agent.
     pub latest: BTreeMap<String, Heard>,
     /// For each agent and token, in how many places of one request it stood at most.
@@ -66,7 +66,7 @@ struct Shared {
     may_end: AtomicBool,
     numbers: AtomicU64,
     asked: AtomicU64,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenRequests>,
     failing: Mutex<Failing>,
 }
 
@@ -140,13 +140,13 @@ impl Server {
 
     /// What it saw so far.
     #[must_use]
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> SeenRequests {
         self.shared.seen().clone()
     }
 }
 
 impl Shared {
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, SeenRequests> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -172,7 +172,7 @@ impl Shared {
         (blocks, Duration::from_millis(chance.between(5, self.plan.turn_ms)))
     }
 
-    fn block(&self, seen: &mut Seen, agent: &str, Wanted { step, tool, mut input }: Wanted) -> Value {
+    fn block(&self, seen: &mut SeenRequests, agent: &str, Wanted { step, tool, mut input }: Wanted) -> Value {
         let number = self.numbers.fetch_add(1, Ordering::SeqCst);
         let id = call_id(agent, &step, number);
         let to = input["recipient"].as_str().map(str::to_owned);
@@ -195,7 +195,7 @@ impl Shared {
     }
 }
 
-impl Seen {
+impl SeenRequests {
     fn take(&mut self, heard: Heard) {
         *self.counts.entry(heard.agent.clone()).or_default() += 1;
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();

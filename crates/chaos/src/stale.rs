@@ -15,7 +15,7 @@ use crate::chance::Chance;
 use crate::oracle::Finding;
 use crate::plan::{Plan, StaleWrites};
 use crate::stage::{Stage, TEAM, files};
-use crate::writers::{Desk, Writer, Written, find_id, members};
+use crate::writers::{Writer, WriterLog, Written, find_id, members};
 
 /// Commands that send at the same time.
 const SENDERS: u64 = 4;
@@ -217,7 +217,7 @@ pub struct Run<'a> {
     /// Its plan.
     pub plan: &'a Plan,
     /// What is written from outside.
-    pub desk: &'a Desk,
+    pub desk: &'a WriterLog,
 }
 
 impl Run<'_> {

@@ -43,13 +43,13 @@ pub struct Written {
 
 /// What the writers of a run wrote, and when they stop.
 #[derive(Debug, Default)]
-pub struct Desk {
+pub struct WriterLog {
     stop: AtomicBool,
     numbers: AtomicU64,
     written: Mutex<Vec<Written>>,
 }
 
-impl Desk {
+impl WriterLog {
     /// Has all writers stop.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::SeqCst);

@@ -220,8 +220,8 @@ impl Context {
     pub(crate) fn usable_settings(&self) -> Settings {
         let (layers, unread) = match self.project(&self.cwd) {
             Ok(files) => {
-                let standing = Trust::load(&self.root).unwrap_or_default().standing(&files);
-                (files.counted(standing).layers, None)
+                let member_status = Trust::load(&self.root).unwrap_or_default().state(&files);
+                (files.counted(member_status).layers, None)
             }
             Err(failure) => (Vec::new(), Some(failure)),
         };
@@ -294,8 +294,8 @@ impl Context {
             None => trust,
         };
         let top = files.top().map(Path::to_path_buf);
-        let standing = trust.standing(&files);
-        let counted = files.counted(standing);
+        let member_status = trust.state(&files);
+        let counted = files.counted(member_status);
         let settings = Settings::load(&self.paths(project, cli), counted.layers).map_err(Failure::unusable)?;
         let settings = settings.with_git_folders(counted.git_folders);
         let warnings = counted.warnings.into_iter().chain(unread).collect();

@@ -13,8 +13,8 @@ use rustix::fs::OFlags;
 use rustix::process::geteuid;
 
 use crate::context::Context;
+use crate::demo_repo::Showcase;
 use crate::failure::Failure;
-use crate::showcase::Showcase;
 
 /// How the names of the folders begin.
 pub(crate) const PREFIX: &str = "pitcrew-demo-";

@@ -16,7 +16,7 @@ use clap_complete::engine::ArgValueCompleter;
 use pitcrew_model::{Endpoints, ModelSpec};
 use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS};
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::hosting::{Conversation, Hosting, Launch, Launcher, Placement, Program, TeammatePlace};
+use pitcrew_runtime::hosting::{Conversation, Hosting, Launch, LaunchSpec, Launcher, Program, TeammatePlace};
 use pitcrew_runtime::panes::{ITerm2, ITerm2Options, PaneError, PaneId, PaneProgram, Panes, Tmux, TmuxOptions};
 use pitcrew_runtime::settings::Settings;
 use pitcrew_runtime::trust::Trust;
@@ -406,20 +406,20 @@ fn launcher(context: &Context, settings: &Settings) -> Launcher {
     let claude = client_of(settings).to_owned();
     let denied = reference_client::deny_rules(&settings.permissions());
     let passed_on = passed_on(context, settings);
-    Arc::new(move |placement: &Placement| {
+    Arc::new(move |launch_spec: &LaunchSpec| {
         let mut env = passed_on.clone();
         env.push(("CLAUDE_CONFIG_DIR".to_owned(), root.clone()));
         // What the founding guide names for every teammate's process.
         env.push(("CLAUDECODE".to_owned(), "1".to_owned()));
         env.push(("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS".to_owned(), "1".to_owned()));
-        let argv = match placement.program {
+        let argv = match launch_spec.program {
             Program::Pitcrew => {
-                let ours = [exe.clone(), "agent".to_owned()].into_iter().chain(recorded(placement));
-                ours.chain(more(placement)).collect()
+                let ours = [exe.clone(), "agent".to_owned()].into_iter().chain(recorded(launch_spec));
+                ours.chain(more(launch_spec)).collect()
             }
             Program::Claude => {
                 let rights = reference_client::rights(&denied);
-                std::iter::once(claude.clone()).chain(recorded(placement)).chain(rights).collect()
+                std::iter::once(claude.clone()).chain(recorded(launch_spec)).chain(rights).collect()
             }
         };
         Launch { argv, env }
@@ -450,24 +450,24 @@ fn passed_on(context: &Context, settings: &Settings) -> Vec<(String, String)> {
 }
 
 /// The recorded flags in the recorded order.
-fn recorded(placement: &Placement) -> Vec<String> {
+fn recorded(launch_spec: &LaunchSpec) -> Vec<String> {
     let mut flags = Vec::new();
     let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
-    say("--agent-id", &placement.agent_id);
-    say("--agent-name", placement.name.as_str());
-    say("--team-name", placement.team.as_str());
-    if let Some(color) = &placement.color {
+    say("--agent-id", &launch_spec.agent_id);
+    say("--agent-name", launch_spec.name.as_str());
+    say("--team-name", launch_spec.team.as_str());
+    if let Some(color) = &launch_spec.color {
         say("--agent-color", color);
     }
-    say("--parent-session-id", &placement.session_id);
-    if placement.plan_mode_required {
+    say("--parent-session-id", &launch_spec.session_id);
+    if launch_spec.plan_mode_required {
         flags.push("--plan-mode-required".to_owned());
     }
     let mut say = |flag: &str, value: &str| flags.extend([flag.to_owned(), value.to_owned()]);
-    if let Some(agent_type) = &placement.agent_type {
+    if let Some(agent_type) = &launch_spec.agent_type {
         say("--agent-type", agent_type);
     }
-    let has_mode = match (placement.program, placement.mode) {
+    let has_mode = match (launch_spec.program, launch_spec.mode) {
         // A later client that is not told its mode starts in one in which it runs commands unasked.
         (Program::Claude, _) => true,
         (Program::Pitcrew, PermissionMode::Default | PermissionMode::Plan) => false,
@@ -480,12 +480,12 @@ fn recorded(placement: &Placement) -> Vec<String> {
         ) => true,
     };
     if has_mode {
-        say("--permission-mode", placement.mode.as_str());
+        say("--permission-mode", launch_spec.mode.as_str());
     }
-    if let Some(model) = &placement.model {
-        say("--model", &model_for(placement.program, model));
+    if let Some(model) = &launch_spec.model {
+        say("--model", &model_for(launch_spec.program, model));
     }
-    match &placement.conversation {
+    match &launch_spec.conversation {
         Some(Conversation::New(id)) => say("--session-id", id),
         Some(Conversation::Former(id)) => say("--resume", id),
         None => {}
@@ -494,11 +494,11 @@ fn recorded(placement: &Placement) -> Vec<String> {
 }
 
 /// What only ours is told.
-fn more(placement: &Placement) -> Vec<String> {
-    let key = placement.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);
-    let lead = placement.lead_process.map(|lead| ["--lead-process".to_owned(), lead.to_words()]);
-    let turns = placement.max_turns.map(|turns| ["--max-turns".to_owned(), turns.to_string()]);
-    let settings = placement.settings.as_ref().map(|file| ["--settings".to_owned(), file.display().to_string()]);
+fn more(launch_spec: &LaunchSpec) -> Vec<String> {
+    let key = launch_spec.verify_key.as_ref().map(|key| ["--lead-verify-key".to_owned(), key.clone()]);
+    let lead = launch_spec.lead_process.map(|lead| ["--lead-process".to_owned(), lead.to_words()]);
+    let turns = launch_spec.max_turns.map(|turns| ["--max-turns".to_owned(), turns.to_string()]);
+    let settings = launch_spec.settings.as_ref().map(|file| ["--settings".to_owned(), file.display().to_string()]);
     key.into_iter().chain(lead).chain(turns).chain(settings).flatten().collect()
 }
 
@@ -517,8 +517,8 @@ mod tests {
 
     use super::*;
 
-    fn placement(program: Program) -> Placement {
-        Placement {
+    fn launch_spec(program: Program) -> LaunchSpec {
+        LaunchSpec {
             program,
             agent_id: "bob@backend".to_owned(),
             name: AgentName::new("bob").unwrap(),
@@ -540,14 +540,14 @@ mod tests {
 
     #[test]
     fn the_reference_client_is_called_with_its_own_flags_in_their_order() {
-        let placement = placement(Program::Claude);
-        insta::assert_snapshot!(recorded(&placement).join(" "), @"--agent-id bob@backend --agent-name bob --team-name backend --agent-color blue --parent-session-id 806a459e-20e5-4ee3-bf49-40e5333a7d9e --plan-mode-required --agent-type general-purpose --permission-mode acceptEdits --model claude-opus-4-6");
+        let launch_spec = launch_spec(Program::Claude);
+        insta::assert_snapshot!(recorded(&launch_spec).join(" "), @"--agent-id bob@backend --agent-name bob --team-name backend --agent-color blue --parent-session-id 806a459e-20e5-4ee3-bf49-40e5333a7d9e --plan-mode-required --agent-type general-purpose --permission-mode acceptEdits --model claude-opus-4-6");
     }
 
     #[test]
     fn the_reference_client_gets_the_id_of_its_conversation() {
         let with =
-            |conversation| recorded(&Placement { conversation: Some(conversation), ..placement(Program::Claude) });
+            |conversation| recorded(&LaunchSpec { conversation: Some(conversation), ..launch_spec(Program::Claude) });
         let id = "3bacbbef-0790-4d04-a603-4427723f5762";
         assert!(with(Conversation::New(id.to_owned())).ends_with(&["--session-id".to_owned(), id.to_owned()]));
         assert!(with(Conversation::Former(id.to_owned())).ends_with(&["--resume".to_owned(), id.to_owned()]));
@@ -556,19 +556,19 @@ mod tests {
     #[test]
     fn the_reference_client_always_gets_a_permission_mode() {
         for mode in [PermissionMode::Default, PermissionMode::Plan] {
-            let flags = recorded(&Placement { mode, ..placement(Program::Claude) });
+            let flags = recorded(&LaunchSpec { mode, ..launch_spec(Program::Claude) });
             assert!(flags.windows(2).any(|pair| pair == ["--permission-mode", mode.as_str()]), "{flags:?}");
-            let ours = recorded(&Placement { mode, ..placement(Program::Pitcrew) });
+            let ours = recorded(&LaunchSpec { mode, ..launch_spec(Program::Pitcrew) });
             assert!(!ours.contains(&"--permission-mode".to_owned()), "{ours:?}");
         }
     }
 
     #[test]
     fn ours_is_told_its_limits_and_settings_too() {
-        let placement = placement(Program::Pitcrew);
-        assert!(recorded(&placement).ends_with(&["anthropic/claude-opus-4-6".to_owned()]));
+        let launch_spec = launch_spec(Program::Pitcrew);
+        assert!(recorded(&launch_spec).ends_with(&["anthropic/claude-opus-4-6".to_owned()]));
         assert_eq!(
-            more(&placement),
+            more(&launch_spec),
             ["--lead-process", "4242.17", "--max-turns", "7", "--settings", "/r/settings.json"]
         );
     }

@@ -1,7 +1,7 @@
 //! Asking the process that leads a team for what only it can sign.
 
 use pitcrew_protocol::ApiError;
-use pitcrew_runtime::door::{Knock, KnockError, LEAD_VERSION, knock};
+use pitcrew_runtime::control_socket::{ControlRequest, KnockError, LEAD_VERSION, control_request};
 use pitcrew_store::LeaseName;
 use pitcrew_team::Team;
 use serde_json::Value;
@@ -13,11 +13,11 @@ use crate::output::shell_word;
 ///
 /// # Errors
 /// What the lead refused, or that it does not answer.
-pub(crate) async fn ask(team: &Team, request: &Knock) -> Result<Option<Value>, Failure> {
+pub(crate) async fn ask(team: &Team, request: &ControlRequest) -> Result<Option<Value>, Failure> {
     let holder = team.backend().lease_holder(team.dir(), &LeaseName::Run).await.map_err(Failure::internal)?;
     let Some(holder) = holder.filter(|holder| holder.verify_key.is_some()) else { return Ok(None) };
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
-    match knock(&folder, request).await {
+    match control_request(&folder, request).await {
         Ok(answer) => Ok(Some(answer)),
         Err(KnockError::Refused(error)) => Err(refused(team, error)),
         Err(error @ (KnockError::Closed { .. } | KnockError::Silent { .. })) => {

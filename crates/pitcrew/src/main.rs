@@ -10,25 +10,25 @@ mod client_version;
 mod commands;
 mod completing;
 mod context;
-mod crew;
 mod dead_demos;
+mod demo_repo;
 mod failure;
 mod hosting;
 mod lead;
-mod leftovers;
 mod limits;
-mod linger;
 mod live;
+mod member_status;
 mod openable;
+mod orphans;
 mod output;
 mod owners;
 mod reference_client;
 mod report;
+mod run_options;
 mod running;
 mod selection;
-mod showcase;
+mod settle;
 mod trusting;
-mod whereabouts;
 
 fn main() -> std::process::ExitCode {
     cli::start()

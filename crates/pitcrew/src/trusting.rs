@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use pitcrew_runtime::question::{TrustQuestion, TrustedBefore};
-use pitcrew_runtime::trust::{Answer, LeftOut, Project, Standing, TRUSTED_ITEMS, Trust, WhyLeftOut};
+use pitcrew_runtime::trust::{Answer, LeftOut, Project, TRUSTED_ITEMS, Trust, TrustState, WhyLeftOut};
 use serde_json::{Map, Value, json};
 
 use crate::context::{Context, Loaded};
@@ -44,10 +44,10 @@ pub(crate) fn ask(context: &Context, folder: &Path) -> Result<(), Failure> {
     let project = read(context, folder)?;
     // Where the answers cannot be read none can be kept; the run says so.
     let Ok(trust) = Trust::load(&context.root) else { return Ok(()) };
-    let before = match trust.standing(&project) {
-        Standing::UsersOwn | Standing::NothingToTrust | Standing::Trusted | Standing::Declined => return Ok(()),
-        Standing::NotTrusted => TrustedBefore::Never,
-        Standing::Grown => TrustedBefore::Less,
+    let before = match trust.state(&project) {
+        TrustState::UsersOwn | TrustState::NothingToTrust | TrustState::Trusted | TrustState::Declined => return Ok(()),
+        TrustState::NotTrusted => TrustedBefore::Never,
+        TrustState::Grown => TrustedBefore::Less,
     };
     let stopped = "stopped: nothing was answered, and nothing was run";
     match trust_prompt::ask(&TrustQuestion::of(&project, before), stopped).map_err(Failure::internal)? {

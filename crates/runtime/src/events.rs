@@ -33,7 +33,7 @@ pub enum RunEvent {
         /// The agent.
         agent: AgentName,
         /// What it did.
-        deed: Deed,
+        activity: RemoteActivity,
     },
     /// An agent's state changed.
     AgentChanged {
@@ -155,7 +155,7 @@ pub fn waiting_for_model(reason: &str, delay: Duration) -> String {
 
 /// What is known of a teammate's work that goes on in another process.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Deed {
+pub enum RemoteActivity {
     /// It called its model.
     TurnEnded(Spending),
     /// It made or changed a task.

@@ -29,7 +29,7 @@ pub const PROMPT_DEADLINE: Duration = Duration::from_secs(60);
 const ROOT_WORD_BYTES: usize = 6;
 
 /// Says how a teammate is called.
-pub type Launcher = Arc<dyn Fn(&Placement) -> Launch + Send + Sync>;
+pub type Launcher = Arc<dyn Fn(&LaunchSpec) -> Launch + Send + Sync>;
 
 /// Says at its first call what the user is to know of the other client that teammates run in, and nothing later.
 pub type ClientRemark = Arc<dyn Fn() -> BoxFuture<'static, Option<String>> + Send + Sync>;
@@ -97,7 +97,7 @@ impl fmt::Debug for Hosting {
 
 /// Everything about a teammate that the call of its process may say.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Placement {
+pub struct LaunchSpec {
     /// What runs it.
     pub program: Program,
     /// `NAME@TEAM`.

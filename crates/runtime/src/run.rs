@@ -17,7 +17,6 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::agent::Role;
-use crate::crew;
 use crate::definitions::AgentFiles;
 use crate::events::RunEvent;
 use crate::gate::PermissionMode;
@@ -27,6 +26,7 @@ use crate::sandbox::Machine;
 use crate::settings::Settings;
 use crate::solo;
 pub use crate::solo::{Entry, SoloOptions};
+use crate::team_run;
 
 mod end;
 
@@ -38,7 +38,7 @@ pub use end::{Limit, OpenWork, RunEnd, Shortfall, TaskSummary};
 pub type OpenModel = Arc<dyn Fn(&str) -> Result<Arc<dyn Model>, ModelError> + Send + Sync>;
 
 /// What agents work with, and how freely: the same for a lead with its team and for a member alone.
-pub struct Furnishings {
+pub struct AgentOptions {
     /// The folder that the lead works in, or a member alone when the config says none; absolute.
     pub cwd: PathBuf,
     /// The root: plans are kept below it, and the user's agent definitions.
@@ -80,7 +80,7 @@ pub struct RunOptions {
     /// Whether a new team is made or an old one goes on.
     pub begin: Begin,
     /// What its agents work with.
-    pub furnishings: Furnishings,
+    pub agent_options: AgentOptions,
     /// The model of the lead.
     pub model: String,
     /// The model of every teammate that names none; the lead's when absent.
@@ -91,7 +91,7 @@ pub struct RunOptions {
     pub bounds: RunBounds,
 }
 
-impl fmt::Debug for Furnishings {
+impl fmt::Debug for AgentOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Furnishings")
             .field("cwd", &self.cwd)
@@ -107,7 +107,7 @@ impl fmt::Debug for RunOptions {
         f.debug_struct("RunOptions")
             .field("begin", &self.begin)
             .field("model", &self.model)
-            .field("furnishings", &self.furnishings)
+            .field("furnishings", &self.agent_options)
             .finish_non_exhaustive()
     }
 }
@@ -261,7 +261,7 @@ impl Runtime {
     /// # Errors
     /// When the team, the model or the settings cannot be used, another process runs the team, or a hook refuses the goal.
     pub async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
-        crew::start(options).await
+        team_run::start(options).await
     }
 
     /// Starts one member of a team in this process, alone: where it is led from is another process. It goes on by itself

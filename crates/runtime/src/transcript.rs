@@ -14,7 +14,7 @@ use pitcrew_team::store::{FORMAT_VERSION, newer_line};
 use serde_json::Value;
 
 use crate::agent::Status;
-use crate::tools::Seen;
+use crate::tools::FileSeen;
 
 mod compacted;
 mod step;
@@ -75,7 +75,7 @@ pub struct Conversation {
     turns: u32,
     fault: Option<AnswerFault>,
     updates: Vec<Value>,
-    seen: BTreeMap<PathBuf, Seen>,
+    seen: BTreeMap<PathBuf, FileSeen>,
     plan: Option<String>,
     shutdown: Option<String>,
     rested: bool,
@@ -138,7 +138,7 @@ impl Conversation {
     }
 
     /// The files the agent has seen, as it saw them last.
-    pub fn seen(&self) -> impl Iterator<Item = &Seen> {
+    pub fn seen(&self) -> impl Iterator<Item = &FileSeen> {
         self.seen.values()
     }
 
@@ -519,7 +519,7 @@ mod tests {
                 text: "x".to_owned(),
                 is_error: true,
                 context: vec!["c".to_owned()],
-                seen: vec![Seen { path: "/f".into(), sha256: "00".to_owned() }],
+                seen: vec![FileSeen { path: "/f".into(), sha256: "00".to_owned() }],
             },
             Step::PlanSent { request: "p".to_owned() },
             Step::PlanAnswered { request: "p".to_owned() },

@@ -7,7 +7,7 @@
 mod contents;
 mod error;
 mod git;
-mod turn;
+mod repo_lock;
 
 use std::fs;
 use std::io;
@@ -20,7 +20,7 @@ use crate::sandbox::Sandbox;
 use contents::{Contents, Place};
 pub use error::{KeepReason, WorktreeError};
 use git::Git;
-use turn::{Making, Turn, lock};
+use repo_lock::{Making, Turn, lock};
 
 /// The marker's name in the folder git keeps for a worktree.
 const MARKER: &str = "pitcrew-worktree";
@@ -125,7 +125,7 @@ impl Worktrees {
 
     /// The folders that stand where worktrees of any repository are made, `<folder>/<team>/<member>`. No link is followed.
     #[must_use]
-    pub fn standing(&self) -> Vec<PathBuf> {
+    pub fn existing(&self) -> Vec<PathBuf> {
         let below = |folder: &Path| -> Vec<PathBuf> {
             let entries = fs::read_dir(folder).into_iter().flatten().filter_map(Result::ok);
             let mut paths: Vec<PathBuf> =

@@ -21,8 +21,8 @@ pub use backend::{
 };
 pub use error::StoreError;
 pub use files::{
-    BadLine, Durability, FileBackend, FileOptions, Keep, Leaving, LockWait, LongRead, Looked, Mend, OnLongRead,
-    OnPassedOver, OnUnrecorded, OnWait, PassedOver, Seen, WrittenFile,
+    BadLine, Damage, Durability, FileBackend, FileOptions, FileState, Keep, LockWait, LongRead, Looked, Mend,
+    OnLongRead, OnPassedOver, OnUnrecorded, OnWait, PassedOver, WrittenFile,
 };
 pub use format::{FORMAT_VERSION, VERSION_KEY, newer_document, newer_line};
 pub use journal::{Event, JournalEntry, JournalSummary, MemberState, MemberSummary, Overwritten, Spent, Turn};

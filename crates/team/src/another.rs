@@ -5,7 +5,7 @@ use pitcrew_store::{Event, LeaseName, LogName, StoreError};
 
 use crate::asked::note_asked_name;
 use crate::lead::Keys;
-use crate::seal::Trust;
+use crate::lead_signer::Trust;
 use crate::teams::taken;
 use crate::{CreateTeam, MadeBy, OnTaken, Team, refusal};
 

@@ -7,7 +7,7 @@ use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId, TeamConfig};
 use pitcrew_store::Event;
 
 use crate::Team;
-use crate::delivery::{Letter, Receipt};
+use crate::delivery::{OutgoingMessage, Receipt};
 use crate::mail::Mail;
 use crate::ours::SpawnRecord;
 use pitcrew_store::UnreadLimit;
@@ -39,7 +39,7 @@ impl Team {
         let id = self.teams().entropy().message_id(self.now_ms())?;
         let reason = format!("sent again as {}", id.0);
         let Mail { id: first, message, .. } = mail;
-        let letter = Letter {
+        let letter = OutgoingMessage {
             id,
             from: message.from,
             color: message.color,

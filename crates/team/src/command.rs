@@ -8,7 +8,7 @@ use pitcrew_protocol::{AgentName, ApiError, LEAD_NAME, Message, MessageId};
 use pitcrew_store::{Event, LeaseName, StoredMessage};
 use serde::Serialize;
 
-use crate::seal::{Said, Trust, VerifyKey};
+use crate::lead_signer::{Said, Trust, VerifyKey};
 use crate::{Mail, Team};
 
 /// The types of the frames that are the lead's to send.
@@ -76,9 +76,9 @@ impl fmt::Display for Flaw {
 impl Team {
     /// Signs `message` if it is a command and this is the lead's own handle.
     pub(crate) fn signed(&self, to: &AgentName, id: &MessageId, message: Message) -> Message {
-        match &self.seal {
-            Some(seal) if is_leads(&message.from, to) && command_in(&message.text).is_some() => {
-                let signature = self.says(to, id, &message, |said| seal.sign(&said));
+        match &self.signer {
+            Some(signer) if is_leads(&message.from, to) && command_in(&message.text).is_some() => {
+                let signature = self.says(to, id, &message, |said| signer.sign(&said));
                 message.with_signature(&signature)
             }
             Some(_) | None => message,

@@ -9,7 +9,7 @@ use pitcrew_store::{Event, JournalEntry, UnreadLimit};
 use serde::{Deserialize, Serialize};
 
 use crate::Team;
-use crate::delivery::{Letter, Receipt};
+use crate::delivery::{OutgoingMessage, Receipt};
 use crate::document::Document;
 use crate::entropy::made_id;
 use crate::mail::Mail;
@@ -177,7 +177,7 @@ impl Team {
             Some(remark) if mail.frame.is_none() => format!("{remark}\n{}", mail.message.text),
             Some(_) | None => mail.message.text.clone(),
         };
-        let letter = Letter {
+        let letter = OutgoingMessage {
             id: id.clone(),
             from: mail.message.from.clone(),
             color: mail.message.color.clone(),
@@ -215,7 +215,7 @@ impl Team {
     /// # Errors
     /// `team_not_found`, `internal_error`.
     pub async fn tell_client(&self, to: &AgentName, text: &str) -> Result<Receipt, ApiError> {
-        self.deliver(Letter {
+        self.deliver(OutgoingMessage {
             id: self.teams().entropy().message_id(self.now_ms())?,
             from: LEAD_NAME.to_owned(),
             color: None,

@@ -44,7 +44,7 @@ pub struct Receipt {
 
 /// A message on its way.
 #[derive(Clone, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct OutgoingMessage {
     pub(crate) id: MessageId,
     pub(crate) from: String,
     pub(crate) color: Option<String>,
@@ -56,7 +56,7 @@ pub(crate) struct Letter {
     pub(crate) limit: UnreadLimit,
 }
 
-impl Letter {
+impl OutgoingMessage {
     /// A letter that carries `frame`; its sender must have been checked.
     pub(crate) fn of_frame(
         id: MessageId,
@@ -86,8 +86,8 @@ pub(crate) fn frame_text(frame: impl Into<Frame>) -> Result<String, ApiError> {
 
 impl Team {
     /// Puts a letter into its receiver's inbox. A letter with an id that is there already is not put there again.
-    pub(crate) async fn deliver(&self, letter: Letter) -> Result<Receipt, ApiError> {
-        let Letter { id, from, color, to, text, summary, limit } = letter;
+    pub(crate) async fn deliver(&self, letter: OutgoingMessage) -> Result<Receipt, ApiError> {
+        let OutgoingMessage { id, from, color, to, text, summary, limit } = letter;
         if self.was_taken(&id).await? {
             return Ok(Receipt { id, to, state: DeliveryState::Persisted });
         }

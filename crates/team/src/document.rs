@@ -15,7 +15,7 @@ use crate::ended::Ended;
 use crate::escaped::EscapedProcesses;
 use crate::lead::Keys;
 use crate::pane_hosts::PaneHosts;
-use crate::requests::Ledger;
+use crate::requests::RequestLog;
 use crate::started::StartedMembers;
 use crate::take_over::TakeOver;
 use crate::{Team, refusal};
@@ -130,7 +130,7 @@ impl Team {
     pub async fn unread_entries(&self) -> Vec<(&'static str, Result<Vec<UnreadEntry>, ApiError>)> {
         vec![
             (StartedMembers::NAME, self.unread_of::<StartedMembers>().await),
-            (Ledger::NAME, self.unread_of::<Ledger>().await),
+            (RequestLog::NAME, self.unread_of::<RequestLog>().await),
             (PaneHosts::NAME, self.unread_of::<PaneHosts>().await),
             (RunBounds::NAME, self.unread_of::<RunBounds>().await),
             (ClientConversations::NAME, self.unread_of::<ClientConversations>().await),
@@ -165,7 +165,7 @@ impl Team {
     /// `internal_error` when the store fails.
     pub async fn drop_unread_entries(&self, document: &str) -> Result<(), ApiError> {
         self.drop_unread_of::<StartedMembers>(document).await?;
-        self.drop_unread_of::<Ledger>(document).await?;
+        self.drop_unread_of::<RequestLog>(document).await?;
         self.drop_unread_of::<PaneHosts>(document).await?;
         self.drop_unread_of::<RunBounds>(document).await?;
         self.drop_unread_of::<ClientConversations>(document).await?;

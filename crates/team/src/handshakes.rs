@@ -381,7 +381,7 @@ impl Team {
         let mut reply = self.new_reply(RequestKind::Plan, request_id, speaker, approve, call, frame)?;
         reply.asker = Some(asker.clone());
         let (_, receipt) = self.reply(reply).await?;
-        if approve && self.seal.is_some() {
+        if approve && self.signer.is_some() {
             // A teammate elsewhere cannot sign it for itself, and without it would plan again when it is resumed.
             self.record_mode(&asker, &mode).await?;
         }

@@ -4,9 +4,9 @@ use pitcrew_protocol::{ApiError, LEAD_NAME, Member};
 use serde::{Deserialize, Serialize};
 
 use crate::document::Document;
+use crate::lead_signer::{EARLIER_KEPT, LeadKeys, LeadSigner, Trust, VerifyKey};
+use crate::mode_record::is_same_record;
 use crate::ours::SpawnRecord;
-use crate::seal::{EARLIER_KEPT, LeadKeys, LeadSeal, Trust, VerifyKey};
-use crate::standing::is_same_standing;
 use crate::{Team, refusal};
 
 /// The keys of all leads that signed, the latest first.
@@ -30,9 +30,9 @@ impl Document for Keys {
 impl Team {
     /// The lead's own handle: it signs the lead's commands, and takes no others.
     #[must_use]
-    pub fn sealed(self, seal: LeadSeal) -> Self {
-        let trust = Trust::of(Some(*seal.verify_key()));
-        self.by(Some(seal), trust)
+    pub fn sealed(self, signer: LeadSigner) -> Self {
+        let trust = Trust::of(Some(*signer.verify_key()));
+        self.by(Some(signer), trust)
     }
 
     /// A teammate's handle: it takes the lead's commands by `trust`, and gives none.
@@ -67,8 +67,8 @@ impl Team {
     ///
     /// # Errors
     /// `team_not_found`, `internal_error`.
-    pub async fn take_lead(self, seal: LeadSeal) -> Result<Self, ApiError> {
-        let own = *seal.verify_key();
+    pub async fn take_lead(self, signer: LeadSigner) -> Result<Self, ApiError> {
+        let own = *signer.verify_key();
         let earlier = self
             .edit_document(move |document: &mut Keys| {
                 let earlier: Vec<_> =
@@ -78,7 +78,7 @@ impl Team {
             })
             .await?;
         let is_first = earlier.is_empty();
-        let team = self.by(Some(seal), Trust::Signed(LeadKeys::new(own, earlier)));
+        let team = self.by(Some(signer), Trust::Signed(LeadKeys::new(own, earlier)));
         let is_due = |member: &&Member| {
             let is_ours = SpawnRecord::of(member).is_some() && (member.mode.is_some() || !member.is_called(LEAD_NAME));
             is_ours && (is_first || team.vouches_for_mode(member))
@@ -89,7 +89,7 @@ impl Team {
             // Only what was looked at is signed: an edit is made again when somebody wrote in between.
             team.edit_config(move |config| {
                 due.iter().try_for_each(|seen| match config.member_mut(seen.name.as_str()) {
-                    Some(member) if is_same_standing(seen, member) => signer.sign_mode(member, true),
+                    Some(member) if is_same_record(seen, member) => signer.sign_mode(member, true),
                     Some(_) | None => Ok(()),
                 })
             })
@@ -109,7 +109,7 @@ impl Team {
     /// Refuses to give a command of the lead where nobody would take it: in a team whose lead signs, only the lead's own
     /// process can.
     pub(crate) async fn may_command(&self) -> Result<(), ApiError> {
-        if self.seal.is_some() {
+        if self.signer.is_some() {
             return Ok(());
         }
         let is_signed = match &self.trust {

@@ -9,7 +9,7 @@
 //! dialect signs nothing: `from` is a claim. What passes through this crate is checked, since the caller says who it is and
 //! never what the message says it is: no member, user or outside writer can make a text that any reader takes for a
 //! frame or for another's. What is read is checked too: a frame counts only when its sender may send it to that receiver
-//! ([`Mail`]), everything else is text. Where our own process leads, its commands are signed as well ([`LeadSeal`]), and a
+//! ([`Mail`]), everything else is text. Where our own process leads, its commands are signed as well ([`LeadSigner`]), and a
 //! handle that knows its key ([`Team::trusting`]) takes no others, whoever can write the files.
 
 mod actor;
@@ -31,21 +31,21 @@ mod escaped;
 mod handshakes;
 mod join;
 mod lead;
+mod lead_signer;
 mod life;
 mod mail;
 mod members;
+mod mode_record;
 mod named;
-mod near;
 mod ours;
 mod pane_hosts;
 mod plans;
 mod prompt;
 mod refusal;
 mod requests;
-mod seal;
 mod send;
-mod standing;
 mod started;
+mod suggest;
 mod take_over;
 mod task_rules;
 mod tasks;
@@ -73,18 +73,18 @@ pub use ended::MemberEnd;
 pub use escaped::Escaped;
 pub use handshakes::{AnswerFound, Asked, PermissionAnswer, PermissionAsk};
 pub use join::JoinMember;
+pub use lead_signer::{LeadKeys, LeadSigner, NotRenewed, Trust, VerifyKey, VerifyKeyError};
 pub use mail::{Collected, IdleNotice, IdleReason, InboxOwner, Mail};
 pub use members::{Enlisted, MemberRemoved, ModeLowered, SpawnMember};
+pub use mode_record::{KnownMode, ModeLook, RefusedMode};
 pub use named::team_of;
-pub use near::nearest;
 pub use ours::{Program, SpawnRecord};
 pub use pane_hosts::{PaneHost, PanePlace};
 pub use plans::{PlanState, PlanView};
 pub use requests::{Answer, Request, RequestKind};
-pub use seal::{LeadKeys, LeadSeal, NotRenewed, Trust, VerifyKey, VerifyKeyError};
 pub use send::Sent;
-pub use standing::{KnownMode, ModeLook, RefusedMode};
 pub use started::{ProcessRef, Started};
+pub use suggest::nearest;
 pub use take_over::TakeOver;
 pub use team::Team;
 pub use teams::{CreateTeam, MadeBy, OnTaken, TeamSummary, Teams};

@@ -9,7 +9,7 @@ use crate::Team;
 use crate::actor::{Actor, Speaker};
 use crate::clock::wire_time;
 use crate::command::RefusedFrame;
-use crate::delivery::{Letter, Receipt};
+use crate::delivery::{OutgoingMessage, Receipt};
 use crate::ended::Ended;
 use crate::ours::SpawnRecord;
 use crate::requests::RequestKind;
@@ -284,8 +284,8 @@ impl Team {
             foreign: Foreign::default(),
         };
         let id = self.teams().entropy().message_id(self.now_ms())?;
-        let letter = Letter::of_frame(id, &speaker.name, &AgentName::lead(), frame)?;
-        self.deliver(Letter { color: speaker.color, ..letter }).await
+        let letter = OutgoingMessage::of_frame(id, &speaker.name, &AgentName::lead(), frame)?;
+        self.deliver(OutgoingMessage { color: speaker.color, ..letter }).await
     }
 
     async fn verified(
@@ -305,7 +305,8 @@ impl Team {
         let gone = mail.iter().any(|m| m.frame.is_some() && config.member(&m.message.from).is_none());
         let ended = if gone { self.ended().await? } else { Ended::default() };
         for mail in &mut mail {
-            let post = Post { config: &config, ended: &ended, senders, from: &mail.message.from, to: name.as_str() };
+            let post =
+                FrameRoute { config: &config, ended: &ended, senders, from: &mail.message.from, to: name.as_str() };
             mail.frame = mail.frame.take().filter(|frame| post.admits(frame));
         }
         Ok(mail)
@@ -322,7 +323,7 @@ enum Senders {
 }
 
 /// The way a frame came.
-struct Post<'a> {
+struct FrameRoute<'a> {
     config: &'a TeamConfig,
     ended: &'a Ended,
     senders: Senders,
@@ -330,7 +331,7 @@ struct Post<'a> {
     to: &'a str,
 }
 
-impl Post<'_> {
+impl FrameRoute<'_> {
     /// Whether this sender may send this frame to this receiver.
     fn admits(&self, frame: &Frame) -> bool {
         match frame {

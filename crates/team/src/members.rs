@@ -8,12 +8,12 @@ use pitcrew_store::{Event, RateScope, UnreadLimit};
 use serde::Serialize;
 
 use crate::actor::{Actor, SYSTEM, Speaker, is_reserved, one_form};
-use crate::delivery::{Letter, is_no_member, is_undeliverable};
+use crate::delivery::{OutgoingMessage, is_no_member, is_undeliverable};
 use crate::ended::MemberEnd;
 use crate::entropy::made_id;
+use crate::lead_signer::Trust;
+use crate::mode_record::LEAST_FREE;
 use crate::ours::{Program, SpawnRecord};
-use crate::seal::Trust;
-use crate::standing::LEAST_FREE;
 use crate::{Team, named, refusal};
 
 /// The permission modes there are.
@@ -213,7 +213,7 @@ impl Team {
     /// `agent_not_found`, `invalid_request` for an unknown mode.
     pub async fn adopt_mode(&self, name: &AgentName, mode: &str) -> Result<(), ApiError> {
         check_mode(mode)?;
-        match (&self.trust, &self.seal) {
+        match (&self.trust, &self.signer) {
             (Trust::Founding, _) => self.record_mode(name, mode).await,
             (Trust::Signed(_), None) => Ok(()),
             (Trust::Signed(_), Some(_)) => {
@@ -376,7 +376,7 @@ impl Team {
     ) -> Result<(), ApiError> {
         let config = self.config().await?;
         let Some(sender) = config.member(sender) else { return Ok(()) };
-        let letter = Letter {
+        let letter = OutgoingMessage {
             id: made_id(&[self.dir().as_str(), "dead", &id.0]),
             from: SYSTEM.to_owned(),
             color: None,

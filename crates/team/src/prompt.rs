@@ -5,7 +5,7 @@
 use pitcrew_protocol::{ApiError, LEAD_NAME, Member, neutralised};
 use pitcrew_store::UnreadLimit;
 
-use crate::delivery::{Letter, Receipt, as_text};
+use crate::delivery::{OutgoingMessage, Receipt, as_text};
 use crate::ours::{Program, SpawnRecord};
 use crate::{Team, refusal};
 
@@ -27,7 +27,7 @@ impl Team {
             // It puts what stands in the inbox into its conversation as it is.
             Program::Claude => neutralised(prompt),
         };
-        self.deliver(Letter {
+        self.deliver(OutgoingMessage {
             id: self.letter_id(&config, call, ["prompt", LEAD_NAME, known.name.as_str()])?,
             from: LEAD_NAME.to_owned(),
             color: None,

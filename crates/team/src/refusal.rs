@@ -6,7 +6,7 @@ use std::time::Duration;
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, NameError, Rate, TeamConfig, counted};
 use pitcrew_store::{FORMAT_VERSION, StoreError};
 
-use crate::near::nearest;
+use crate::suggest::nearest;
 
 /// Refuses input that is malformed in itself.
 pub(crate) fn invalid(message: impl Into<String>) -> ApiError {

@@ -7,7 +7,7 @@ use pitcrew_protocol::{AgentName, ApiError, MessageId};
 use pitcrew_store::{Event, StoredMessage, UnreadLimit};
 use serde::{Deserialize, Serialize};
 
-use crate::delivery::{DeliveryState, Letter, Receipt, is_undeliverable};
+use crate::delivery::{DeliveryState, OutgoingMessage, Receipt, is_undeliverable};
 use crate::document::Document;
 use crate::mail::{Mail, answered};
 use crate::{Team, refusal};
@@ -100,7 +100,7 @@ pub(crate) struct Outgoing {
 /// The document: every request, by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Ledger {
+pub(crate) struct RequestLog {
     requests: BTreeMap<String, Request>,
     /// The milliseconds in the latest id that was made here. No id is made twice, also when a request is forgotten or the
     /// clock goes back.
@@ -108,7 +108,7 @@ pub(crate) struct Ledger {
     last_ms: Option<i64>,
 }
 
-impl Document for Ledger {
+impl Document for RequestLog {
     const NAME: &'static str = "requests";
 }
 
@@ -132,7 +132,7 @@ pub(crate) struct Reply {
     pub(crate) answer: Answer,
 }
 
-impl Ledger {
+impl RequestLog {
     /// The request of an earlier run of the same call.
     fn again(&self, request: &Request) -> Option<(String, Request)> {
         request.call.as_ref()?;
@@ -270,7 +270,7 @@ impl Team {
     /// # Errors
     /// `internal_error` when the ledger cannot be read.
     pub async fn requests(&self) -> Result<BTreeMap<String, Request>, ApiError> {
-        self.edit_document(|ledger: &mut Ledger| Ok(ledger.requests.clone())).await
+        self.edit_document(|ledger: &mut RequestLog| Ok(ledger.requests.clone())).await
     }
 
     /// Sends every answer, and every request, that was decided before a crash and not sent; says which messages they were.
@@ -305,7 +305,7 @@ impl Team {
             return Ok(());
         }
         let ids: Vec<String> = parting.keys().cloned().collect();
-        self.edit_document(move |ledger: &mut Ledger| {
+        self.edit_document(move |ledger: &mut RequestLog| {
             for id in &ids {
                 if let Some(request) = ledger.requests.get_mut(id) {
                     request.make_void();
@@ -339,7 +339,7 @@ impl Team {
         self.keep_requests(&lead, &asked).await?;
         let asker = asker.clone();
         let made_void: Vec<String> = self
-            .edit_document(move |ledger: &mut Ledger| {
+            .edit_document(move |ledger: &mut RequestLog| {
                 let mut made_void = Vec::new();
                 for (id, request) in &mut ledger.requests {
                     if request.from == asker && request.is_open() {
@@ -381,7 +381,7 @@ impl Team {
             }
         }
         let gone = gone.clone();
-        self.edit_document(move |ledger: &mut Ledger| {
+        self.edit_document(move |ledger: &mut RequestLog| {
             ledger.requests.retain(|_, request| !is_void(request, &gone));
             Ok(())
         })
@@ -396,7 +396,7 @@ impl Team {
     ) -> Result<(String, Receipt, bool), ApiError> {
         let now_ms = self.now_ms();
         let (id, request) = self
-            .edit_document(move |ledger: &mut Ledger| {
+            .edit_document(move |ledger: &mut RequestLog| {
                 let (_, request) = draft(now_ms)?;
                 ledger.again(&request).map_or_else(|| ledger.make(now_ms, &draft), Ok)
             })
@@ -409,7 +409,7 @@ impl Team {
     /// Opens a request of the ledger once more, and sends it with the frame of `request`: the asker has lost the answer.
     pub(crate) async fn ask_again(&self, id: &str, request: Request) -> Result<Receipt, ApiError> {
         let (key, again) = (id.to_owned(), request.clone());
-        self.edit_document(move |ledger: &mut Ledger| {
+        self.edit_document(move |ledger: &mut RequestLog| {
             ledger.requests.insert(key.clone(), again.clone());
             Ok(())
         })
@@ -420,13 +420,13 @@ impl Team {
     /// Writes an answer into the ledger and sends it. A request of another client is taken from the answerer's inbox.
     pub(crate) async fn reply(&self, reply: Reply) -> Result<(Request, Receipt), ApiError> {
         let first = reply.clone();
-        let known = self.edit_document(move |ledger: &mut Ledger| ledger.reply(&first)).await?;
+        let known = self.edit_document(move |ledger: &mut RequestLog| ledger.reply(&first)).await?;
         let id = reply.request_id.clone();
         let request = match known {
             Some(request) => request,
             None => {
                 let foreign = self.foreign_request(&reply).await?;
-                self.edit_document(move |ledger: &mut Ledger| {
+                self.edit_document(move |ledger: &mut RequestLog| {
                     let Some(foreign) = &foreign else { return Err(unknown(ledger, &reply)) };
                     ledger.requests.entry(reply.request_id.clone()).or_insert_with(|| foreign.clone());
                     ledger.reply(&reply)?.ok_or_else(|| unknown(ledger, &reply))
@@ -443,7 +443,7 @@ impl Team {
     pub(crate) async fn spend(&self, asker: &AgentName, id: &str, answer: Answer) -> Result<Option<Request>, ApiError> {
         let (name, request_id) = (asker.clone(), id.to_owned());
         let spent =
-            self.edit_document(move |ledger: &mut Ledger| Ok(ledger.settle(&name, &request_id, &answer))).await?;
+            self.edit_document(move |ledger: &mut RequestLog| Ok(ledger.settle(&name, &request_id, &answer))).await?;
         if let Some(Request { to, ask: Some(ask), .. }) = &spent {
             self.ask(self.backend().acknowledge(self.dir(), &to.inbox_file(), std::slice::from_ref(&ask.message)))
                 .await?;
@@ -467,7 +467,7 @@ impl Team {
                 self.config().await?.member(from.as_str()).and_then(|m| m.color.clone())
             }
         };
-        let letter = Letter {
+        let letter = OutgoingMessage {
             id: frame.message,
             from: from.to_string(),
             color,
@@ -479,7 +479,7 @@ impl Team {
         let delivered = self.deliver(letter).await;
         if delivered.as_ref().err().is_none_or(is_undeliverable) {
             let id = id.to_owned();
-            self.edit_document(move |ledger: &mut Ledger| {
+            self.edit_document(move |ledger: &mut RequestLog| {
                 if let Some(frame) = ledger.requests.get_mut(&id).and_then(|r| r.outgoing(half)) {
                     frame.unsent = None;
                 }
@@ -549,7 +549,7 @@ impl Team {
         if requests.is_empty() {
             return Ok(());
         }
-        self.edit_document(move |ledger: &mut Ledger| {
+        self.edit_document(move |ledger: &mut RequestLog| {
             for (id, request) in &requests {
                 ledger.requests.entry(id.clone()).or_insert_with(|| request.clone());
             }
@@ -559,7 +559,7 @@ impl Team {
     }
 }
 
-fn unknown(ledger: &Ledger, reply: &Reply) -> ApiError {
+fn unknown(ledger: &RequestLog, reply: &Reply) -> ApiError {
     let open = ledger.open_to(&reply.by, reply.kind);
     refusal::wrong_state(format!("there is no {} '{}'", reply.kind.noun(), reply.request_id))
         .with("request_id", reply.request_id.as_str())

@@ -7,7 +7,7 @@ use pitcrew_protocol::{
 use pitcrew_store::{RateScope, UnreadLimit};
 
 use crate::actor::{Actor, OPERATOR, Rank, Speaker, passes_for};
-use crate::delivery::{Letter, Receipt, as_text};
+use crate::delivery::{OutgoingMessage, Receipt, as_text};
 use crate::handshakes::ShutdownAsk;
 use crate::ours::SpawnRecord;
 use crate::{Team, named, refusal};
@@ -162,14 +162,14 @@ impl Team {
         to: &AgentName,
         (content, summary): (&str, Option<String>),
         call: Option<&str>,
-    ) -> Result<Letter, ApiError> {
+    ) -> Result<OutgoingMessage, ApiError> {
         // Ours escape what they put into a conversation; other clients put in what stands in the inbox, as it is.
         let is_foreign = config.member(to.as_str()).is_some_and(|member| !SpawnRecord::is_run_by_us(member));
         let (text, summary) = match is_foreign {
             true => (neutralised(content), summary.as_deref().map(attribute)),
             false => (content.into(), summary),
         };
-        Ok(Letter {
+        Ok(OutgoingMessage {
             id: self.letter_id(config, call, ["message", &speaker.name, to.as_str()])?,
             from: speaker.name.clone(),
             color: speaker.color.clone(),

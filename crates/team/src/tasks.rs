@@ -10,7 +10,7 @@ use pitcrew_store::{Event, RateScope, TaskTable};
 
 use crate::actor::{Actor, Rank, Speaker};
 use crate::clock::wire_time;
-use crate::delivery::{Letter, is_undeliverable};
+use crate::delivery::{OutgoingMessage, is_undeliverable};
 use crate::entropy::made_id;
 use crate::ours::TaskRecord;
 use crate::send::Recipient;
@@ -317,7 +317,7 @@ impl Team {
 
 /// The letter that tells a task's owner of it; none for a task that was not given through us, and none in a session's team
 /// from its lead, whose frames are signed.
-fn assignment(team: &Team, config: &TeamConfig, task: &Task) -> Result<Option<Letter>, ApiError> {
+fn assignment(team: &Team, config: &TeamConfig, task: &Task) -> Result<Option<OutgoingMessage>, ApiError> {
     let record = TaskRecord::of(task);
     let (Some(owner), Some(by), Some(at_ms)) = (&task.owner, record.assigned_by, record.assigned_at) else {
         return Ok(None);
@@ -337,8 +337,8 @@ fn assignment(team: &Team, config: &TeamConfig, task: &Task) -> Result<Option<Le
         timestamp: Some(wire_time(at_ms)),
         foreign: Foreign::default(),
     };
-    let letter = Letter::of_frame(id, &by, &owner.name, frame)?;
-    Ok(Some(Letter { color: sender.and_then(|m| m.color.clone()), ..letter }))
+    let letter = OutgoingMessage::of_frame(id, &by, &owner.name, frame)?;
+    Ok(Some(OutgoingMessage { color: sender.and_then(|m| m.color.clone()), ..letter }))
 }
 
 fn insert(table: &mut TaskTable, input: &TaskCreateInput, record: &TaskRecord, limit: u32) -> Result<Task, ApiError> {

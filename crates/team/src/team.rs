@@ -8,8 +8,8 @@ use pitcrew_protocol::{ApiError, Limits, Member, TeamConfig, TeamDeleted, TeamDi
 use pitcrew_store::{ArchiveName, Backend, Event, JournalEntry, JournalSummary, RateScope, StoreError};
 
 use crate::actor::{Actor, Speaker};
+use crate::lead_signer::{LeadSigner, Trust};
 use crate::life::{Deleted, Life};
-use crate::seal::{LeadSeal, Trust};
 use crate::{Teams, named, refusal};
 
 /// A team that exists, or did when it was opened. Cheap to clone; clones share whether it was deleted through one of them, and
@@ -20,7 +20,7 @@ pub struct Team {
     name: TeamName,
     dir: TeamDir,
     pub(crate) life: Life,
-    pub(crate) seal: Option<LeadSeal>,
+    pub(crate) signer: Option<LeadSigner>,
     pub(crate) trust: Trust,
 }
 
@@ -32,12 +32,12 @@ impl Team {
 
     /// A team of which nothing was read.
     pub(crate) fn unknown_yet(teams: Teams, name: TeamName, dir: TeamDir) -> Self {
-        Self { teams, name, dir, life: Life::of(None), seal: None, trust: Trust::Founding }
+        Self { teams, name, dir, life: Life::of(None), signer: None, trust: Trust::Founding }
     }
 
     /// The same team by another standing towards its lead's word.
-    pub(crate) fn by(self, seal: Option<LeadSeal>, trust: Trust) -> Self {
-        Self { seal, trust, ..self }
+    pub(crate) fn by(self, signer: Option<LeadSigner>, trust: Trust) -> Self {
+        Self { signer, trust, ..self }
     }
 
     pub(crate) fn born_ms(&self) -> Option<i64> {

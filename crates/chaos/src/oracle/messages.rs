@@ -22,7 +22,7 @@ struct Sent {
 }
 
 pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
-    let post = Post::read(scene.stage);
+    let post = MessageTraces::read(scene.stage);
     let mut findings = doubles(&scene.seen.most, "in a request");
     findings.extend(doubles(&post.transcripts, "in its transcript"));
     for sent in sent(scene) {
@@ -38,7 +38,7 @@ pub(super) fn judge(scene: &Scene<'_>) -> Vec<Finding> {
 
 /// The messages of `pitcrew send` that are in no inbox.
 pub(super) fn missing(stage: &Stage, acknowledged: &[Written]) -> Vec<Finding> {
-    let post = Post::read(stage);
+    let post = MessageTraces::read(stage);
     let sent = acknowledged.iter().filter(|written| written.writer == Writer::Cli);
     let lost = sent.filter(|written| !post.known.contains(&written.token));
     lost.map(|written| Finding::new("an acknowledged message is gone", format!("{written:?}"))).collect()
@@ -75,7 +75,7 @@ fn sent(scene: &Scene<'_>) -> Vec<Sent> {
 }
 
 /// Why a message has no true end; `None` when it has one.
-fn fate(scene: &Scene<'_>, post: &Post, sent: &Sent) -> Option<String> {
+fn fate(scene: &Scene<'_>, post: &MessageTraces, sent: &Sent) -> Option<String> {
     let key = (sent.to.clone(), sent.token.clone());
     if scene.seen.most.contains_key(&key) {
         return None;
@@ -114,7 +114,7 @@ fn fate(scene: &Scene<'_>, post: &Post, sent: &Sent) -> Option<String> {
 
 /// What the files tell of messages.
 #[derive(Default)]
-struct Post {
+struct MessageTraces {
     /// The ids of messages by their tokens.
     ids: BTreeMap<String, String>,
     /// The tokens of all messages in inboxes.
@@ -135,7 +135,7 @@ struct Post {
     steps: BTreeMap<String, Vec<String>>,
 }
 
-impl Post {
+impl MessageTraces {
     fn read(stage: &Stage) -> Self {
         let mut post = Self::default();
         let folder = stage.team_or_archive();

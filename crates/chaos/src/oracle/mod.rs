@@ -1,8 +1,8 @@
 //! What must be true when a run has ended: of messages, tasks, commands, leftovers and the report.
 
 mod ends;
-mod leftovers;
 mod messages;
+mod orphans;
 mod tasks;
 
 pub use ends::{LifeEnd, judge as judge_end};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::brain::LAST_WORDS;
 use crate::plan::{Fault, Plan};
 use crate::run::{End, UNFINISHED};
-use crate::server::Seen;
+use crate::server::SeenRequests;
 use crate::stage::Stage;
 use crate::writers::Written;
 
@@ -39,7 +39,7 @@ pub struct Scene<'a> {
     /// Its plan.
     pub plan: &'a Plan,
     /// What the models were asked.
-    pub seen: Seen,
+    pub seen: SeenRequests,
     /// What was written from outside.
     pub written: Vec<Written>,
     /// How the last process of the lead ended; `None` when a crash did that and the team was deleted before.
@@ -56,7 +56,7 @@ pub fn judge(scene: &Scene<'_>) -> Vec<Finding> {
         findings.extend(scene.seen.given_up.iter().map(|why| Finding::new("a step cannot be done", why)));
         findings.extend(report(scene));
     }
-    findings.extend(leftovers::judge(scene));
+    findings.extend(orphans::judge(scene));
     findings.extend(messages::judge(scene));
     findings.extend(tasks::judge(scene));
     findings

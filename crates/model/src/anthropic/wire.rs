@@ -14,7 +14,7 @@ use crate::{Block, Message, Request, Role, ToolContent, ToolSpec};
 
 /// The body of a request, as it is written: it borrows what it can from the request.
 #[derive(Serialize)]
-pub(super) struct Body<'a> {
+pub(super) struct RequestBody<'a> {
     model: &'a str,
     max_tokens: u32,
     stream: bool,
@@ -71,7 +71,7 @@ const EPHEMERAL: CacheMark = CacheMark { kind: "ephemeral" };
 /// Calls `write` with the body of a request.
 ///
 /// Three marks say what to cache: the tools, the system prompt, and the conversation up to the last user message.
-pub(super) fn with_body<T>(model: &str, request: &Request, write: impl FnOnce(&Body<'_>) -> T) -> T {
+pub(super) fn with_body<T>(model: &str, request: &Request, write: impl FnOnce(&RequestBody<'_>) -> T) -> T {
     let sendable = sendable(request);
     let texts = request.system.iter().filter(|text| !text.trim().is_empty());
     let mut system: Vec<SystemText<'_>> =
@@ -84,7 +84,7 @@ pub(super) fn with_body<T>(model: &str, request: &Request, write: impl FnOnce(&B
         last.cache_control = Some(EPHEMERAL);
     }
     let messages = messages(&sendable);
-    write(&Body { model, max_tokens: request.max_output_tokens, stream: true, messages, system, tools })
+    write(&RequestBody { model, max_tokens: request.max_output_tokens, stream: true, messages, system, tools })
 }
 
 fn tool(tool: &ToolSpec) -> Tool<'_> {

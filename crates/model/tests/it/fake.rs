@@ -30,7 +30,7 @@ pub(crate) enum Reply {
 
 /// A request as it came.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct SeenRequests {
     pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Value,
@@ -44,7 +44,7 @@ pub(crate) struct Fake {
 
 struct Shared {
     replies: Mutex<VecDeque<Reply>>,
-    seen: Mutex<Vec<Seen>>,
+    seen: Mutex<Vec<SeenRequests>>,
 }
 
 impl Fake {
@@ -60,7 +60,7 @@ impl Fake {
         Self { url, shared, server }
     }
 
-    pub(crate) fn seen(&self) -> Vec<Seen> {
+    pub(crate) fn seen(&self) -> Vec<SeenRequests> {
         self.shared.seen.lock().unwrap().clone()
     }
 
@@ -96,7 +96,7 @@ impl Drop for Fake {
 
 async fn answer(State(shared): State<Arc<Shared>>, uri: Uri, headers: HeaderMap, body: Bytes) -> Response<Body> {
     let body = serde_json::from_slice(&body).unwrap_or_default();
-    shared.seen.lock().unwrap().push(Seen { path: uri.path().to_owned(), headers, body });
+    shared.seen.lock().unwrap().push(SeenRequests { path: uri.path().to_owned(), headers, body });
     let reply = shared.replies.lock().unwrap().pop_front().expect("a reply for every request");
     match reply {
         Reply::Status(status, headers, body) => {

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 
 use super::run::{OutputFormat, PermissionArgs, face, shown};
 use crate::context::Context;
-use crate::crew::{self, SoloPlan};
 use crate::failure::Failure;
+use crate::live::agent_screen;
 use crate::live::asking::Questions;
-use crate::live::desk;
 use crate::live::signals::Signals;
 use crate::live::watch::watch;
 use crate::output::shell_word;
 use crate::report;
+use crate::run_options::{self, SoloPlan};
 use crate::trusting;
 
 /// Run one teammate in this terminal, as a pane does
@@ -116,7 +116,7 @@ impl Agent {
     fn settings(&self, context: &Context, team: &str, name: &str) -> Result<Map<String, Value>, Failure> {
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
         if self.permissions.trust {
-            let folder = context.briefly(crew::member_folder(context, team, name))?;
+            let folder = context.briefly(run_options::member_folder(context, team, name))?;
             trusting::for_this_run(context, &folder, &mut layer)?;
         }
         Ok(layer)
@@ -166,10 +166,10 @@ pub(crate) fn live_alone(
         context.briefly(async {
             let signals = Signals::listen()?;
             let name = plan.name.clone();
-            let (handle, team) = crew::start_alone(context, plan).await?;
+            let (handle, team) = run_options::start_alone(context, plan).await?;
             of_agents.get_or_init(|| handle.team.clone());
             let watched = if context.has_terminal() && format != OutputFormat::StreamJson {
-                desk::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
+                agent_screen::watch(handle, team, AgentName::foreign(&name), signals, questions).await?
             } else {
                 watch(handle, team, face(context, format, false), signals, questions).await?
             };

@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 use crate::context::Context;
-use crate::crew::{self, Plan, StartedRun};
 use crate::dead_demos;
+use crate::demo_repo::{Showcase, Tests};
 use crate::failure::{Failure, FailureKind};
 use crate::hosting::HostingArgs;
 use crate::live::asking::QUESTIONS_WAITING;
@@ -21,7 +21,7 @@ use crate::live::tally::Sums;
 use crate::live::watch::{Face, Watched, watch};
 use crate::output::{FAINT, shell_word};
 use crate::report;
-use crate::showcase::{Showcase, Tests};
+use crate::run_options::{self, Plan, StartedRun};
 
 /// The demo's team.
 const TEAM: &str = "demo";
@@ -81,7 +81,7 @@ struct Shown {
 
 impl Demo {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
-        crew::teams_must_be_on(context)?;
+        run_options::teams_must_be_on(context)?;
         let place = self.place(context)?;
         let root = context.given_root.clone().unwrap_or_else(|| Showcase::root(place.path()));
         let context = context.at_root(root);
@@ -154,7 +154,7 @@ impl Demo {
         let (asks, asked) = mpsc::channel(QUESTIONS_WAITING);
         let stand_in = tokio::spawn(answer_for_the_user(asked));
         let plan = plan(begin, &showcase, asks, self.hosting.clone(), self.settings()?);
-        let StartedRun { handle, team, .. } = crew::start(context, plan).await?;
+        let StartedRun { handle, team, .. } = run_options::start(context, plan).await?;
         let face = if context.has_terminal() { Face::Terminal } else { Face::Log };
         let Watched { outcome, signal, tally, unwritten: _ } = watch(handle, team, face, signals, None).await?;
         let questions = stand_in.await.map_err(Failure::internal)?;

@@ -93,7 +93,7 @@ impl Doctor {
         let mut findings = Vec::with_capacity(faults.len());
         for fault in faults {
             findings.push(match self.repair {
-                true => fault.mended(rooms, keep).await,
+                true => fault.repaired(rooms, keep).await,
                 false => fault.finding,
             });
         }

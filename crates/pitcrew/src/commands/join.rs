@@ -10,10 +10,10 @@ use super::run::{OutputFormat, PermissionArgs};
 use super::send::lead_does_not_read;
 use crate::completing;
 use crate::context::Context;
-use crate::crew::{self, SoloPlan};
 use crate::failure::Failure;
 use crate::live::asking::Questions;
 use crate::output::{self, shell_word};
+use crate::run_options::{self, SoloPlan};
 use crate::selection::NamedTeam;
 
 /// Join a team as a teammate, whoever leads it: a Claude Code session, or pitcrew
@@ -70,7 +70,7 @@ impl Join {
             }
             Ok(())
         })?;
-        let folder = context.briefly(crew::member_folder(context, self.team.name(), &self.name))?;
+        let folder = context.briefly(run_options::member_folder(context, self.team.name(), &self.name))?;
         let mut settings = self.permissions.settings(self.settings.as_deref())?;
         self.permissions.settle_trust(context, &folder, format, &mut settings)?;
         let plan = SoloPlan {

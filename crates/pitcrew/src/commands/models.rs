@@ -7,10 +7,10 @@ use pitcrew_runtime::settings::Settings;
 use serde::Serialize;
 
 use crate::context::Context;
-use crate::crew;
 use crate::failure::Failure;
 use crate::openable::has_key;
 use crate::output;
+use crate::run_options;
 
 /// List models with their prices and context windows, and the source of each figure
 ///
@@ -50,14 +50,14 @@ impl Models {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let Self {} = self;
         let settings = context.usable_settings();
-        let endpoints = crew::endpoints(context, &settings);
-        let prices = crew::prices(&settings)?;
+        let endpoints = run_options::endpoints(context, &settings);
+        let prices = run_options::prices(&settings)?;
         let local = context.briefly(async {
-            crew::install_crypto();
+            run_options::install_crypto();
             // A machine without Ollama is the usual case.
             Ok(pitcrew_model::ollama_models(&endpoints).await.unwrap_or_default())
         })?;
-        let default = pitcrew_model::default_spec(crew::model_of(&settings), &endpoints, Some(&local));
+        let default = pitcrew_model::default_spec(run_options::model_of(&settings), &endpoints, Some(&local));
         let answer = Answer {
             default: default.ok().map(|spec| spec.to_string()),
             models: entries(&settings, &endpoints, &prices, &local),

@@ -15,7 +15,6 @@ use crate::archive;
 use crate::bounds::{self, Bounded};
 use crate::completing;
 use crate::context::Context;
-use crate::crew::{self, Plan, StartedRun};
 use crate::failure::Failure;
 use crate::hosting::HostingArgs;
 use crate::live::asking::Questions;
@@ -25,6 +24,7 @@ use crate::live::tally::Tally;
 use crate::live::watch::{Face, Watched, watch};
 use crate::output::{self, Form, printable};
 use crate::report;
+use crate::run_options::{self, Plan, StartedRun};
 use crate::selection::repository_name;
 use crate::trusting;
 
@@ -189,7 +189,7 @@ impl RunArgs {
     /// Runs a team that is where it belongs; `started` is set as soon as it runs.
     fn run_there(&self, context: &Context, begin: Begin, started: &OnceCell<String>) -> Result<(), Failure> {
         let format = OutputFormat::chosen(self.output_format, context);
-        let folder = context.briefly(crew::run_folder(context, &begin, context.cwd.clone()))?;
+        let folder = context.briefly(run_options::run_folder(context, &begin, context.cwd.clone()))?;
         let mut layer = self.permissions.settings(self.settings.as_deref())?;
         let (how, bounds) = self.bounded(context, &begin, &folder, &mut layer)?;
         how.permissions.settle_trust(context, &folder, format, &mut layer)?;
@@ -234,7 +234,7 @@ impl RunArgs {
             let signals = Signals::listen()?;
             let (asks, questions) = self.permissions.asks(context, format, Questions::open);
             let face = face(context, format, self.include_team_events);
-            let StartedRun { handle, team: of_run, is_kept } = crew::start(context, plan(asks)).await?;
+            let StartedRun { handle, team: of_run, is_kept } = run_options::start(context, plan(asks)).await?;
             if is_kept {
                 team.get_or_init(|| handle.team.clone());
             }
@@ -342,7 +342,7 @@ impl PermissionArgs {
     /// The command line's own layer of settings: the file, and the rules on top of it.
     pub(crate) fn settings(&self, file: Option<&Path>) -> Result<Map<String, Value>, Failure> {
         let mut layer = match file {
-            Some(file) => crew::settings_file(file)?,
+            Some(file) => run_options::settings_file(file)?,
             None => Map::new(),
         };
         let permissions = layer.entry("permissions").or_insert_with(|| json!({}));

@@ -11,10 +11,10 @@ use serde::Serialize;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::member_status::{MemberStatus, Whereabouts};
 use crate::output;
 use crate::running::Running;
 use crate::selection::TeamChoice;
-use crate::whereabouts::{Standing, Whereabouts};
 
 /// The most that is read from stdin: a text longer than this is over every limit.
 const STDIN_MAX_BYTES: u64 = 4 * 1024 * 1024;
@@ -125,9 +125,9 @@ async fn unheard(team: &Team, sent: &Sent) -> Vec<String> {
     let (mut absent, mut unknown) = (Vec::new(), Vec::new());
     for Receipt { to, .. } in &sent.receipts {
         match all.iter().find(|it| it.name() == to).map(Whereabouts::state) {
-            Some(Standing::Running | Standing::Starting | Standing::Late) | None => {}
-            Some(Standing::Gone | Standing::NotRunning) => absent.push(to.as_str()),
-            Some(Standing::Unknown) => unknown.push(to.as_str()),
+            Some(MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) | None => {}
+            Some(MemberStatus::Gone | MemberStatus::NotRunning) => absent.push(to.as_str()),
+            Some(MemberStatus::Unknown) => unknown.push(to.as_str()),
         }
     }
     let absent = (!absent.is_empty()).then(|| format!("no process runs {} now; {reads}", absent.join(", ")));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput};
-use pitcrew_runtime::door::{ENDING, Knock, KnockError, knock};
+use pitcrew_runtime::control_socket::{ControlRequest, ENDING, KnockError, control_request};
 use pitcrew_runtime::identity::{ProcessIdentity, Signalled, Stopped};
 use pitcrew_runtime::process::are_started_by_a_tool_of;
 use pitcrew_store::{LeaseName, StoreError};
@@ -17,11 +17,11 @@ use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
 use crate::lead;
-use crate::leftovers::{Leftovers, StoppedView};
+use crate::member_status::Whereabouts;
+use crate::orphans::{Leftovers, StoppedView};
 use crate::output::{printable, shell_word};
 use crate::running::Running;
 use crate::selection::{self, Purpose, TeamWord};
-use crate::whereabouts::Whereabouts;
 
 /// How long what is forced has to heed TERM before it is killed.
 const FORCE_GRACE: Duration = Duration::from_secs(3);
@@ -230,7 +230,7 @@ async fn nobody_to_end(context: &Context, team: &Team) -> Result<Failure, Failur
 /// Asks the lead to end its team, and gives its answer; none when it could not be asked, and is to be stopped by a signal.
 async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure> {
     let Some(folder) = team.backend().own_folder(team.dir()) else { return Ok(None) };
-    match knock(&folder, &Knock::EndTeam { wait_seconds: Some(wait_seconds) }).await {
+    match control_request(&folder, &ControlRequest::EndTeam { wait_seconds: Some(wait_seconds) }).await {
         Ok(answer) => Ok(Some(answer)),
         // An agent is not told how to end its own run.
         Err(KnockError::Refused(error)) if error.code == ErrorCode::PermissionDenied => Err(lead::refused(team, error)),
@@ -243,7 +243,7 @@ async fn asked(team: &Team, wait_seconds: u32) -> Result<Option<Value>, Failure>
 async fn ask(context: &Context, team: Option<&str>, member: String, reason: Option<String>) -> Result<(), Failure> {
     let team = selection::open(context, team.or_else(|| team_of(&member)), Purpose::Change).await?;
     let said = format!("{member} is asked to shut down");
-    let request = Knock::Shutdown { member: member.clone(), reason: reason.clone() };
+    let request = ControlRequest::Shutdown { member: member.clone(), reason: reason.clone() };
     let answer = match lead::ask(&team, &request).await? {
         Some(answer) => answer,
         None => {

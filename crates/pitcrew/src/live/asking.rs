@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use pitcrew_runtime::question::{Choice, Keep, Offer, Part, PermissionQuestion, Place};
+use pitcrew_runtime::question::{Choice, Keep, Offer, PermissionQuestion, Place, Section};
 use pitcrew_runtime::run::Ask;
 use tokio::sync::mpsc;
 
@@ -14,7 +14,7 @@ pub(crate) const QUESTIONS_WAITING: usize = 16;
 pub(crate) struct Questions {
     asked: mpsc::Receiver<Ask>,
     waiting: VecDeque<Ask>,
-    part: Part,
+    part: Section,
 }
 
 /// The question that is now to be answered, as it is to be shown.
@@ -25,7 +25,7 @@ pub(crate) struct Current {
     /// How many wait, this one included.
     pub(crate) waiting: usize,
     /// Which part of it the person looks at.
-    pub(crate) part: Part,
+    pub(crate) part: Section,
 }
 
 /// What happened to the questions.
@@ -39,7 +39,7 @@ pub(crate) enum Heard {
 
 /// What of the question is to be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ShownPages {
     /// How many pages it has.
     pub(crate) pages: usize,
     /// Whether there is room for the rules that are offered; without it they are no answers.
@@ -48,18 +48,18 @@ pub(crate) struct Seen {
     pub(crate) starts: Vec<Place>,
 }
 
-impl Seen {
+impl ShownPages {
     /// The part to show instead of this one when the layout was another before, as on a terminal of another size: the page
     /// with the same text. Nothing where that is the same page.
-    pub(crate) fn kept(&self, before: &Self, part: Part) -> Option<Part> {
-        let Part::Page(page) = part else { return None };
+    pub(crate) fn kept(&self, before: &Self, part: Section) -> Option<Section> {
+        let Section::Page(page) = part else { return None };
         let place = before.starts.get(page).filter(|_| before.starts != self.starts)?;
         let there = self.starts.iter().rposition(|start| start <= place)?;
-        (there != page).then_some(Part::Page(there))
+        (there != page).then_some(Section::Page(there))
     }
 }
 
-impl Default for Seen {
+impl Default for ShownPages {
     fn default() -> Self {
         Self { pages: 1, shows_rules: true, starts: Vec::new() }
     }
@@ -76,16 +76,16 @@ pub(crate) enum Turn {
 
 impl Turn {
     /// The part that is shown after this turn of a question of so many pages.
-    pub(crate) fn from(self, part: Part, pages: usize) -> Part {
+    pub(crate) fn from(self, part: Section, pages: usize) -> Section {
         let last = pages.saturating_sub(1);
         match (part, self) {
-            _ if pages < 2 => Part::Ends,
-            (Part::Ends, Self::On) => Part::Page(0),
-            (Part::Ends, Self::Back) => Part::Page(last),
-            (Part::Page(page), Self::On) if page >= last => Part::Ends,
-            (Part::Page(page), Self::On) => Part::Page(page + 1),
-            (Part::Page(0), Self::Back) => Part::Ends,
-            (Part::Page(page), Self::Back) => Part::Page(page.min(last + 1) - 1),
+            _ if pages < 2 => Section::Ends,
+            (Section::Ends, Self::On) => Section::Page(0),
+            (Section::Ends, Self::Back) => Section::Page(last),
+            (Section::Page(page), Self::On) if page >= last => Section::Ends,
+            (Section::Page(page), Self::On) => Section::Page(page + 1),
+            (Section::Page(0), Self::Back) => Section::Ends,
+            (Section::Page(page), Self::Back) => Section::Page(page.min(last + 1) - 1),
         }
     }
 }
@@ -94,7 +94,7 @@ impl Questions {
     /// No question yet; the sender is for the run.
     pub(crate) fn open() -> (mpsc::Sender<Ask>, Self) {
         let (ask, asked) = mpsc::channel(QUESTIONS_WAITING);
-        (ask, Self { asked, waiting: VecDeque::new(), part: Part::Ends })
+        (ask, Self { asked, waiting: VecDeque::new(), part: Section::Ends })
     }
 
     /// The question that is now to be answered.
@@ -133,7 +133,7 @@ impl Questions {
     ///
     /// # Errors
     /// When it is no answer, which changes nothing: what the answers are.
-    pub(crate) fn typed(&mut self, line: &str, seen: &Seen) -> Result<(), String> {
+    pub(crate) fn typed(&mut self, line: &str, seen: &ShownPages) -> Result<(), String> {
         let Some(ask) = self.waiting.front() else { return Ok(()) };
         let is_shown = |offer: &&Offer| seen.shows_rules || !matches!(offer, Offer::Rule(_));
         let offers: Vec<Offer> = ask.question.offers.iter().filter(is_shown).cloned().collect();
@@ -152,17 +152,17 @@ impl Questions {
     }
 
     /// Turns the pages of the question that is shown.
-    pub(crate) fn turn(&mut self, turn: Turn, Seen { pages, .. }: &Seen) {
+    pub(crate) fn turn(&mut self, turn: Turn, ShownPages { pages, .. }: &ShownPages) {
         self.part = turn.from(self.part, *pages);
     }
 
     /// Shows another part of the question.
-    pub(crate) fn show(&mut self, part: Part) {
+    pub(crate) fn show(&mut self, part: Section) {
         self.part = part;
     }
 
     fn show_next(&mut self) {
-        self.part = Part::Ends;
+        self.part = Section::Ends;
     }
 }
 
@@ -242,18 +242,18 @@ pub(super) mod tests {
         assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)));
         for no_answer in ["what?", "", "?", "ok", "yes please", "yes, but commit first", "a now", "yno", "now", "nope"]
         {
-            let said = questions.typed(no_answer, &Seen::default()).unwrap_err();
+            let said = questions.typed(no_answer, &ShownPages::default()).unwrap_err();
             assert!(said.ends_with("answers are: y, n, n and the reason, a, p"), "{said}");
             assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "{no_answer}");
         }
-        let said = questions.typed("p", &Seen { shows_rules: false, ..Seen::default() }).unwrap_err();
+        let said = questions.typed("p", &ShownPages { shows_rules: false, ..ShownPages::default() }).unwrap_err();
         assert!(said.ends_with("n and the reason, a"), "{said}");
         assert_eq!(shown(&questions), Some(("make it".to_owned(), 2)), "the rule is not to be seen");
-        questions.typed("y", &Seen::default()).unwrap();
+        questions.typed("y", &ShownPages::default()).unwrap();
         assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
         let first = first_answer.try_recv().unwrap();
         assert_eq!((first.choice, &first.digest), (Choice::Once, question("make it").digest()));
-        questions.typed("no  it is mine ", &Seen::default()).unwrap();
+        questions.typed("no  it is mine ", &ShownPages::default()).unwrap();
         assert_eq!(shown(&questions), None);
         let reason = Some("it is mine".to_owned());
         assert_eq!(second_answer.try_recv().unwrap().choice, Choice::No { reason });
@@ -266,13 +266,13 @@ pub(super) mod tests {
         let (second, _second_answer) = ask("rm x");
         questions.take(first);
         questions.take(second);
-        questions.turn(Turn::On, &Seen { pages: 3, ..Seen::default() });
+        questions.turn(Turn::On, &ShownPages { pages: 3, ..ShownPages::default() });
         drop(first_answer);
         let heard = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(questions.next());
         assert!(matches!(heard, Heard::Settled));
         questions.take(heard);
         assert_eq!(shown(&questions), Some(("rm x".to_owned(), 1)));
-        assert_eq!(questions.current().unwrap().part, Part::Ends);
+        assert_eq!(questions.current().unwrap().part, Section::Ends);
     }
 
     #[test]
@@ -306,25 +306,28 @@ pub(super) mod tests {
     fn pages_are_turned_from_head_and_tail_and_back_to_them() {
         let (_sender, mut questions) = Questions::open();
         let mut turned = |turn, pages| {
-            questions.turn(turn, &Seen { pages, ..Seen::default() });
+            questions.turn(turn, &ShownPages { pages, ..ShownPages::default() });
             questions.part
         };
-        assert_eq!([Turn::On; 4].map(|on| turned(on, 2)), [Part::Page(0), Part::Page(1), Part::Ends, Part::Page(0)]);
-        assert_eq!([Turn::Back; 3].map(|back| turned(back, 2)), [Part::Ends, Part::Page(1), Part::Page(0)]);
-        assert_eq!(turned(Turn::On, 1), Part::Ends, "everything is shown now, as on a terminal that has grown");
+        assert_eq!(
+            [Turn::On; 4].map(|on| turned(on, 2)),
+            [Section::Page(0), Section::Page(1), Section::Ends, Section::Page(0)]
+        );
+        assert_eq!([Turn::Back; 3].map(|back| turned(back, 2)), [Section::Ends, Section::Page(1), Section::Page(0)]);
+        assert_eq!(turned(Turn::On, 1), Section::Ends, "everything is shown now, as on a terminal that has grown");
     }
 
     #[test]
     fn a_page_is_found_again_by_its_text_in_another_layout() {
-        let seen = |starts: &[usize]| Seen {
+        let seen = |starts: &[usize]| ShownPages {
             pages: starts.len(),
             starts: starts.iter().map(|line| Place { line: *line, chars: 0 }).collect(),
-            ..Seen::default()
+            ..ShownPages::default()
         };
         let (high, low) = (seen(&[0, 20, 40]), seen(&[0, 5, 10, 15, 20, 25, 30, 35, 40, 45]));
-        assert_eq!(low.kept(&high, Part::Page(1)), Some(Part::Page(4)));
-        assert_eq!(high.kept(&low, Part::Page(7)), Some(Part::Page(1)));
-        assert_eq!((low.kept(&low, Part::Page(3)), low.kept(&high, Part::Ends)), (None, None));
-        assert_eq!(low.kept(&high, Part::Page(0)), None, "it is the same page");
+        assert_eq!(low.kept(&high, Section::Page(1)), Some(Section::Page(4)));
+        assert_eq!(high.kept(&low, Section::Page(7)), Some(Section::Page(1)));
+        assert_eq!((low.kept(&low, Section::Page(3)), low.kept(&high, Section::Ends)), (None, None));
+        assert_eq!(low.kept(&high, Section::Page(0)), None, "it is the same page");
     }
 }

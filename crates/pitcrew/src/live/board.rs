@@ -5,14 +5,14 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 use crossterm::event::Event as Key;
 use pitcrew_protocol::Color;
-use pitcrew_runtime::question::Part;
+use pitcrew_runtime::question::Section;
 use rustix::process::getpgrp;
 use rustix::termios::tcgetpgrp;
 
-use super::asking::{Current, Seen};
-use super::desk::{Entry, Foot, Terminal, Typed};
+use super::agent_screen::{Entry, Footer, Terminal, Typed};
+use super::asking::{Current, ShownPages};
 use super::log;
-use super::view::{AgentView, Remark, View};
+use super::view::{AgentRow, Remark, View};
 use crate::output::{STRONG, printable};
 
 /// What stands before a message to the lead that is being typed.
@@ -24,7 +24,7 @@ pub(crate) struct Board {
     terminal: Terminal,
     entry: Entry,
     question: Option<Current>,
-    seen: Seen,
+    seen: ShownPages,
 }
 
 impl Board {
@@ -34,7 +34,7 @@ impl Board {
     /// When it cannot be read key by key.
     pub(crate) fn open() -> io::Result<Self> {
         let terminal = if is_in_foreground() { Terminal::enter()? } else { Terminal::without_keys() };
-        Ok(Self { terminal, entry: Entry::default(), question: None, seen: Seen::default() })
+        Ok(Self { terminal, entry: Entry::default(), question: None, seen: ShownPages::default() })
     }
 
     /// Shows remarks, what every agent does now, and the question.
@@ -48,22 +48,22 @@ impl Board {
             .collect();
         let agents = view.agents().iter().map(row).collect();
         let prompt = if self.has_keys() { PROMPT } else { "" };
-        let foot = Foot::of(agents, self.question.as_ref(), Terminal::room(), prompt);
-        if let Some(part) = foot.seen.kept(&self.seen, self.part())
+        let footer = Footer::of(agents, self.question.as_ref(), Terminal::room(), prompt);
+        if let Some(part) = footer.seen.kept(&self.seen, self.part())
             && let Some(question) = &mut self.question
         {
             question.part = part;
-            self.seen = foot.seen;
+            self.seen = footer.seen;
             return self.show(view, remarks);
         }
-        self.terminal.draw(&lines, &foot, &self.entry.parts())?;
-        self.seen = foot.seen;
+        self.terminal.draw(&lines, &footer, &self.entry.parts())?;
+        self.seen = footer.seen;
         Ok(())
     }
 
     /// The part of the question that is shown: after a resize the page with the same text.
-    pub(crate) fn part(&self) -> Part {
-        self.question.as_ref().map_or(Part::Ends, |question| question.part)
+    pub(crate) fn part(&self) -> Section {
+        self.question.as_ref().map_or(Section::Ends, |question| question.part)
     }
 
     /// Takes the question in that is to be shown from now on.
@@ -104,7 +104,7 @@ impl Board {
     }
 
     /// What of the question is to be seen.
-    pub(crate) fn seen(&self) -> &Seen {
+    pub(crate) fn seen(&self) -> &ShownPages {
         &self.seen
     }
 }
@@ -115,7 +115,7 @@ fn is_in_foreground() -> bool {
 }
 
 /// What an agent does now.
-fn row(agent: &AgentView) -> (Style, String) {
+fn row(agent: &AgentRow) -> (Style, String) {
     let name = printable(agent.name.as_str());
     (agent.color.map_or(STRONG, style), format!("{name:<12} {}", agent.line()))
 }

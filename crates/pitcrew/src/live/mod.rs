@@ -2,12 +2,12 @@
 //!
 //! [`view`] is the picture, pure; [`board`] and [`log`] show it; [`stream`] writes the recorded stream-json and [`tally`] its sums; [`asking`]
 //! puts questions to a person, and [`panel`] lays one out; [`warnings`] are drawn by the view that has the terminal; [`trust_prompt`] asks whether
-//! a project is trusted; [`signals`] hears Ctrl-C; [`watch`] is the one loop that all of it meets in. [`desk`] is the view of one agent in
+//! a project is trusted; [`signals`] hears Ctrl-C; [`watch`] is the one loop that all of it meets in. [`agent_screen`] is the view of one agent in
 //! a terminal of its own.
 
+pub(crate) mod agent_screen;
 pub(crate) mod asking;
 pub(crate) mod board;
-pub(crate) mod desk;
 pub(crate) mod log;
 mod panel;
 pub(crate) mod signals;

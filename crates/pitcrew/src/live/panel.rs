@@ -1,9 +1,9 @@
 //! A question as rows of a terminal: the same in the lead's terminal, in a pane and in `join`. Pure.
 
 use anstyle::{AnsiColor, Style};
-use pitcrew_runtime::question::{Kind, Line, Offer, Part, PermissionQuestion, Place, Row, Size, lay_out, wrap};
+use pitcrew_runtime::question::{Kind, Line, Offer, PermissionQuestion, Place, Row, Section, Size, lay_out, wrap};
 
-use super::asking::{Current, Seen, key};
+use super::asking::{Current, ShownPages, key};
 use crate::output::{FAINT, STRONG};
 
 /// The key that turns to the next page.
@@ -24,7 +24,7 @@ pub(crate) struct Panel {
     /// The rows, each in one style; no more than there is room for, and none too wide.
     pub(crate) rows: Vec<(Style, String)>,
     /// What of it is to be seen.
-    pub(crate) seen: Seen,
+    pub(crate) seen: ShownPages,
 }
 
 /// Lays a question out. What does not fit is said, and shown page by page.
@@ -34,7 +34,7 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
     let count = if *waiting > 1 { format!(" (1 of {waiting})") } else { String::new() };
     let mut heading = wrap(&format!("{}{count}", question.heading()), columns);
     let mut answers = answers(question, columns);
-    let mut seen = Seen::default();
+    let mut seen = ShownPages::default();
     if heading.len() + answers.len() + ROWS_FOR_CALL > rows {
         answers = wrap(&answers_in_short(question), columns);
     }
@@ -57,11 +57,11 @@ pub(crate) fn panel(current: &Current, size: Size) -> Panel {
 }
 
 /// The rows of the call, with place and reason before it, and where their pages begin.
-fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<Row>, Vec<Place>) {
+fn lay_out_call(question: &PermissionQuestion, room: Size, part: Section) -> (Vec<Row>, Vec<Place>) {
     let notes = question.notes();
     let all: Vec<_> = notes.iter().chain(&question.lines).cloned().collect();
     let shown = lay_out(&all, room, part, TURN);
-    if shown.pages == 1 || part != Part::Ends {
+    if shown.pages == 1 || part != Section::Ends {
         return (shown.rows, shown.starts);
     }
     let whole = |note: &Line| lay_out(std::slice::from_ref(note), Size { rows: usize::MAX, ..room }, part, TURN).rows;
@@ -82,13 +82,13 @@ fn lay_out_call(question: &PermissionQuestion, room: Size, part: Part) -> (Vec<R
     });
     let mut rows: Vec<Row> = first_rows.collect();
     let left = Size { rows: room.rows - rows.len(), ..room };
-    rows.extend(lay_out(&question.lines, left, Part::Ends, TURN).rows);
+    rows.extend(lay_out(&question.lines, left, Section::Ends, TURN).rows);
     (rows, shown.starts)
 }
 
 /// The call where there is no room for place and reason: their rows are counted with those of the call that are left out.
 fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size) -> Vec<Row> {
-    let call = lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Part::Ends, TURN).rows;
+    let call = lay_out(&question.lines, Size { rows: usize::MAX, ..room }, Section::Ends, TURN).rows;
     let marked = |count: usize| {
         let texts =
             [format!("── {count} more lines here, {TURN} shows them ──"), format!("{count} more lines: {TURN}")];
@@ -103,7 +103,7 @@ fn beside_hidden_notes(question: &PermissionQuestion, hidden: usize, room: Size)
     }
     // One row more makes a mark necessary where the call would just fit.
     let rows = if call.len() == room.rows { room.rows - 1 } else { room.rows };
-    let mut shown = lay_out(&question.lines, Size { rows, ..room }, Part::Ends, TURN).rows;
+    let mut shown = lay_out(&question.lines, Size { rows, ..room }, Section::Ends, TURN).rows;
     let left_out = call.len() + 1 - shown.len() + hidden;
     if let Some(mark) = shown.iter_mut().find(|row| row.kind == Kind::Mark) {
         *mark = marked(left_out);
@@ -160,7 +160,7 @@ mod tests {
     use super::super::asking::tests::question;
     use super::*;
 
-    fn shown(command: &str, waiting: usize, (columns, rows): (usize, usize), part: Part) -> String {
+    fn shown(command: &str, waiting: usize, (columns, rows): (usize, usize), part: Section) -> String {
         let current = Current { question: question(command), waiting, part };
         let panel = panel(&current, Size { columns, rows });
         assert!(panel.rows.len() <= rows, "{panel:?}");
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn a_question_is_shown_with_its_place_and_its_answers() {
-        insta::assert_snapshot!(shown("npm test --all", 3, (80, 20), Part::Ends), @r"
+        insta::assert_snapshot!(shown("npm test --all", 3, (80, 20), Section::Ends), @r"
         bob asks permission for Bash (1 of 3)
           in /work
         │ npm test --all
@@ -184,7 +184,7 @@ mod tests {
     fn of_a_long_reason_what_is_left_out_is_counted_on_a_low_terminal() {
         let mut asked = question("rm -rf build");
         asked.reason = "because of this ".repeat(250);
-        let current = Current { question: asked, waiting: 1, part: Part::Ends };
+        let current = Current { question: asked, waiting: 1, part: Section::Ends };
         for rows in 7..30 {
             let panel = panel(&current, Size { columns: 60, rows });
             let text = panel.rows.iter().map(|(_, row)| row.as_str()).collect::<Vec<_>>().join("\n");
@@ -197,7 +197,7 @@ mod tests {
     fn of_a_long_command_the_end_is_seen_on_a_low_terminal_too() {
         let echoes: String = (0..40).map(|number| format!("echo {number}\n")).collect();
         let command = format!("{echoes}rm -rf /");
-        insta::assert_snapshot!(shown(&command, 1, (60, 16), Part::Ends), @r"
+        insta::assert_snapshot!(shown(&command, 1, (60, 16), Section::Ends), @r"
         bob asks permission for Bash
           in /work
         │ echo 0
@@ -215,7 +215,7 @@ mod tests {
         [y]es, [n]o, or n and the reason
         [a]lways exactly this, in this run
         ");
-        insta::assert_snapshot!(shown(&command, 1, (60, 16), Part::Page(4)), @r"
+        insta::assert_snapshot!(shown(&command, 1, (60, 16), Section::Page(4)), @r"
         bob asks permission for Bash
         │ echo 35
         │ echo 36
@@ -227,7 +227,7 @@ mod tests {
         [y]es, [n]o, or n and the reason
         [a]lways exactly this, in this run
         ");
-        insta::assert_snapshot!(shown(&command, 1, (24, 6), Part::Ends), @r"
+        insta::assert_snapshot!(shown(&command, 1, (24, 6), Section::Ends), @r"
         bob asks permission for
         Bash
         │ echo 0
@@ -236,7 +236,7 @@ mod tests {
         [y]es [n]o [a]lways
         ");
         for rows in 1..30 {
-            let text = shown(&command, 2, (30, rows), Part::Ends);
+            let text = shown(&command, 2, (30, rows), Section::Ends);
             assert!(text.contains("rm -rf /") || text.contains("more") || text.contains('+'), "{rows}: {text}");
         }
     }

@@ -8,7 +8,7 @@ use pitcrew_model::Block;
 use pitcrew_protocol::{
     AgentName, AssistantEvent, Block as StreamBlock, Content, EventIds, StreamEvent, SystemInit, TeamEvent, UserEvent,
 };
-use pitcrew_runtime::events::{Answered, Deed, RunEvent, Spending, ToolEnded};
+use pitcrew_runtime::events::{Answered, RemoteActivity, RunEvent, Spending, ToolEnded};
 use serde_json::{Map, Value, json};
 
 use super::tally::stream_usage;
@@ -152,8 +152,8 @@ fn told(event: &RunEvent) -> Option<(&'static str, Option<&AgentName>, Value)> {
         RunEvent::AgentLaunched { agent, stage } => {
             Some(("agent_launched", Some(agent), json!({"stage": stage.as_str()})))
         }
-        RunEvent::DoneElsewhere { agent, deed } => {
-            let (kind, data) = done_elsewhere(deed);
+        RunEvent::DoneElsewhere { agent, activity } => {
+            let (kind, data) = done_elsewhere(activity);
             Some((kind, Some(agent), data))
         }
         RunEvent::AgentChanged { agent, status, detail } => {
@@ -212,12 +212,12 @@ pub(crate) fn print(event: &StreamEvent) -> Result<(), Failure> {
     output::line(&event.to_line().map_err(Failure::internal)?)
 }
 
-fn done_elsewhere(deed: &Deed) -> (&'static str, Value) {
-    match deed {
-        Deed::TurnEnded(Spending { model, usage, cost_usd, .. }) => {
+fn done_elsewhere(activity: &RemoteActivity) -> (&'static str, Value) {
+    match activity {
+        RemoteActivity::TurnEnded(Spending { model, usage, cost_usd, .. }) => {
             ("turn_ended", json!({"model": model, "usage": usage, "cost_usd": cost_usd}))
         }
-        Deed::TaskChanged { task, change } => ("task_changed", json!({"task": task, "change": change})),
-        Deed::PlanHandedIn => ("plan_handed_in", json!({})),
+        RemoteActivity::TaskChanged { task, change } => ("task_changed", json!({"task": task, "change": change})),
+        RemoteActivity::PlanHandedIn => ("plan_handed_in", json!({})),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use pitcrew_model::Usage;
 use pitcrew_protocol::{EventIds, FailedAgent, ResultEvent, RunSummary, StreamUsage};
 use pitcrew_runtime::agent::{Role, Status};
-use pitcrew_runtime::events::{Deed, RunEvent, ToolEnded};
+use pitcrew_runtime::events::{RemoteActivity, RunEvent, ToolEnded};
 use pitcrew_runtime::run::{AgentSummary, MAX_OUTPUT_TOKENS, ModelTotal, RunEnd, RunOutcome};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -82,7 +82,7 @@ impl Tally {
             }
             RunEvent::MailDelivered { ids, .. } => self.sums.messages += ids.len() as u64,
             RunEvent::ToolEnded(ended) if !ended.is_error => self.count(ended),
-            RunEvent::DoneElsewhere { deed, .. } => self.count_elsewhere(deed),
+            RunEvent::DoneElsewhere { activity, .. } => self.count_elsewhere(activity),
             RunEvent::ToolEnded(_)
             | RunEvent::Answered(_)
             | RunEvent::Compacted(_)
@@ -112,15 +112,15 @@ impl Tally {
         }
     }
 
-    fn count_elsewhere(&mut self, deed: &Deed) {
-        match deed {
-            Deed::TurnEnded(_) => {}
-            Deed::TaskChanged { change, .. } => match change.as_str() {
+    fn count_elsewhere(&mut self, activity: &RemoteActivity) {
+        match activity {
+            RemoteActivity::TurnEnded(_) => {}
+            RemoteActivity::TaskChanged { change, .. } => match change.as_str() {
                 "created" => self.sums.tasks_made += 1,
                 "completed" => self.sums.tasks_completed += 1,
                 _ => {}
             },
-            Deed::PlanHandedIn => self.sums.plans += 1,
+            RemoteActivity::PlanHandedIn => self.sums.plans += 1,
         }
     }
 

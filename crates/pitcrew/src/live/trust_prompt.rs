@@ -3,12 +3,12 @@
 use std::io;
 
 use anstyle::Style;
-use pitcrew_runtime::question::{Part, Size, TrustQuestion, lay_out, wrap};
+use pitcrew_runtime::question::{Section, Size, TrustQuestion, lay_out, wrap};
 use pitcrew_runtime::trust::Answer;
 use rustix::process::{Signal, getpid, kill_process};
 
-use super::asking::Seen;
-use super::desk::{Entry, Foot, Terminal, Typed};
+use super::agent_screen::{Entry, Footer, Terminal, Typed};
+use super::asking::ShownPages;
 use super::panel::{TURN, styled};
 use crate::output::{self, STRONG};
 
@@ -22,23 +22,23 @@ const PROMPT_AGAIN: &str = "[y]es or [n]o: ";
 /// When the terminal cannot be read key by key.
 pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<Answer>> {
     let mut terminal = Terminal::enter()?;
-    let (mut entry, mut part, mut prompt) = (Entry::default(), Part::Ends, PROMPT);
-    let mut before = Seen::default();
+    let (mut entry, mut part, mut prompt) = (Entry::default(), Section::Ends, PROMPT);
+    let mut before = ShownPages::default();
     loop {
-        let mut foot = foot_of(question, part, Terminal::room(), prompt);
-        if let Some(kept) = foot.seen.kept(&before, part) {
+        let mut footer = foot_of(question, part, Terminal::room(), prompt);
+        if let Some(kept) = footer.seen.kept(&before, part) {
             part = kept;
-            foot = foot_of(question, part, Terminal::room(), prompt);
+            footer = foot_of(question, part, Terminal::room(), prompt);
         }
-        before = foot.seen.clone();
-        terminal.draw(&[], &foot, &entry.parts())?;
+        before = footer.seen.clone();
+        terminal.draw(&[], &footer, &entry.parts())?;
         let Ok(event) = crossterm::event::read() else { return Ok(None) };
         match entry.take(event) {
             Typed::Line(line) => match answer(&line) {
                 Some(answer) => return Ok(Some(answer)),
                 None => prompt = PROMPT_AGAIN,
             },
-            Typed::Turn(turn) => part = turn.from(part, foot.seen.pages),
+            Typed::Turn(turn) => part = turn.from(part, footer.seen.pages),
             Typed::End => {
                 // The terminal is the shell's again, and the process ends as by the key at any other time.
                 drop(terminal);
@@ -53,7 +53,7 @@ pub(crate) fn ask(question: &TrustQuestion, stopped: &str) -> io::Result<Option<
 }
 
 /// The question in a room. What does not fit is said, and shown page by page.
-fn foot_of(question: &TrustQuestion, part: Part, Size { columns, rows }: Size, prompt: &str) -> Foot {
+fn foot_of(question: &TrustQuestion, part: Section, Size { columns, rows }: Size, prompt: &str) -> Footer {
     let strong =
         |text: &str| wrap(text, columns).into_iter().map(|row| (STRONG, row)).collect::<Vec<(Style, String)>>();
     let (heading, asks) = (strong(&question.heading), strong(&question.asks));
@@ -65,10 +65,10 @@ fn foot_of(question: &TrustQuestion, part: Part, Size { columns, rows }: Size, p
     // On a terminal that is too low for all the list goes before the question does.
     let most = rows.saturating_sub(1).max(1);
     lines.drain(..lines.len().saturating_sub(most));
-    Foot {
+    Footer {
         lines,
         prompt: prompt.to_owned(),
-        seen: Seen { pages: shown.pages, starts: shown.starts, ..Seen::default() },
+        seen: ShownPages { pages: shown.pages, starts: shown.starts, ..ShownPages::default() },
     }
 }
 
@@ -97,18 +97,18 @@ mod tests {
         TrustQuestion { heading: "/work is not trusted yet. Its files would do this:".to_owned(), ..question }
     }
 
-    fn shown(question: &TrustQuestion, (columns, rows): (usize, usize), part: Part) -> String {
-        let foot = foot_of(question, part, Size { columns, rows }, PROMPT);
-        assert!(foot.lines.len() < rows, "{foot:?}");
-        assert!(foot.lines.iter().all(|(_, row)| row.chars().count() <= columns), "{foot:?}");
-        foot.lines.iter().map(|(_, row)| row.trim_end()).collect::<Vec<_>>().join("\n")
+    fn shown(question: &TrustQuestion, (columns, rows): (usize, usize), part: Section) -> String {
+        let footer = foot_of(question, part, Size { columns, rows }, PROMPT);
+        assert!(footer.lines.len() < rows, "{footer:?}");
+        assert!(footer.lines.iter().all(|(_, row)| row.chars().count() <= columns), "{footer:?}");
+        footer.lines.iter().map(|(_, row)| row.trim_end()).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn everything_that_a_project_would_do_is_shown_with_what_could_not_be_seen() {
         let hook = json!([{"hooks": [{"type": "command", "command": "echo a\u{1b}[2K\necho b"}]}]);
         let settings = json!({"hooks": {"Stop": hook}, "permissions": {"allow": ["Bash"]}, "apiKeyHelper": "./evil"});
-        insta::assert_snapshot!(shown(&question(&settings), (80, 20), Part::Ends), @r"
+        insta::assert_snapshot!(shown(&question(&settings), (80, 20), Section::Ends), @r"
         /work is not trusted yet. Its files would do this:
         │ 1. allows without a question: Bash (.claude/settings.json)
         │ 2. runs on Stop: echo a<U+001B>[2K
@@ -123,11 +123,11 @@ mod tests {
     fn a_long_list_is_shown_by_its_ends_and_page_by_page() {
         let rules: Vec<String> = (1..=40).map(|number| format!("Bash(make {number})")).collect();
         let question = question(&json!({"permissions": {"allow": rules}}));
-        let pages: Vec<String> = (0..10).map(|page| shown(&question, (80, 12), Part::Page(page))).collect();
+        let pages: Vec<String> = (0..10).map(|page| shown(&question, (80, 12), Section::Page(page))).collect();
         for number in 1..=40 {
             assert!(pages.iter().any(|page| page.contains(&format!("Bash(make {number})"))), "{number}");
         }
-        insta::assert_snapshot!(shown(&question, (80, 12), Part::Ends), @r"
+        insta::assert_snapshot!(shown(&question, (80, 12), Section::Ends), @r"
         /work is not trusted yet. Its files would do this:
         │ 1. allows without a question: Bash(make 1) (.claude/settings.json)
         │ 2. allows without a question: Bash(make 2) (.claude/settings.json)

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use pitcrew_model::{Block, Usage};
 use pitcrew_protocol::{AgentName, Color};
 use pitcrew_runtime::agent::Status;
-use pitcrew_runtime::events::{Answered, Compacted, Deed, RunEvent, Spending, waiting_for_model};
+use pitcrew_runtime::events::{Answered, Compacted, RemoteActivity, RunEvent, Spending, waiting_for_model};
 use pitcrew_runtime::question::visible;
 use serde_json::Value;
 
@@ -21,12 +21,12 @@ const SAID_CHARS: usize = 160;
 /// A run as far as it was told.
 #[derive(Debug, Default)]
 pub(crate) struct View {
-    agents: Vec<AgentView>,
+    agents: Vec<AgentRow>,
 }
 
 /// One agent.
 #[derive(Debug)]
-pub(crate) struct AgentView {
+pub(crate) struct AgentRow {
     /// Its name.
     pub(crate) name: AgentName,
     /// Its color; the lead has none.
@@ -53,7 +53,7 @@ pub(crate) struct Remark {
 
 impl View {
     /// The agents, in the order of their start.
-    pub(crate) fn agents(&self) -> &[AgentView] {
+    pub(crate) fn agents(&self) -> &[AgentRow] {
         &self.agents
     }
 
@@ -76,7 +76,7 @@ impl View {
             RunEvent::AgentLaunched { agent, stage } => {
                 vec![Remark::of(agent, format!("in its pane: {}", stage.as_str()))]
             }
-            RunEvent::DoneElsewhere { agent, deed } => self.done_elsewhere(agent, deed),
+            RunEvent::DoneElsewhere { agent, activity } => self.done_elsewhere(agent, activity),
             RunEvent::AgentChanged { agent, status, detail } => self.changed(agent, *status, detail.as_deref()),
             RunEvent::TextDelta { agent, .. } => {
                 self.does(agent, Some("writes".to_owned()));
@@ -140,7 +140,7 @@ impl View {
     /// Takes an agent in, as one that is just starting.
     pub(crate) fn start(&mut self, name: AgentName, color: Option<Color>) {
         self.agents.retain(|agent| agent.name != name);
-        self.agents.push(AgentView {
+        self.agents.push(AgentRow {
             name,
             color,
             status: Status::Pending,
@@ -152,9 +152,9 @@ impl View {
         });
     }
 
-    fn done_elsewhere(&mut self, name: &AgentName, deed: &Deed) -> Vec<Remark> {
-        match deed {
-            Deed::TurnEnded(Spending { usage, cost_usd, .. }) => {
+    fn done_elsewhere(&mut self, name: &AgentName, activity: &RemoteActivity) -> Vec<Remark> {
+        match activity {
+            RemoteActivity::TurnEnded(Spending { usage, cost_usd, .. }) => {
                 if let Some(agent) = self.agent(name) {
                     agent.usage += *usage;
                     agent.cost_usd += cost_usd.unwrap_or(0.0);
@@ -162,8 +162,8 @@ impl View {
                 }
                 Vec::new()
             }
-            Deed::TaskChanged { task, change } => vec![Remark::of(name, format!("{change} task #{task}"))],
-            Deed::PlanHandedIn => vec![Remark::of(name, "hands in a plan".to_owned())],
+            RemoteActivity::TaskChanged { task, change } => vec![Remark::of(name, format!("{change} task #{task}"))],
+            RemoteActivity::PlanHandedIn => vec![Remark::of(name, "hands in a plan".to_owned())],
         }
     }
 
@@ -243,12 +243,12 @@ impl View {
         }
     }
 
-    fn agent(&mut self, name: &AgentName) -> Option<&mut AgentView> {
+    fn agent(&mut self, name: &AgentName) -> Option<&mut AgentRow> {
         self.agents.iter_mut().find(|agent| agent.name == *name)
     }
 }
 
-impl AgentView {
+impl AgentRow {
     /// State, current tool, tokens and cost, in one line without the name.
     pub(crate) fn line(&self) -> String {
         let doing = match (&self.doing, self.status) {

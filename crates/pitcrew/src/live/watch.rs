@@ -7,9 +7,9 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::run::{RunHandle, RunOutcome};
 use pitcrew_team::{Actor, Team};
 
+use super::agent_screen::Typed;
 use super::asking::{Heard, Questions};
 use super::board::Board;
-use super::desk::Typed;
 use super::log;
 use super::signals::{EndSignal, Signals};
 use super::stream::Stream;

@@ -4,8 +4,8 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::room::Room;
 use crate::running::Running;
+use crate::test_env::TestEnv;
 
 /// A lead whose teammate writes a file in a worktree of its own, and waits.
 const IN_WORKTREE: &str = "
@@ -18,7 +18,7 @@ agents:
     - text: I wait.
 ";
 
-fn in_git(room: &Room) {
+fn in_git(room: &TestEnv) {
     for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "x"]] {
         let identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"];
         assert!(room.tool("git", &identity).args(args).status().unwrap().success());
@@ -27,7 +27,7 @@ fn in_git(room: &Room) {
 
 #[test]
 fn the_worktrees_that_a_deletion_keeps_are_named() {
-    let room = Room::new();
+    let room = TestEnv::new();
     in_git(&room);
     let model = room.script(IN_WORKTREE);
     let mut run = Running::start(&room, &["run", "wait", "--team", "work", "--model", &model, "--yes"]);
@@ -43,7 +43,7 @@ fn the_worktrees_that_a_deletion_keeps_are_named() {
 
 #[test]
 fn the_removal_of_a_member_says_whether_it_was_running() {
-    let room = Room::new();
+    let room = TestEnv::new();
     in_git(&room);
     let model = room.script(IN_WORKTREE);
     let mut run = Running::start(&room, &["run", "wait", "--team", "work", "--model", &model, "--yes"]);
@@ -56,7 +56,7 @@ fn the_removal_of_a_member_says_whether_it_was_running() {
 
 #[test]
 fn doctor_names_a_stopped_team_that_has_only_a_lead_and_no_team_that_never_ran() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{tools: [{name: TaskList}]}, {text: Done.}]}");
     let ran = room.run(&["run", "go", "--team", "few", "--model", &model, "--max-turns", "1"]);
     assert_eq!(ran.code, 7, "{ran:?}");
@@ -68,7 +68,7 @@ fn doctor_names_a_stopped_team_that_has_only_a_lead_and_no_team_that_never_ran()
 
 #[test]
 fn a_limit_of_nothing_is_refused_and_no_hidden_command_is_listed() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = room.run(&["run", "go", "--max-cost-usd", "0"]);
     assert!(ran.code == 2 && ran.stderr.contains("an amount above 0"), "{ran:?}");
     let ran = room.run(&["--json"]);
@@ -81,7 +81,7 @@ fn a_run_outside_of_tmux_says_how_its_panes_are_seen() {
         eprintln!("skipped: tmux is not installed");
         return;
     }
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: Done.}]}");
     let ran = room.ok(&["run", "go", "--team", "few", "--model", &model, "--teammate-mode", "tmux"]);
     assert_eq!(ran.stderr.matches("`tmux attach -t pitcrew` goes there").count(), 1, "{ran:?}");
@@ -89,7 +89,7 @@ fn a_run_outside_of_tmux_says_how_its_panes_are_seen() {
 
 #[test]
 fn the_advice_of_a_stopped_demo_can_be_followed() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let mut demo = Running::start(&room, &["demo"]);
     demo.until("joins as a teammate");
     demo.signal(Signal::INT);

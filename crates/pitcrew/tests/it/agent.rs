@@ -4,8 +4,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::patience::until;
-use crate::room::{Ran, Room, append};
 use crate::running::Running;
+use crate::test_env::{Ran, TestEnv, append};
 
 /// Members that do a thing that takes its time, and shut down when they are asked to.
 const MEMBERS: &str = r#"
@@ -28,14 +28,14 @@ pub(crate) const FREE: &str = "bypassPermissions";
 
 impl Running {
     /// `bob`, whom a lead has placed.
-    fn bob(room: &Room) -> Self {
+    fn bob(room: &TestEnv) -> Self {
         Self::start(room, &["agent", "--team-name", "crew", "--agent-name", "bob", "--permission-mode", FREE])
     }
 }
 
 /// The team `crew` with bob in a pane, who is told to count.
-fn crew_with_bob() -> Room {
-    let room = Room::with_crew();
+fn crew_with_bob() -> TestEnv {
+    let room = TestEnv::with_crew();
     let model = room.script(MEMBERS);
     change_bob(&room, &[("tmuxPaneId", json!("%7")), ("backendType", json!("tmux")), ("model", json!(model))]);
     change_bob(&room, &[("cwd", json!(room.work()))]);
@@ -43,7 +43,7 @@ fn crew_with_bob() -> Room {
     room
 }
 
-fn change_bob(room: &Room, fields: &[(&str, Value)]) {
+fn change_bob(room: &TestEnv, fields: &[(&str, Value)]) {
     let mut config = room.json_file("teams/crew/config.json");
     let bob = config["members"].as_array_mut().unwrap().iter_mut().find(|member| member["name"] == "bob").unwrap();
     for (field, value) in fields {
@@ -53,18 +53,18 @@ fn change_bob(room: &Room, fields: &[(&str, Value)]) {
 }
 
 /// A field of a member in the config; null for one that is not there.
-fn member(room: &Room, name: &str) -> Value {
+fn member(room: &TestEnv, name: &str) -> Value {
     let config = room.json_file("teams/crew/config.json");
     let members = config["members"].as_array().unwrap().clone();
     members.into_iter().find(|member| member["name"] == name).unwrap_or_default()
 }
 
-fn counted(room: &Room) -> String {
+fn counted(room: &TestEnv) -> String {
     std::fs::read_to_string(room.work().join("counted")).unwrap_or_default()
 }
 
 /// Asks a member to shut down as another client's lead does: by a frame in its inbox.
-fn dismiss(room: &Room, name: &str) {
+fn dismiss(room: &TestEnv, name: &str) {
     let request = json!({"type": "shutdown_request", "requestId": format!("shutdown-1@{name}"), "from": "team-lead"});
     let time = "2026-01-01T00:00:00.000Z";
     let mail = json!({"from": "team-lead", "text": request.to_string(), "timestamp": time, "read": false});

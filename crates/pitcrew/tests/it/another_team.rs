@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::patience;
-use crate::room::{Ran, Room, journal_in};
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
+use crate::test_env::{Ran, TestEnv, journal_in};
 
 /// What the lead does in its nth team: one teammate, one task, mail both ways, and a farewell.
 fn team(nth: u32) -> String {
@@ -49,17 +49,17 @@ agents:
     )
 }
 
-fn say_the_word(room: &Room) {
+fn say_the_word(room: &TestEnv) {
     fs::write(room.work().join("word"), "").unwrap();
 }
 
-fn run(room: &Room, script: &str) -> Ran {
+fn run(room: &TestEnv, script: &str) -> Ran {
     let model = room.script(script);
     room.run(&["run", "go", "--team", "work", "--model", &model, "--allow", "Bash", "--json"])
 }
 
 /// All archives, the oldest first.
-fn archives(room: &Room) -> Vec<PathBuf> {
+fn archives(room: &TestEnv) -> Vec<PathBuf> {
     let archives = fs::read_dir(room.root().join("pitcrew/archive")).into_iter().flatten().flatten();
     let born = |archive: &PathBuf| json_in(archive, "team/config.json")["createdAt"].as_i64();
     let mut archives: Vec<PathBuf> = archives.map(|entry| entry.path()).collect();
@@ -83,7 +83,7 @@ fn check_conversation(archive: &std::path::Path) -> usize {
 
 /// Both teams are in the archive, each with all that was in it and nothing of the other, and the conversation in both.
 #[track_caller]
-fn check_both_are_archived(room: &Room) {
+fn check_both_are_archived(room: &TestEnv) {
     assert_eq!(fs::read_dir(room.root().join("teams")).unwrap().count(), 0, "no team is left");
     let archives = archives(room);
     assert_eq!(archives.len(), 2, "{archives:?}");
@@ -114,7 +114,7 @@ fn check_both_are_archived(room: &Room) {
 
 #[test]
 fn a_lead_makes_another_team_after_it_has_deleted_one() {
-    let room = Room::new();
+    let room = TestEnv::new();
     say_the_word(&room);
     let ran = run(&room, &two_teams(""));
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -139,7 +139,7 @@ fn another_team_has_panes_like_the_first() {
 
 #[test]
 fn a_killed_run_goes_on_in_its_second_team_and_counts_what_the_first_took() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&two_teams(""));
     let run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--allow", "Bash"]);
     let waits = || room.work().join("waiting").exists().then_some(());
@@ -162,7 +162,7 @@ const PAUSE: &str = "
 
 #[test]
 fn a_team_that_somebody_else_makes_in_between_stays_theirs() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let script = format!(
         "
 agents:
@@ -182,7 +182,7 @@ agents:
     patience::until("the lead waits", waits, || format!("{:?}", room.run(&["team", "list"])));
     room.ok(&["team", "create", "work", "--description", "theirs"]);
     let team = room.root().join("teams/work");
-    let before = crate::room::tree(&team);
+    let before = crate::test_env::tree(&team);
     fs::write(room.work().join("go"), "").unwrap();
     run.until(
         "TeamCreate failed: <tool_use_error>Team 'work' already exists: this run keeps its teams under that name",
@@ -190,13 +190,13 @@ agents:
     run.until("Task failed: <tool_use_error>The team is deleted; TeamCreate makes another");
     let (code, said) = run.ended();
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(crate::room::tree(&team), before, "the stranger's team is as it was");
+    assert_eq!(crate::test_env::tree(&team), before, "the stranger's team is as it was");
     assert_eq!(archives(&room).len(), 1);
 }
 
 #[test]
 fn a_team_can_be_deleted_twice_and_another_one_too() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let script = "
 agents:
   team-lead:

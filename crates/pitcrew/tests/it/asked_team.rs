@@ -4,12 +4,12 @@ use std::path::Path;
 
 use rustix::process::Signal;
 
-use crate::room::Room;
 use crate::running::Running;
+use crate::test_env::TestEnv;
 
 #[test]
 fn the_example_of_the_page_on_scripts_runs() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/scripts.md");
     let page = std::fs::read_to_string(page).unwrap();
     let examples: Vec<&str> = page.split("```yaml\n").skip(1).map(|block| block.split("```").next().unwrap()).collect();
@@ -41,7 +41,7 @@ agents:
 
 #[test]
 fn the_name_that_a_lead_asks_for_is_the_teams_in_every_tool_and_command() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(ASKING);
     let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model]);
     run.until("You lead the team \"work\", not \"another\"");
@@ -66,7 +66,7 @@ fn the_name_that_a_lead_asks_for_is_the_teams_in_every_tool_and_command() {
 
 #[test]
 fn a_team_of_that_very_name_goes_before_one_whose_lead_asked_for_it_also_in_the_archive() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let done = room.script("agents: {team-lead: [{text: done}]}");
     room.ok(&["run", "go", "--team", "greeting", "--model", &done]);
     let asking = room.root().join("asking.yaml");
@@ -82,7 +82,7 @@ fn a_team_of_that_very_name_goes_before_one_whose_lead_asked_for_it_also_in_the_
 }
 
 /// A run whose lead asks for the name `greeting`, and which then is done.
-fn asks_and_is_done(room: &Room, team: &str) {
+fn asks_and_is_done(room: &TestEnv, team: &str) {
     let model = room.script(
         "agents: {team-lead: [{tools: [{name: TeamCreate, input: {team_name: greeting}}]}, {text: a}, {text: b}]}",
     );
@@ -91,7 +91,7 @@ fn asks_and_is_done(room: &Room, team: &str) {
 
 #[test]
 fn the_name_that_a_lead_asked_for_finds_its_team_in_the_archive() {
-    let room = Room::new();
+    let room = TestEnv::new();
     asks_and_is_done(&room, "work");
     assert!(!room.root().join("teams/work").exists());
     let shown = room.ok(&["team", "show", "Greeting"]);
@@ -103,7 +103,7 @@ fn the_name_that_a_lead_asked_for_finds_its_team_in_the_archive() {
 
 #[test]
 fn a_name_that_the_leads_of_two_teams_asked_for_is_refused_with_both() {
-    let room = Room::new();
+    let room = TestEnv::new();
     asks_and_is_done(&room, "one");
     asks_and_is_done(&room, "two");
     let check = |args: &[&str]| {

@@ -7,11 +7,11 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::room::Room;
 use crate::running::Running;
+use crate::test_env::TestEnv;
 
 /// Runs the request twice, for people and as JSON, and checks code, envelope and that the files are as they were.
-fn check(room: &Room, args: &[&str], code: i32, error: &str) -> Value {
+fn check(room: &TestEnv, args: &[&str], code: i32, error: &str) -> Value {
     let before = room.tree();
     let text = room.run(args);
     assert_eq!(text.code, code, "{args:?}: {text:?}");
@@ -32,7 +32,7 @@ fn check(room: &Room, args: &[&str], code: i32, error: &str) -> Value {
 
 #[test]
 fn an_unknown_team_is_told_with_those_there_are() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for args in [
         &["team", "show", "crwe"][..],
         &["team", "delete", "crwe"],
@@ -51,12 +51,12 @@ fn an_unknown_team_is_told_with_those_there_are() {
 
 #[test]
 fn without_any_team_a_command_says_how_to_make_one() {
-    check(&Room::new(), &["team", "show"], 3, "team_not_found");
+    check(&TestEnv::new(), &["team", "show"], 3, "team_not_found");
 }
 
 #[test]
 fn an_unknown_agent_is_told_with_the_members_and_makes_no_inbox() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["task", "create", "Fix it"]);
     for args in [
         &["send", "bop", "hi"][..],
@@ -73,7 +73,7 @@ fn an_unknown_agent_is_told_with_the_members_and_makes_no_inbox() {
 
 #[test]
 fn an_unknown_task_is_refused() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["task", "create", "Fix it"]);
     for args in [
         &["task", "get", "99"][..],
@@ -88,7 +88,7 @@ fn an_unknown_task_is_refused() {
 
 #[test]
 fn names_that_no_path_can_carry_are_refused() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let long = "x".repeat(300);
     for name in ["..", "", long.as_str(), "a\nb", "a\u{7f}b", "😀"] {
         check(&room, &["team", "create", name], 2, "invalid_request");
@@ -98,7 +98,7 @@ fn names_that_no_path_can_carry_are_refused() {
 
 #[test]
 fn emoji_that_fall_on_one_folder_are_refused() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["team", "create", "crew😀"]);
     check(&room, &["team", "create", "crew🚀"], 4, "team_already_exists");
     check(&room, &["team", "create", "crew--"], 4, "team_already_exists");
@@ -107,7 +107,7 @@ fn emoji_that_fall_on_one_folder_are_refused() {
 
 #[test]
 fn texts_over_their_limits_are_refused() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let text = |chars: usize| "ä".repeat(chars);
     check(&room, &["send", "bob", &text(10_001)], 2, "invalid_request");
     check(&room, &["send", "bob", ""], 2, "invalid_request");
@@ -120,7 +120,7 @@ fn texts_over_their_limits_are_refused() {
 
 #[test]
 fn circles_of_tasks_are_refused() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for subject in ["one", "two", "three"] {
         room.ok(&["task", "create", subject]);
     }
@@ -133,7 +133,7 @@ fn circles_of_tasks_are_refused() {
 
 #[test]
 fn a_second_broadcast_comes_too_soon() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.one_broadcast_an_hour();
     room.ok(&["broadcast", "first"]);
     check(&room, &["broadcast", "second"], 6, "rate_limit");
@@ -141,7 +141,7 @@ fn a_second_broadcast_comes_too_soon() {
 
 #[test]
 fn a_config_that_is_not_json_is_told_and_left_alone() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for text in ["", "not json", "{\"name\": \"crew\", \"members\": [", "[]", "{\"name\": 5, \"members\": []}"] {
         fs::write(room.root().join("teams/crew/config.json"), text).unwrap();
         for args in [&["team", "show", "crew"][..], &["send", "bob", "hi"], &["member", "mode", "bob", "plan"]] {
@@ -152,7 +152,7 @@ fn a_config_that_is_not_json_is_told_and_left_alone() {
 
 #[test]
 fn half_a_megabyte_of_inbox_cut_in_the_middle_is_told_and_left_alone() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let inbox = room.root().join("teams/crew/inboxes/bob.json");
     room.ok(&["send", "bob", "the first of many"]);
     let one: Vec<Value> = serde_json::from_slice(&fs::read(&inbox).unwrap()).unwrap();
@@ -166,7 +166,7 @@ fn half_a_megabyte_of_inbox_cut_in_the_middle_is_told_and_left_alone() {
 
 #[test]
 fn settings_that_cannot_be_used_keep_agents_from_running_and_no_other_command() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let model = room.script("agents: {team-lead: [{text: done}]}");
     let file = room.root().join("settings.json");
     for (text, told) in [
@@ -196,7 +196,7 @@ fn settings_that_cannot_be_used_keep_agents_from_running_and_no_other_command() 
 
 #[test]
 fn a_run_is_ended_by_shutdown_although_its_settings_cannot_be_used_any_more() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(
         "agents: {team-lead: [{repeat: {at_most: 100000, turns: [{delay_ms: 50, tools: [{name: TaskList}]}]}}]}",
     );
@@ -210,7 +210,7 @@ fn a_run_is_ended_by_shutdown_although_its_settings_cannot_be_used_any_more() {
 
 #[test]
 fn a_project_with_settings_that_cannot_be_used_keeps_no_team_from_being_seen() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let claude = room.work().join(".claude");
     fs::create_dir_all(&claude).unwrap();
     fs::write(claude.join("settings.json"), "{").unwrap();
@@ -246,7 +246,7 @@ impl Drop for Mounted<'_> {
 
 #[test]
 fn a_read_only_root_is_told() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let root = room.root();
     let copied = room.tree();
     let Some(mounted) = Mounted::small(&root, 4 << 20) else { return };
@@ -278,7 +278,7 @@ fn fill(path: &Path) {
 
 #[test]
 fn a_full_disk_is_told_and_loses_nothing() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let root = room.root();
     let Some(_mounted) = Mounted::small(&root, 256 * 1024) else { return };
     room.ok(&["team", "create", "crew"]);
@@ -298,7 +298,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
 
 #[test]
 fn a_disk_that_fills_up_under_a_run_ends_it_with_its_cause_and_the_run_goes_on_later() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let root = room.root();
     let Some(_mounted) = Mounted::small(&root, 512 * 1024) else { return };
     let words = "x".repeat(2_000);
@@ -320,7 +320,7 @@ fn a_disk_that_fills_up_under_a_run_ends_it_with_its_cause_and_the_run_goes_on_l
 
 #[test]
 fn a_lock_of_ours_that_another_program_holds_is_told_with_its_holder() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "one"]);
     for file in ["pitcrew/rates/calls", "teams/crew/pitcrew/journal.ndjson"] {
         let held = fs::File::open(room.root().join(file)).unwrap_or_else(|e| panic!("{file}: {e}"));
@@ -337,7 +337,7 @@ fn a_lock_of_ours_that_another_program_holds_is_told_with_its_holder() {
 
 #[test]
 fn a_forged_count_of_tasks_makes_none_overwrite_another() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["task", "create", "one"]);
     for mark in ["18446744073709551615", "18446744073709551614", "9007199254740991"] {
         fs::write(room.root().join("tasks/crew/.highwatermark"), mark).unwrap();

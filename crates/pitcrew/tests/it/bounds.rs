@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use serde_json::json;
 
-use crate::room::{Ran, Room};
 use crate::terminal::{GOODBYE, Terminal, ended};
+use crate::test_env::{Ran, TestEnv};
 
 /// A lead that stops with a task open, and in its next run makes a file before it completes the task.
 const LATER: &str = "
@@ -22,8 +22,8 @@ agents:
 ";
 
 /// A room in which the first run of the team `work` has ended, with its task open. The user's settings allow every command.
-fn stopped(flags: &[&str]) -> Room {
-    let room = Room::new();
+fn stopped(flags: &[&str]) -> TestEnv {
+    let room = TestEnv::new();
     fs::write(room.root().join("settings.json"), r#"{"permissions": {"allow": ["Bash"]}}"#).unwrap();
     let model = room.script(LATER);
     let mut args = vec!["run", "do it", "--team", "work", "--model", &model];
@@ -33,13 +33,13 @@ fn stopped(flags: &[&str]) -> Room {
     room
 }
 
-fn resumed(room: &Room, flags: &[&str]) -> Ran {
+fn resumed(room: &TestEnv, flags: &[&str]) -> Ran {
     let mut args = vec!["run", "--resume", "work", "Really?"];
     args.extend(flags);
     room.run(&args)
 }
 
-fn made(room: &Room) -> bool {
+fn made(room: &TestEnv) -> bool {
     room.work().join("made").exists()
 }
 
@@ -141,7 +141,7 @@ fn teammates_stay_in_the_panes_that_the_run_before_was_given_and_each_resume_say
 
 #[test]
 fn a_sandbox_stays_around_the_commands_of_a_run_that_goes_on() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(LATER);
     let ran = room.run(&["run", "do it", "--team", "work", "--model", &model, "--sandbox"]);
     if ran.stderr.contains("cannot be held to a sandbox here") {

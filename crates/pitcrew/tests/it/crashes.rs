@@ -5,12 +5,12 @@
 //! those that found something. `PITCREW_CRASH_SEED` replays one that was printed, or hunts with a new one (`any`). The
 //! team is `crew`'s, what is looked for is `remains`'.
 
-mod crew;
+mod agents;
 mod remains;
 
 use std::hash::{BuildHasher as _, RandomState};
 
-use crew::Crew;
+use agents::Crew;
 
 /// How many crashes there are in each of the tests.
 const CRASHES: usize = 20;

@@ -8,9 +8,9 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::patience;
-use crate::room::{Ran, Room, journal_in};
+use crate::test_env::{Ran, TestEnv, journal_in};
 
-fn folder(room: &Room) -> PathBuf {
+fn folder(room: &TestEnv) -> PathBuf {
     room.work().join("demo")
 }
 
@@ -73,7 +73,7 @@ fn check_delivered_once(folder: &Path) {
 
 #[test]
 fn the_demo_mends_its_crate_and_cleans_up() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let shown = room.json(&["demo", "--dir", "demo"]);
     assert_eq!(shown["success"], true, "{shown:#}");
     assert_eq!(shown["scripted"], true);
@@ -93,7 +93,7 @@ fn the_demo_mends_its_crate_and_cleans_up() {
 
 #[test]
 fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let held = room.json(&["doctor"])["sandbox"]["work"].to_string();
     if !held.contains("held by") {
         eprintln!("\n!!! SKIPPED: {held}. Nothing was proved about --sandbox on this machine. !!!\n");
@@ -117,8 +117,8 @@ fn in_the_sandbox_the_demo_comes_to_its_end_without_a_question() {
 
 #[test]
 fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
-    let room = Room::new();
-    let ran = Room::ok(&room, &["demo"]);
+    let room = TestEnv::new();
+    let ran = TestEnv::ok(&room, &["demo"]);
     assert!(ran.stdout.starts_with("The model turns were scripted: no language model was called."), "{}", ran.stdout);
     assert!(ran.stdout.contains("after        8 of 8 tests pass"), "{}", ran.stdout);
     assert!(
@@ -129,7 +129,7 @@ fn the_demo_says_plainly_that_it_was_scripted_and_leaves_nothing_behind() {
 }
 
 /// The folders in the temporary one, by name.
-fn temporary_folders(room: &Room) -> Vec<String> {
+fn temporary_folders(room: &TestEnv) -> Vec<String> {
     let entries = std::fs::read_dir(room.temporary()).unwrap();
     let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -138,7 +138,7 @@ fn temporary_folders(room: &Room) -> Vec<String> {
 
 #[test]
 fn the_folder_of_a_killed_demo_is_removed_by_the_next_one_and_no_other() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let start = || {
         let mut demo = room.command(&["demo"]);
         let mut demo = demo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -186,7 +186,7 @@ fn process_of_this_test() -> Vec<u8> {
 
 #[test]
 fn what_the_demo_puts_into_its_root_is_for_its_user_only() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let mut demo = room.tool("sh", &["-c", "umask 022; exec \"$0\" demo --dir demo", env!("CARGO_BIN_EXE_pitcrew")]);
     assert!(demo.stdin(Stdio::null()).output().unwrap().status.success());
     let mode = |path: &str| std::fs::metadata(folder(&room).join(path)).unwrap().permissions().mode() & 0o777;
@@ -195,7 +195,7 @@ fn what_the_demo_puts_into_its_root_is_for_its_user_only() {
 
 #[test]
 fn a_folder_with_something_in_it_is_not_unpacked_into() {
-    let room = Room::new();
+    let room = TestEnv::new();
     std::fs::create_dir(folder(&room)).unwrap();
     std::fs::write(folder(&room).join("mine"), "precious").unwrap();
     assert_eq!(room.run(&["demo", "--dir", "demo"]).code, 4);
@@ -204,7 +204,7 @@ fn a_folder_with_something_in_it_is_not_unpacked_into() {
 
 #[test]
 fn a_demo_is_resumed_or_refused_and_never_started_anew_in_a_folder_of_somebody() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let missing = room.run(&["demo", "--resume", "missing"]);
     assert_eq!(missing.code, 3, "{missing:?}");
     assert!(missing.stderr.contains("there is no folder") && missing.stderr.contains("--dir"), "{missing:?}");
@@ -221,7 +221,7 @@ fn a_demo_is_resumed_or_refused_and_never_started_anew_in_a_folder_of_somebody()
 
 #[test]
 fn a_demo_that_cannot_run_cargo_says_why_and_shows_no_backtrace() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let programs = room.work().join("bin");
     std::fs::create_dir(&programs).unwrap();
     // As rustup without a toolchain does.
@@ -238,7 +238,7 @@ fn a_demo_that_cannot_run_cargo_says_why_and_shows_no_backtrace() {
 }
 
 /// Starts the demo, and kills it once its journal has that many entries; says whether it was not through by then.
-fn is_killed_at(room: &Room, entries: usize) -> bool {
+fn is_killed_at(room: &TestEnv, entries: usize) -> bool {
     let folder = folder(room);
     let mut demo = room.command(&["demo", "--dir", "demo"]);
     let mut demo = demo.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -252,7 +252,7 @@ fn is_killed_at(room: &Room, entries: usize) -> bool {
 /// Kills the demo once its journal has that many entries, and goes on with it.
 fn check_resumed(entries: usize) {
     // Who looks at a demo may be held up until that is through.
-    let rooms = std::iter::repeat_with(Room::new).take(20);
+    let rooms = std::iter::repeat_with(TestEnv::new).take(20);
     let room = rooms.into_iter().find(|room| is_killed_at(room, entries)).expect("it is always too late to kill it");
     let folder = folder(&room);
     let root = folder.join("root").display().to_string();

@@ -9,8 +9,8 @@ use insta::assert_snapshot;
 use rustix::process::Signal;
 
 use crate::patience::until;
-use crate::room::Room;
 use crate::running::Running;
+use crate::test_env::TestEnv;
 
 fn age(path: &Path) {
     fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_secs(120)).unwrap();
@@ -18,7 +18,7 @@ fn age(path: &Path) {
 
 #[test]
 fn a_sound_root_is_well() {
-    assert_snapshot!(Room::with_crew().transcript(&[&["doctor"]]), @r#"
+    assert_snapshot!(TestEnv::with_crew().transcript(&[&["doctor"]]), @r#"
     $ pitcrew doctor
     all is well
     "#);
@@ -26,7 +26,7 @@ fn a_sound_root_is_well() {
 
 #[test]
 fn what_crashes_left_behind_is_found_and_mended() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "the first"]);
     room.ok(&["send", "bob", "the second"]);
     let inboxes = room.root().join("teams/crew/inboxes");
@@ -69,7 +69,7 @@ fn what_crashes_left_behind_is_found_and_mended() {
 
 #[test]
 fn a_team_that_was_stopped_is_no_fault_and_a_repair_leaves_it_to_the_next_run() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.killed_run();
     room.ok(&["send", "bob", "are you there?"]);
     for args in [&["doctor"][..], &["doctor", "--repair"]] {
@@ -88,15 +88,15 @@ fn a_team_that_was_stopped_is_no_fault_and_a_repair_leaves_it_to_the_next_run() 
 
 #[test]
 fn a_team_of_another_client_has_no_dead_members() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
-    crate::room::copy(&recorded, &room.root());
+    crate::test_env::copy(&recorded, &room.root());
     room.ok(&["doctor"]);
 }
 
 #[test]
 fn a_torn_config_is_left_to_a_person_unless_a_client_may_be_writing_it() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let config = room.root().join("teams/crew/config.json");
     fs::write(&config, "{").unwrap();
     let report = room.json(&["doctor", "--repair"]);
@@ -111,8 +111,8 @@ fn a_torn_config_is_left_to_a_person_unless_a_client_may_be_writing_it() {
 }
 
 /// A team whose bob has a worktree and was killed with its lead, in a repository beside the working folder.
-fn with_a_worktree() -> Room {
-    let room = Room::new();
+fn with_a_worktree() -> TestEnv {
+    let room = TestEnv::new();
     let repository = room.work().join("../repository");
     fs::create_dir(&repository).unwrap();
     let git = |args: &[&str]| {
@@ -134,7 +134,7 @@ fn with_a_worktree() -> Room {
     room
 }
 
-fn bobs_worktree(room: &Room) -> std::path::PathBuf {
+fn bobs_worktree(room: &TestEnv) -> std::path::PathBuf {
     room.root().join("pitcrew/worktrees/work/bob")
 }
 
@@ -178,7 +178,7 @@ fn a_member_that_a_repair_puts_back_keeps_its_worktree() {
 #[test]
 fn a_pane_program_that_only_a_record_names_is_never_run_and_keeps_nothing_from_its_end() {
     for args in [&["shutdown", "work", "--force"][..], &["team", "delete", "work", "--force"]] {
-        let room = Room::new();
+        let room = TestEnv::new();
         room.killed_run();
         let (program, ran_at) = (room.work().join("program"), room.work().join("ran"));
         fs::write(&program, format!("#!/bin/sh\ntouch {}\n", ran_at.display())).unwrap();
@@ -209,7 +209,7 @@ fn a_pane_program_that_only_a_record_names_is_never_run_and_keeps_nothing_from_i
 
 #[test]
 fn a_pane_program_that_the_settings_name_and_that_fails_is_reported_and_keeps_nothing_from_its_end() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.killed_run();
     let settings = serde_json::json!({"pitcrew": {"teammateMode": "pane:false"}});
     fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
@@ -243,7 +243,7 @@ agents:
 
 #[test]
 fn what_a_killed_run_s_command_planted_is_put_aside_before_it_is_read() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let held = room.json(&["doctor"])["sandbox"]["work"].to_string();
     if !held.contains("held by") {
         eprintln!("\n!!! SKIPPED: {held} !!!\n");
@@ -285,7 +285,7 @@ fn what_a_killed_run_s_command_planted_is_put_aside_before_it_is_read() {
 
 #[test]
 fn what_a_sandboxed_command_of_a_killed_run_made_is_put_aside_by_a_repair_or_when_the_run_goes_on() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let held = room.json(&["doctor"])["sandbox"]["work"].to_string();
     if !held.contains("held by") {
         eprintln!("\n!!! SKIPPED: {held} !!!\n");

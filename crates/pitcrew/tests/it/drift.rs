@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 
-use crate::room::{Room, copy};
+use crate::test_env::{TestEnv, copy};
 
 const RECORDINGS: [&str; 6] = [
     "claude-2.1.39/in-process",
@@ -24,13 +24,13 @@ const TASK: &str = "tasks/probe/1.json";
 
 /// A room with a recording in it, and no client on the `PATH` but the one given.
 struct Recorded {
-    room: Room,
+    room: TestEnv,
     path: PathBuf,
 }
 
 impl Recorded {
     fn of(recording: &str) -> Self {
-        let room = Room::new();
+        let room = TestEnv::new();
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(recording), &room.root());
         let path = room.work().join("bin");
         fs::create_dir(&path).unwrap();

@@ -6,9 +6,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::models_over_http::Say;
-use crate::room::{Ran, Room};
 use crate::running::Running;
 use crate::service::{Reply, Service};
+use crate::test_env::{Ran, TestEnv};
 
 /// A lead that says it is done with a task open, and completes it when it is told so again.
 const FORGETFUL: &str = "
@@ -23,7 +23,7 @@ agents:
 ";
 
 /// Runs a script as the team `work`.
-fn run(room: &Room, script: &str, more: &[&str]) -> Ran {
+fn run(room: &TestEnv, script: &str, more: &[&str]) -> Ran {
     let model = room.script(script);
     let mut args = vec!["run", "do it", "--team", "work", "--model", &model];
     args.extend(more);
@@ -51,7 +51,7 @@ fn document(ran: &Ran) -> Value {
 
 #[test]
 fn a_run_that_leaves_a_task_open_is_stalled_and_its_resume_completes_it() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(&room, FORGETFUL, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (8, "It is done, as I said.\n"), "{ran:?}");
     let said = "error: the run ended, and its work is not whole (stalled): nobody works on what is open; 1 task is open: \
@@ -65,7 +65,7 @@ fn a_run_that_leaves_a_task_open_is_stalled_and_its_resume_completes_it() {
 
 #[test]
 fn a_task_that_the_lead_deleted_is_not_open() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(
         &room,
         &FORGETFUL
@@ -86,11 +86,11 @@ agents:
     - tools: [{name: TeamDelete}]
     - text: It is gone.
 ";
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(&room, script, &["--json"]);
     // The conversation is in the archive.
     let said = "The team is not deleted yet: 1 task is open: #1 Do it (pending, no owner).";
-    let kept = crate::room::tree(&room.root()).into_values().flatten();
+    let kept = crate::test_env::tree(&room.root()).into_values().flatten();
     assert!(kept.into_iter().any(|file| String::from_utf8_lossy(&file).contains(said)), "{ran:?}");
     let ended = document(&ran);
     assert_eq!((&ended["end"], &ended["team_deleted"]), (&json!("stalled"), &json!(true)), "{ended:#}");
@@ -113,7 +113,7 @@ agents:
     - tools: [{name: ExitPlanMode, input: {plan: My plan.}}]
     - wait_for: {contains: what never comes}
 ";
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(&room, script, &["--json"]);
     let ended = document(&ran);
     assert_eq!((&ended["end"], &ended["open"]), (&json!("stalled"), &json!(["the plan of bob waits for an answer"])));
@@ -131,7 +131,7 @@ fn an_answer_that_is_cut_off_refused_or_empty_is_no_end_of_the_work() {
     ];
     for (end, answer, requests) in answers {
         let service = Service::start(move |_, _| answer());
-        let room = Room::new();
+        let room = TestEnv::new();
         let ended = document(&service.run(&room, &["run", "do it", "--json"]));
         assert_eq!((&ended["end"], &ended["exit_code"]), (&json!(end), &json!(8)), "{ended:#}");
         assert_eq!(service.seen().len(), requests, "{end}");
@@ -140,7 +140,7 @@ fn an_answer_that_is_cut_off_refused_or_empty_is_no_end_of_the_work() {
             0 if !heard.told.contains("Your last answer has no text") => answer(),
             _ => Reply::Say(vec![Say::Text("It is done.")]),
         });
-        let ran = service.run(&Room::new(), &["run", "do it"]);
+        let ran = service.run(&TestEnv::new(), &["run", "do it"]);
         let expected = if end == "refused" { (8, "No.\n") } else { (0, "It is done.\n") };
         assert_eq!((ran.code, ran.stdout.as_str()), expected, "{end}: {ran:?}");
     }
@@ -157,7 +157,7 @@ fn a_run_whose_teammate_never_started_is_not_completed() {
         0 => Reply::Say(vec![Say::Call("Task", spawn.clone())]),
         _ => Reply::Say(vec![Say::Text("It is done.")]),
     });
-    let ended = document(&service.run(&Room::new(), &["run", "have bob do it", "--json"]));
+    let ended = document(&service.run(&TestEnv::new(), &["run", "have bob do it", "--json"]));
     assert_eq!((&ended["end"], &ended["open"]), (&json!("failed_to_start"), &json!(["bob never started to work"])));
 }
 
@@ -178,7 +178,7 @@ agents:
         request: {from: message, regex: '\"requestId\":\"(shutdown-[^\"]+)\"'}
       tools: [{name: SendMessage, input: {type: shutdown_response, request_id: '${request}', approve: true}}]
 ";
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(&room, script, &[]);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(!ran.stderr.contains("bob is completed") && ran.stderr.contains("bob has ended"), "{ran:?}");
@@ -190,7 +190,7 @@ agents:
 
 #[test]
 fn a_run_prints_one_json_document_whatever_happens() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let ended = |args: &[&str]| document(&room.run(args));
     for usage in [&["run", "--json", "x", "--nope"][..], &["run", "--json", "x", "--model", "nonsense"]] {
         assert_eq!(ended(usage)["error"], "invalid_request");
@@ -217,7 +217,7 @@ fn a_run_prints_one_json_document_whatever_happens() {
 }
 
 /// Starts the team `work` or goes on with it, stops it when its lead works, and gives its one document.
-fn stopped(room: &Room, args: &[&str], signal: Signal) -> Value {
+fn stopped(room: &TestEnv, args: &[&str], signal: Signal) -> Value {
     let (out, log) = (room.temporary().join("out"), room.temporary().join("log"));
     let mut command = room.command(args);
     command.arg("--json").stdin(std::process::Stdio::null());
@@ -233,7 +233,7 @@ fn stopped(room: &Room, args: &[&str], signal: Signal) -> Value {
 #[test]
 fn a_signal_ends_a_run_with_one_document_that_says_how_to_go_on() {
     for (signal, name) in [(Signal::INT, "interrupted"), (Signal::TERM, "terminated"), (Signal::HUP, "terminated")] {
-        let room = Room::new();
+        let room = TestEnv::new();
         let endless =
             "agents: {team-lead: [{repeat: {at_most: 99999, turns: [{delay_ms: 20, tools: [{name: TaskList}]}]}}]}";
         let model = room.script(endless);
@@ -246,7 +246,7 @@ fn a_signal_ends_a_run_with_one_document_that_says_how_to_go_on() {
 #[test]
 fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
     let service = Service::start(|_, _| Reply::Say(vec![Say::Call("TaskList", json!({}))]));
-    let room = Room::new();
+    let room = TestEnv::new();
     let run = |args: &[&str]| document(&service.run(&room, args));
     let first = run(&["run", "go", "--team", "work", "--max-turns", "4", "--json"]);
     let cost = first["total_cost_usd"].as_f64().unwrap();
@@ -278,7 +278,7 @@ fn tokens_costs_and_times_go_on_after_a_resume_and_the_limit_counts_them_all() {
 
 #[test]
 fn a_team_that_the_user_ended_says_so() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let running: Running = room.start_waiting();
     room.ok(&["shutdown"]);
     let (code, log) = running.ended();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use serde_json::Value;
 
 use crate::patience::until;
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 /// A lead that waits for the end of cat, whose log cannot be written any more.
 const SCRIPT: &str = "
@@ -22,7 +22,7 @@ agents:
 
 /// Runs the team until cat has failed; gives the screen, stdout, and the reason as it is to be.
 fn run_of_a_failing_teammate(args: &[&str]) -> (String, String, String) {
-    let room = Room::new();
+    let room = TestEnv::new();
     fs::write(room.work().join("s.yaml"), SCRIPT).unwrap();
     let log = room.temporary().join("log");
     let mut run = room.command(&["run", "go", "--model", "script:s.yaml", "--yes"]);

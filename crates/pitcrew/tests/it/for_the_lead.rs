@@ -4,9 +4,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::patience::until;
-use crate::room::Room;
 use crate::running::Running;
 use crate::terminal::GOODBYE;
+use crate::test_env::TestEnv;
 
 /// A lead that waits for the plans of bob, and bob, whose first plan is rejected.
 fn planners() -> String {
@@ -37,7 +37,7 @@ agents:
 }
 
 /// The plan that waits.
-fn waiting(room: &Room) -> Value {
+fn waiting(room: &TestEnv) -> Value {
     let open = || {
         let listed = room.json(&["plan", "list"]);
         (listed["total"] == 1).then(|| listed["plans"][0].clone())
@@ -47,7 +47,7 @@ fn waiting(room: &Room) -> Value {
 
 #[test]
 fn a_teammates_plan_is_listed_shown_rejected_and_approved_from_another_terminal() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&planners());
     let run = Running::start(
         &room,
@@ -76,7 +76,7 @@ fn a_teammates_plan_is_listed_shown_rejected_and_approved_from_another_terminal(
 
 #[test]
 fn a_plan_whose_lead_does_not_run_is_shown_and_waits_for_it() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&planners());
     let run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--yes"]);
     waiting(&room);
@@ -89,9 +89,9 @@ fn a_plan_whose_lead_does_not_run_is_shown_and_waits_for_it() {
 
 #[test]
 fn the_plans_of_a_team_that_another_client_leads_are_told_by_its_mail() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let fixture = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/plan-approval");
-    crate::room::copy(&fixture, &room.root());
+    crate::test_env::copy(&fixture, &room.root());
     let listed = room.json(&["plan", "list", "--all", "--team", "probe"]);
     let states: Vec<&str> =
         listed["plans"].as_array().unwrap().iter().map(|plan| plan["state"].as_str().unwrap()).collect();
@@ -126,7 +126,7 @@ agents:
 
 #[test]
 fn a_teammate_is_spawned_from_another_terminal_and_its_lead_learns_of_it() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&waits_for_carl());
     let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--yes"]);
     run.until("bob is idle");
@@ -151,7 +151,7 @@ fn a_teammate_is_spawned_from_another_terminal_and_its_lead_learns_of_it() {
 
 #[test]
 fn nobody_is_spawned_into_a_team_that_no_process_of_ours_leads() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let refused = room.run(&["member", "spawn", "carl", "Wait."]);
     assert_eq!(refused.code, 4, "{refused:?}");
     assert!(refused.stderr.contains("run --resume crew"), "{refused:?}");
@@ -160,7 +160,7 @@ fn nobody_is_spawned_into_a_team_that_no_process_of_ours_leads() {
 
 #[test]
 fn a_member_that_is_asked_to_shut_down_reads_why() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&waits_for_carl());
     let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model, "--yes"]);
     run.until("bob is idle");
@@ -177,7 +177,7 @@ fn a_member_that_is_asked_to_shut_down_reads_why() {
 
 #[test]
 fn tasks_are_listed_by_what_their_metadata_says() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for (subject, metadata) in [
         ("one", &["priority=high", "component=auth"][..]),
         ("two", &["priority=high", "tries=2"]),

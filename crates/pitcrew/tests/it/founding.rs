@@ -5,11 +5,11 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use crate::room::{Ran, Room};
 use crate::terminal::{GOODBYE, ended};
+use crate::test_env::{Ran, TestEnv};
 
 /// The results that an agent's calls had, from its transcript, in their order.
-fn results(room: &Room, of: &str) -> Vec<String> {
+fn results(room: &TestEnv, of: &str) -> Vec<String> {
     let text = fs::read_to_string(room.find("teams/work").join(format!("pitcrew/transcripts/{of}.ndjson"))).unwrap();
     let steps = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     steps.filter(|step| step["kind"] == "result").map(|step| step["text"].as_str().unwrap().to_owned()).collect()
@@ -17,7 +17,7 @@ fn results(room: &Room, of: &str) -> Vec<String> {
 
 #[test]
 fn a_lead_may_read_the_outputs_that_it_is_told_to_read_and_nothing_beside_them() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&format!(
         r"
 agents:
@@ -49,7 +49,7 @@ agents:
 
 #[test]
 fn a_lead_takes_no_other_teams_name() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["team", "create", "other"]);
     let model = room.script(
         "
@@ -69,7 +69,7 @@ agents:
 
 #[test]
 fn a_team_is_made_in_plan_mode_too() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(
         "
 agents:
@@ -87,7 +87,7 @@ agents:
 }
 
 /// Runs pitcrew where the machine has this policy; nothing, said aloud, where no file system can be mounted for that.
-fn under_policy(room: &Room, policy: &str, args: &[&str]) -> Option<Ran> {
+fn under_policy(room: &TestEnv, policy: &str, args: &[&str]) -> Option<Ran> {
     let etc = room.temporary().join("etc");
     if !etc.exists() {
         assert!(room.tool("cp", &["-a", "/etc", etc.to_str().unwrap()]).status().unwrap().success());
@@ -107,7 +107,7 @@ fn under_policy(room: &Room, policy: &str, args: &[&str]) -> Option<Ran> {
 
 #[test]
 fn nothing_overrides_the_machines_policy_not_even_the_command_line() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let script = "
 agents:
   team-lead:

@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// What is committed in the user's other repository.
 const SECRET: &str = "SECRET-OF-ANOTHER-REPOSITORY";
 
-fn git(room: &Room, folder: &Path, args: &[&str]) -> String {
+fn git(room: &TestEnv, folder: &Path, args: &[&str]) -> String {
     let mut git = room.tool("git", &["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
     let output = git.args(args).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {output:?}");
@@ -16,8 +16,8 @@ fn git(room: &Room, folder: &Path, args: &[&str]) -> String {
 }
 
 /// A room, the user's other repository in it, and the blob there that nobody else should read.
-fn room_with_private_repository() -> (Room, PathBuf, String) {
-    let room = Room::new();
+fn room_with_private_repository() -> (TestEnv, PathBuf, String) {
+    let room = TestEnv::new();
     let private = room.root().with_file_name("private");
     fs::create_dir(&private).unwrap();
     git(&room, &private, &["init", "--quiet"]);
@@ -29,7 +29,7 @@ fn room_with_private_repository() -> (Room, PathBuf, String) {
 }
 
 /// Runs a lead that runs the command unasked; gives what its conversation holds then.
-fn conversation(room: &Room, command: &str, more: &[&str]) -> (String, Ran) {
+fn conversation(room: &TestEnv, command: &str, more: &[&str]) -> (String, Ran) {
     let script = format!(
         "agents:\n  team-lead:\n    - tools: [{{name: Bash, input: {{command: '{command}'}}}}]\n    - text: It is done.\n"
     );
@@ -74,7 +74,7 @@ fn objects_of_another_repository_are_read_only_when_borrowing_them_is_trusted() 
 
 #[test]
 fn a_checkout_whose_git_folder_stands_apart_works_when_that_is_trusted_or_the_folder_names_it() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let apart = room.root().with_file_name("apart.git");
     git(&room, &room.work(), &["init", "--quiet", "--separate-git-dir", apart.to_str().unwrap()]);
     git(&room, &room.work(), &["commit", "--quiet", "--allow-empty", "-m", "the-only-commit"]);

@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 #[test]
 fn the_help_shows_commands_examples_and_exit_codes() {
-    assert_snapshot!(Room::new().transcript(&[&["--help"]]), @r#"
+    assert_snapshot!(TestEnv::new().transcript(&[&["--help"]]), @r#"
     $ pitcrew --help
     Run teams of coding agents.
 
@@ -88,7 +88,7 @@ fn the_help_shows_commands_examples_and_exit_codes() {
 
 #[test]
 fn the_help_of_a_command_shows_how_it_is_used() {
-    assert_snapshot!(Room::new().transcript(&[&["send", "--help"]]), @r#"
+    assert_snapshot!(TestEnv::new().transcript(&[&["send", "--help"]]), @r#"
     $ pitcrew send --help
     Write to a member of a team; it arrives while the member works
 
@@ -119,16 +119,16 @@ fn the_help_of_a_command_shows_how_it_is_used() {
 #[test]
 fn completions_exist_for_the_usual_shells() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let script = Room::new().ok(&["completions", shell]).stdout;
+        let script = TestEnv::new().ok(&["completions", shell]).stdout;
         assert!(script.contains("PITCREW_COMPLETE"), "{shell}: {script}");
     }
-    let answer = Room::new().json(&["completions", "bash"]);
+    let answer = TestEnv::new().json(&["completions", "bash"]);
     assert!(answer["script"].as_str().unwrap().contains("complete -o nospace"), "{answer}");
-    assert!(Room::new().json(&["man"])["page"].as_str().unwrap().contains(".TH pitcrew 1"));
+    assert!(TestEnv::new().json(&["man"])["page"].as_str().unwrap().contains(".TH pitcrew 1"));
 }
 
 /// What bash is offered for the last word of a line.
-fn offered(room: &Room, line: &[&str]) -> Vec<String> {
+fn offered(room: &TestEnv, line: &[&str]) -> Vec<String> {
     let mut args = vec!["--", "pitcrew"];
     args.extend(line);
     let index = line.len().to_string();
@@ -142,7 +142,7 @@ fn offered(room: &Room, line: &[&str]) -> Vec<String> {
 
 #[test]
 fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_command() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["team", "create", "craft"]);
     assert_eq!(offered(&room, &["team", "delete", "cr"]), ["craft", "crew"]);
     assert_eq!(offered(&room, &["run", "--resume", "cre"]), ["crew"]);
@@ -158,14 +158,14 @@ fn completions_know_teams_members_models_modes_and_statuses_and_no_hidden_comman
         assert!(!commands.contains(&hidden.to_owned()), "{commands:?}");
         assert_eq!(offered(&room, &[hidden]), Vec::<String>::new());
     }
-    let elsewhere = Room::new();
+    let elsewhere = TestEnv::new();
     assert_eq!(offered(&elsewhere, &["--root", &room.root().display().to_string(), "team", "delete", "cre"]), ["crew"]);
     assert_eq!(offered(&elsewhere, &["send", ""]), Vec::<String>::new());
 }
 
 #[test]
 fn only_commands_that_are_shown_have_manual_pages() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["man", "man1"]);
     for entry in std::fs::read_dir(room.work().join("man1")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
@@ -175,7 +175,7 @@ fn only_commands_that_are_shown_have_manual_pages() {
 
 #[test]
 fn manual_pages_are_printed_and_installed_one_a_command() {
-    let room = Room::new();
+    let room = TestEnv::new();
     assert!(room.ok(&["man"]).stdout.contains(".TH pitcrew 1"));
     room.ok(&["man", "man1"]);
     for page in ["pitcrew.1", "pitcrew-send.1", "pitcrew-team-create.1"] {
@@ -185,7 +185,7 @@ fn manual_pages_are_printed_and_installed_one_a_command() {
 
 #[test]
 fn what_is_not_understood_is_a_malformed_request_in_the_form_asked_for() {
-    let room = Room::new();
+    let room = TestEnv::new();
     assert_eq!(room.run(&["send"]).code, 2);
     let answer = room.json(&["send"]);
     assert_eq!(answer["success"], false);

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// What is longer hangs.
 const SECONDS: &str = "100";
@@ -50,13 +50,13 @@ const COMMANDS: [&[&str]; 12] = [
 const LIVES_ON: [&str; 2] = ["join", "agent"];
 
 struct Scene {
-    room: Room,
+    room: TestEnv,
     model: String,
 }
 
 impl Scene {
     fn new(file: &str) -> Self {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         let model = room.script(DONE);
         fs::create_dir(room.work().join(".git")).unwrap();
         let scene = Self { room, model };
@@ -150,7 +150,7 @@ const OF_GIT: [&str; 5] = [".git/config", ".git/HEAD", ".git/commondir", ".git/i
 fn no_command_waits_for_a_fifo_of_git() {
     let looks = "agents:\n  team-lead:\n    - tools: [{name: Bash, input: {command: ls}}]\n    - text: Done.\n";
     for file in OF_GIT {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         let model = room.script(looks);
         let scene = Scene { room, model };
         assert!(scene.room.tool("git", &["init", "--quiet"]).status().unwrap().success());

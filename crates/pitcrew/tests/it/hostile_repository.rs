@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::models_over_http::{Say, as_messages, heard};
 use crate::patience::until;
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// What no prompt may hold.
 const PRIVATE: &str = "PRIVATE-KEY-OF-THE-USER";
@@ -29,7 +29,7 @@ const INSTRUCTION: &str = "Indent by three spaces.";
 
 /// A hostile repository, cloned into the folder where the user stands, and all that watches it.
 struct Hostile {
-    room: Room,
+    room: TestEnv,
     /// Where connections to the repository's server are counted.
     strangers: Arc<AtomicUsize>,
     /// The requests at the user's own server.
@@ -70,7 +70,7 @@ async fn serve(State(asked): State<Arc<Mutex<Vec<Value>>>>, body: Bytes) -> Resp
 
 impl Hostile {
     fn new() -> Self {
-        let room = Room::new();
+        let room = TestEnv::new();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let stranger = format!("http://{}", listener.local_addr().unwrap());
         let strangers = Arc::new(AtomicUsize::new(0));
@@ -308,18 +308,18 @@ fn an_archive_with_configuration_and_hooks_of_git_runs_nothing_either() {
 }
 
 /// A terminal: a tmux server of the test's own, outside of which the binary knows nothing of tmux.
-struct Seat<'a> {
+struct TerminalSession<'a> {
     hostile: &'a Hostile,
     socket: PathBuf,
 }
 
-impl Drop for Seat<'_> {
+impl Drop for TerminalSession<'_> {
     fn drop(&mut self) {
         let _either = self.tmux_command(&["kill-server"]).output();
     }
 }
 
-impl<'a> Seat<'a> {
+impl<'a> TerminalSession<'a> {
     fn open(hostile: &'a Hostile) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             eprintln!("skipped: tmux is not installed");
@@ -363,7 +363,7 @@ impl<'a> Seat<'a> {
 fn on_a_terminal_it_is_asked_once_with_all_that_it_would_do() {
     let hostile = Hostile::new();
     {
-        let Some(seat) = Seat::open(&hostile) else { return };
+        let Some(seat) = TerminalSession::open(&hostile) else { return };
         let shown = seat.shows("[y]es, [n]o:");
         for said in [
             "hook-project-SessionStart",
@@ -387,14 +387,14 @@ fn on_a_terminal_it_is_asked_once_with_all_that_it_would_do() {
     }
     hostile.check_untrusted();
     {
-        let seat = Seat::open(&hostile).unwrap();
+        let seat = TerminalSession::open(&hostile).unwrap();
         seat.shows("ended 0");
         assert!(!seat.history().contains("[y]es, [n]o:"), "it was asked again");
     }
     hostile.check_untrusted();
     hostile.room.ok(&["trust", "remove"]);
     {
-        let seat = Seat::open(&hostile).unwrap();
+        let seat = TerminalSession::open(&hostile).unwrap();
         seat.shows("[y]es, [n]o:");
         seat.types("y");
         seat.shows("ended 0");
@@ -463,7 +463,7 @@ fn an_agent_s_command_cannot_trust_a_folder() {
 
 #[test]
 fn the_answers_are_listed_and_forgotten() {
-    let room = Room::new();
+    let room = TestEnv::new();
     fs::create_dir_all(room.work().join(".claude")).unwrap();
     let settings = json!({"permissions": {"allow": ["Bash(make:*)"]}, "env": {"CI": "1\u{1b}[2J", "PATH": "x"}});
     fs::write(room.work().join(".claude/settings.json"), settings.to_string()).unwrap();
@@ -518,7 +518,7 @@ fn the_answers_are_listed_and_forgotten() {
 
 #[test]
 fn a_run_that_trusts_for_once_warns_of_nothing_and_what_is_left_out_is_named_by_its_key() {
-    let room = Room::new();
+    let room = TestEnv::new();
     fs::create_dir_all(room.work().join(".claude")).unwrap();
     let settings = json!({"model": "opus", "pitcrew": {"contextWindow": {"x": 1000}}});
     fs::write(room.work().join(".claude/settings.json"), settings.to_string()).unwrap();

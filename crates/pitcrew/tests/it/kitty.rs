@@ -12,8 +12,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::patience::{self, PATIENCE, PAUSE};
-use crate::room::{Ran, Room};
 use crate::terminal::{ended, teammates};
+use crate::test_env::{Ran, TestEnv};
 use crate::tmux_runs::patient;
 
 const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/panes/kitty");
@@ -36,7 +36,7 @@ impl Drop for Owned {
 
 /// A room with a kitty of its own, in which the user has a window.
 struct Kitty {
-    room: Room,
+    room: TestEnv,
     address: String,
     /// The window of the user.
     own: String,
@@ -68,7 +68,7 @@ impl Kitty {
                 return None;
             }
         }
-        let room = Room::new();
+        let room = TestEnv::new();
         let (display, number) = display();
         fs::write(room.temporary().join("kitty.conf"), format!("{conf}listen_on unix:{}\n", socket(&room))).unwrap();
         let mut command = kitty(&room);
@@ -158,12 +158,12 @@ fn display() -> (Owned, String) {
     (display, format!(":{}", number.trim()))
 }
 
-fn socket(room: &Room) -> String {
+fn socket(room: &TestEnv) -> String {
     room.temporary().join("kitty-{kitty_pid}").display().to_string()
 }
 
 /// kitty, with nothing of the user's that runs the test.
-fn kitty(room: &Room) -> Command {
+fn kitty(room: &TestEnv) -> Command {
     let mut command = Command::new("kitty");
     command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("HOME", room.temporary());
     command.current_dir(room.temporary());
@@ -171,7 +171,7 @@ fn kitty(room: &Room) -> Command {
 }
 
 /// The script's answer to one request.
-fn answer(room: &Room, env: &[(&str, &str)], args: &[&str], request: &Value) -> Value {
+fn answer(room: &TestEnv, env: &[(&str, &str)], args: &[&str], request: &Value) -> Value {
     let mut command = Command::new(SCRIPT);
     command.args(args).env_clear().env("PATH", std::env::var_os("PATH").unwrap()).envs(env.iter().copied());
     command.env("XDG_RUNTIME_DIR", room.temporary()).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -3,16 +3,16 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
-fn bob(room: &Room) -> serde_json::Value {
+fn bob(room: &TestEnv) -> serde_json::Value {
     let config = room.json_file("teams/work/config.json");
     config["members"].as_array().unwrap().iter().find(|member| member["name"] == "bob").unwrap().clone()
 }
 
 #[test]
 fn a_running_lead_is_asked_to_change_a_mode_and_to_shut_one_member_down() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let mut running = room.start_waiting();
     assert_eq!(room.run(&["member", "mode", "bop", "plan"]).code, 3);
     assert_eq!(room.ok(&["member", "mode", "bob", "acceptEdits"]).stdout, "bob is in mode acceptEdits now\n");
@@ -27,7 +27,7 @@ fn a_running_lead_is_asked_to_change_a_mode_and_to_shut_one_member_down() {
 
 #[test]
 fn without_its_lead_a_signed_team_is_told_what_to_do_and_nothing_is_left_half_done() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.killed_run();
     let before = bob(&room);
     for args in [&["member", "mode", "bob", "acceptEdits"][..], &["shutdown", "work", "--member", "bob"]] {
@@ -42,7 +42,7 @@ fn without_its_lead_a_signed_team_is_told_what_to_do_and_nothing_is_left_half_do
 
 #[test]
 fn a_tool_of_an_agent_is_turned_away_at_the_door() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let pitcrew = env!("CARGO_BIN_EXE_pitcrew");
     let script = format!(
         "
@@ -89,7 +89,7 @@ pub(crate) const SHED: [&str; 4] = [
 
 #[test]
 fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let (work, root, pitcrew) = (room.work(), room.root(), env!("CARGO_BIN_EXE_pitcrew"));
     let (work, root) = (work.display(), root.display());
     let attack = format!("exec {pitcrew} --root {root} member mode team-lead acceptEdits >{work}/$1 2>&1\n");
@@ -112,7 +112,7 @@ fn a_tool_that_sheds_its_session_environment_and_parents_is_turned_away_too() {
 
 #[test]
 fn a_lead_passes_over_fields_of_a_later_version_and_names_its_own_for_a_request_that_it_does_not_know() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let run = room.start_waiting();
     let ask = |line: &str| -> serde_json::Value {
         let mut lead = UnixStream::connect(room.root().join("teams/work/pitcrew/door")).unwrap();

@@ -8,10 +8,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::patience::until;
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// Runs the binary from a shell that first does `setting`, and checks that it succeeds, or fails as the system's fault.
-fn check(room: &Room, setting: &str, args: &str) -> Ran {
+fn check(room: &TestEnv, setting: &str, args: &str) -> Ran {
     let script = format!("{setting}; exec {} {args}", env!("CARGO_BIN_EXE_pitcrew"));
     let ran = Ran::of(room.tool("bash", &["-c", &script]).output().unwrap());
     let told = ran.stderr.contains("error: ") || ran.stdout.contains("\"success\": false");
@@ -26,7 +26,7 @@ fn check(room: &Room, setting: &str, args: &str) -> Ran {
 
 #[test]
 fn without_descriptors_a_command_fails_with_its_cause() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     fs::write(room.root().join("settings.json"), "{}").unwrap();
     let mut refused = 0;
     for limit in 4..20 {
@@ -44,7 +44,7 @@ fn without_descriptors_a_command_fails_with_its_cause() {
 
 #[test]
 fn a_limit_is_told_with_the_command_that_shows_it() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let ran = check(&room, "ulimit -n 6", "team list");
     assert_eq!(ran.code, 70);
     assert!(ran.stderr.contains("`ulimit -n`"), "{ran:?}");
@@ -52,7 +52,7 @@ fn a_limit_is_told_with_the_command_that_shows_it() {
 
 #[test]
 fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     // The outputs are pipes, which have no size.
     let ran = check(&room, "ulimit -f 0", "team create other");
     assert_eq!(ran.code, 70, "{ran:?}");
@@ -67,7 +67,7 @@ fn a_file_that_may_not_grow_is_an_error_and_no_signal() {
 
 #[test]
 fn a_run_whose_files_may_not_grow_ends_with_an_error() {
-    let room = Room::new();
+    let room = TestEnv::new();
     fs::write(room.work().join("script.json"), r#"{"agents": {"team-lead": [{"text": "all is done"}]}}"#).unwrap();
     let ran = check(&room, "ulimit -f 0", "run --model script:script.json --teammate-mode in-process go");
     assert_eq!(ran.code, 70, "{ran:?}");
@@ -76,7 +76,7 @@ fn a_run_whose_files_may_not_grow_ends_with_an_error() {
 
 #[test]
 fn settings_that_the_system_fails_to_read_are_no_malformed_request() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     // Reading the first page of a process's memory fails with EIO.
     std::os::unix::fs::symlink("/proc/self/mem", room.root().join("settings.json")).unwrap();
     let ran = room.run(&["run", "go"]);
@@ -91,7 +91,7 @@ fn settings_that_the_system_fails_to_read_are_no_malformed_request() {
 
 #[test]
 fn a_full_disk_under_the_answer_is_told() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for args in ["team list", "--json team list", "help", "--version", "completions bash"] {
         let ran = check(&room, "true", &format!("{args} > /dev/full"));
         assert_eq!(ran.code, 70, "{args}: {ran:?}");
@@ -107,7 +107,7 @@ agents:
     - tools: [{name: Bash, input: {command: 'echo so; sleep 600'}}]
 ";
     for form in ["text", "json", "stream-json"] {
-        let room = Room::new();
+        let room = TestEnv::new();
         let model = room.script(waits);
         let mut command = room.command(&["run", "go", "--team", "work", "--model", &model, "--yes"]);
         command.args(["--output-format", form]).stdout(fs::File::options().write(true).open("/dev/full").unwrap());
@@ -131,7 +131,7 @@ agents:
 
 #[test]
 fn a_reader_that_goes_away_and_a_closed_output_are_no_failure() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for args in ["help", "team list", "completions bash", "man"] {
         for rest in ["| head -1 > first", ">&-", "2>&-", "<&- >&- 2>&-"] {
             let script = format!("{} {args} {rest}; exit ${{PIPESTATUS[0]}}", env!("CARGO_BIN_EXE_pitcrew"));
@@ -143,7 +143,7 @@ fn a_reader_that_goes_away_and_a_closed_output_are_no_failure() {
 
 #[test]
 fn a_command_without_a_home_or_a_working_folder_says_so() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let ran =
         Ran::of(room.command(&["team", "list"]).env_remove("HOME").env_remove("CLAUDE_CONFIG_DIR").output().unwrap());
     assert_eq!(ran.code, 2, "{ran:?}");
@@ -156,7 +156,7 @@ fn a_command_without_a_home_or_a_working_folder_says_so() {
 
 #[test]
 fn too_little_memory_and_too_few_threads_are_errors() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     // With less than this the kernel ends the program before its first line.
     for kilobytes in [80_000, 120_000, 160_000, 240_000] {
         let script = format!("ulimit -v {kilobytes}; exec {} team list", env!("CARGO_BIN_EXE_pitcrew"));

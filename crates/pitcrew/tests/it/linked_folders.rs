@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 const DONE: &str = "agents:\n  default:\n    - text: Done.\n";
 
@@ -48,14 +48,14 @@ const COMMANDS: [&[&str]; 9] = [
 type Tree = BTreeMap<PathBuf, (i64, i64, Option<Vec<u8>>)>;
 
 struct Scene {
-    room: Room,
+    room: TestEnv,
     model: String,
 }
 
 impl Scene {
     /// A team, and outside of the root a folder with what names of ours could be taken for.
     fn new() -> Self {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         let model = room.script(DONE);
         let scene = Self { room, model };
         for (name, text) in [

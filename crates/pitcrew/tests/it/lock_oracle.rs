@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 /// Messages of each of the two foreign writers, and of each of our four loops: 2,000 in all.
 const FOREIGN: usize = 500;
@@ -47,7 +47,7 @@ fn foreign_writer(modules: &Path, inbox: &Path, name: &str, style: &str) -> Chil
 }
 
 /// Sends one after the other; kills an extra sender now and then, each a little later in its life.
-fn send_loop(room: &Room, name: &str, nth: usize) {
+fn send_loop(room: &TestEnv, name: &str, nth: usize) {
     for n in 0..OURS {
         room.ok(&["send", "bob", &format!("{name} {n}"), "--from", name]);
         if (n + 1) % KILLED_EVERY == 0 {
@@ -71,7 +71,7 @@ fn texts_of<'a>(inbox: &'a [Value], from: &str) -> Vec<&'a str> {
 #[test]
 fn nothing_is_lost_or_doubled_among_writers_of_both_kinds_and_killed_ones() {
     let Some(modules) = modules() else { return };
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let limits = r#"{"pitcrew": {"limits": {"callRate": {"count": 100000, "seconds": 60}}}}"#;
     fs::write(room.root().join("settings.json"), limits).unwrap();
     let inbox = room.root().join("teams/crew/inboxes/bob.json");

@@ -5,9 +5,9 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::models_over_http::Say;
-use crate::room::Room;
 use crate::running::Running;
 use crate::service::{Reply, Service};
+use crate::test_env::TestEnv;
 
 const BEGUN: &str = "
 agents:
@@ -30,7 +30,7 @@ agents:
 const LOST: &str = "task #1 was open, and its file is gone or cannot be read: `pitcrew doctor` tells more, and `pitcrew task update 1 \
                     --status deleted` gives it up";
 
-fn resumed(room: &Room) -> Value {
+fn resumed(room: &TestEnv) -> Value {
     room.json(&["run", "--resume", "work", "Really?"])
 }
 
@@ -42,7 +42,7 @@ fn is_stalled(ended: &Value) {
 
 #[test]
 fn a_task_whose_file_is_torn_is_open_also_after_a_repair_and_until_it_is_given_up() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(BEGUN);
     assert_eq!(room.run(&["run", "do it", "--team", "work", "--model", &model]).code, 8);
     let file = room.root().join("tasks/work/1.json");
@@ -59,7 +59,7 @@ fn a_task_whose_file_is_torn_is_open_also_after_a_repair_and_until_it_is_given_u
 
 #[test]
 fn tasks_that_are_taken_away_while_a_run_is_at_work_are_open_at_its_end() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let script = "
 agents:
   team-lead:
@@ -88,7 +88,7 @@ fn a_lead_that_waits_in_silence_with_a_task_open_is_stalled() {
         0 => Reply::Say(vec![call()]),
         _ => Reply::Say(Vec::new()),
     });
-    let ran = service.run(&Room::new(), &["run", "do it", "--json"]);
+    let ran = service.run(&TestEnv::new(), &["run", "do it", "--json"]);
     let ended: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(ended["end"], "stalled", "{ended:#}");
     assert_eq!(ended["open"], json!(["1 task is open: #1 Do it (pending, no owner)"]), "{ended:#}");
@@ -106,7 +106,7 @@ fn what_is_open_is_said_however_a_run_ends() {
                 Reply::Refuse(status, Some(("retry-after", "9999")), body)
             }
         });
-        let ran = service.run(&Room::new(), &["run", "do it", "--json"]);
+        let ran = service.run(&TestEnv::new(), &["run", "do it", "--json"]);
         let ended: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(ended["end"], end, "{ended:#}");
         assert_eq!(ended["open"], json!(["1 task is open: #1 Do it (pending, no owner)"]), "{end}: {ended:#}");
@@ -115,7 +115,7 @@ fn what_is_open_is_said_however_a_run_ends() {
 
 #[test]
 fn an_inbox_that_is_torn_under_a_run_ends_it_with_the_command_that_mends_it() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let script = "
 agents:
   team-lead:

@@ -2,9 +2,9 @@
 
 use rustix::process::Signal;
 
-use crate::room::Room;
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended};
+use crate::test_env::TestEnv;
 
 /// A lead whose teammate says hello and leaves when it is asked to.
 fn hello(team: &str) -> String {
@@ -36,7 +36,7 @@ fn a_team_with_an_at_sign_in_its_name_has_teammates_in_panes() {
 
 #[test]
 fn an_agent_id_names_its_team_behind_the_first_at_sign() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["team", "create", "a@b"]);
     let model = room.script("agents: {x: [{text: hi}]}");
     let ran = room.run(&["agent", "--agent-id", "x@a@b", "--model", &model]);
@@ -47,7 +47,7 @@ fn an_agent_id_names_its_team_behind_the_first_at_sign() {
 
 #[test]
 fn every_command_takes_a_members_name_with_its_teams_and_finds_the_team_by_it() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     // Another team waits here too, so no command can guess which one is meant.
     room.ok(&["team", "create", "another"]);
     room.ok(&["task", "create", "Fix it", "--team", "crew"]);
@@ -73,7 +73,7 @@ fn every_command_takes_a_members_name_with_its_teams_and_finds_the_team_by_it() 
 
 #[test]
 fn a_members_name_with_another_teams_is_nobodys_here() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["team", "create", "another"]);
     for args in [
         &["send", "bob@another", "hi", "--team", "crew"][..],
@@ -112,7 +112,7 @@ agents:
 
 #[test]
 fn a_members_name_with_the_name_that_the_lead_asked_for_is_its_own_in_tools_and_commands() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(ASKING);
     let mut run = Running::start(&room, &["run", "go", "--team", "work", "--model", &model]);
     run.until("no teammate is called eve@another");

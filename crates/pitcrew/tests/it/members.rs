@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 #[test]
 fn members_are_listed_and_changed_and_removed() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["task", "create", "Fix it"]);
     room.ok(&["task", "update", "1", "--owner", "bob", "--status", "in_progress"]);
     let seen = room.transcript(&[

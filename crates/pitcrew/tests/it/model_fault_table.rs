@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::models_over_http::Heard;
-use crate::room::Room;
 use crate::service::{Raw, Reply, Service};
+use crate::test_env::TestEnv;
 
 /// Runs at once: they mostly wait.
 const AT_ONCE: usize = 4;
@@ -185,7 +185,7 @@ struct Row {
 
 fn run(form: Form, name: &str, fault: Fault) -> Row {
     let service = Service::start(move |heard, _| fault(form, heard));
-    let room = Room::new();
+    let room = TestEnv::new();
     // Elsewhere a busy machine may be silent for longer.
     let silence = if name == SILENT { 0.7 } else { 120.0 };
     let settings = json!({"pitcrew": {"modelPatience": 2, "modelSilence": silence}});

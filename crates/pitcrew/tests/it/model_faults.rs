@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::models_over_http::{Heard, Say, approval, heard};
 use crate::patience::until;
-use crate::room::{Ran, Room};
 use crate::service::{Reply, Service};
+use crate::test_env::{Ran, TestEnv};
 
 fn limited(retry_after: &'static str) -> Reply {
     let body = json!({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}});
@@ -24,14 +24,14 @@ fn call(name: &'static str, input: Value) -> Reply {
     Reply::Say(vec![Say::Call(name, input)])
 }
 
-fn settings(room: &Room, ours: &Value) {
+fn settings(room: &TestEnv, ours: &Value) {
     fs::write(room.root().join("settings.json"), json!({"pitcrew": ours}).to_string()).unwrap();
 }
 
 #[test]
 fn a_server_that_refuses_connections_is_named_with_its_address() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let room = Room::new();
+    let room = TestEnv::new();
     settings(&room, &json!({"modelPatience": 0.1}));
     let mut run = room.command(&["run", "do it", "--model", "openai/local"]);
     run.env("OPENAI_BASE_URL", format!("http://user:secret@127.0.0.1:{port}/v1"));
@@ -44,7 +44,7 @@ fn a_server_that_refuses_connections_is_named_with_its_address() {
 #[test]
 fn a_server_that_stays_silent_is_given_up_after_the_time_in_the_settings() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let room = Room::new();
+    let room = TestEnv::new();
     settings(&room, &json!({"modelPatience": 0.1, "modelSilence": 0.3}));
     let mut run = room.command(&["run", "do it", "--model", "openai/local"]);
     run.env("OPENAI_BASE_URL", format!("http://{}/v1", silent.local_addr().unwrap()));
@@ -56,7 +56,7 @@ fn a_server_that_stays_silent_is_given_up_after_the_time_in_the_settings() {
 #[test]
 fn a_service_that_asks_for_no_wait_is_asked_by_our_own_pauses_until_the_patience_is_over() {
     let service = Service::start(|_, _| limited("0"));
-    let room = Room::new();
+    let room = TestEnv::new();
     settings(&room, &json!({"modelPatience": 2}));
     let ran = service.run(&room, &["run", "do it"]);
     assert_eq!(ran.code, 75, "{ran:?}");
@@ -74,7 +74,7 @@ fn a_service_that_asks_for_no_wait_is_asked_by_our_own_pauses_until_the_patience
 #[test]
 fn a_wait_beyond_the_patience_parks_the_run_at_once_and_it_can_be_resumed() {
     let service = Service::start(|_, _| limited("3600"));
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = service.run(&room, &["run", "do it"]);
     assert_eq!(ran.code, 75, "{ran:?}");
     assert_eq!(service.seen().len(), 1);
@@ -111,7 +111,7 @@ fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_
         true => limited("3600"),
         false => lead_of_bob(heard),
     });
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = service.run(&room, &["run", "have bob work"]);
     assert_eq!(ran.code, 75, "{ran:?}");
     assert!(ran.stderr.contains("team-lead says: Bob's model is unavailable."), "{}", ran.stderr);
@@ -123,7 +123,7 @@ fn the_lead_learns_that_a_teammates_model_is_unavailable_and_the_run_parks_when_
 }
 
 /// Starts a run, waits until its screen says so, and interrupts it.
-fn interrupted_when(mut run: std::process::Command, room: &Room, said: &str) -> Ran {
+fn interrupted_when(mut run: std::process::Command, room: &TestEnv, said: &str) -> Ran {
     let (log, out) = (room.temporary().join("log"), room.temporary().join("out"));
     run.stderr(fs::File::create(&log).unwrap()).stdout(fs::File::create(&out).unwrap()).stdin(Stdio::null());
     let mut run: Child = run.spawn().unwrap();
@@ -137,7 +137,7 @@ fn interrupted_when(mut run: std::process::Command, room: &Room, said: &str) -> 
 #[test]
 fn ctrl_c_cuts_the_wait_of_a_lead_and_of_a_teammate_off_at_once() {
     let service = Service::start(|_, _| limited("300"));
-    let room = Room::new();
+    let room = TestEnv::new();
     let run = service.command(&room, &["run", "do it"]);
     let ran = interrupted_when(run, &room, "team-lead waits 300 s for the model");
     assert_eq!(ran.code, 130, "{ran:?}");
@@ -145,7 +145,7 @@ fn ctrl_c_cuts_the_wait_of_a_lead_and_of_a_teammate_off_at_once() {
         true => limited("300"),
         false => lead_of_bob(heard),
     });
-    let room = Room::new();
+    let room = TestEnv::new();
     let run = service.command(&room, &["run", "have bob work"]);
     let ran = interrupted_when(run, &room, "bob waits 300 s for the model");
     assert_eq!(ran.code, 130, "{ran:?}");
@@ -197,7 +197,7 @@ fn seen_numbers(service: &Service, count: usize) -> Vec<usize> {
 }
 
 /// Lets the lead make bob, fill bob's inbox while bob waits for the file `go`, and go on to the end.
-fn backlog(service: &Service, room: &Room, mail: &Value) -> Ran {
+fn backlog(service: &Service, room: &TestEnv, mail: &Value) -> Ran {
     let log = room.temporary().join("log");
     let mut run = service.command(room, &["run", "have bob read", "--yes"]);
     run.stderr(fs::File::create(&log).unwrap()).stdout(Stdio::piped()).stdin(Stdio::null());
@@ -245,7 +245,7 @@ fn a_backlog_larger_than_the_window_is_read_in_portions_each_message_once() {
         true => bob_reads(heard, COUNT - 1),
         false => lead_of_a_reader(heard),
     }));
-    let room = Room::new();
+    let room = TestEnv::new();
     settings(&room, &json!({"contextWindow": WINDOW}));
     let text = "some words ".repeat(900);
     let letter = |n: usize| json!({"from": "ann", "text": format!("[number {n}] {text}"), "timestamp": "2026-11-20T10:00:00.000Z", "read": false});
@@ -261,7 +261,7 @@ fn a_goal_and_a_result_larger_than_the_window_are_shortened_and_the_run_goes_on(
         false => call("Bash", json!({"command": "head -c 29000 /dev/zero | tr '\\0' 'x'"})),
         true => say("I got through."),
     }));
-    let room = Room::new();
+    let room = TestEnv::new();
     // The settings believe in a window that is four times as large as the model's.
     settings(&room, &json!({"contextWindow": 4 * WINDOW}));
     let goal = "a long goal ".repeat(10_000);
@@ -277,7 +277,7 @@ fn a_conversation_beyond_the_window_of_a_new_model_goes_on_when_it_is_resumed() 
         0..=5 => call("Bash", json!({"command": "head -c 29000 /dev/zero | tr '\\0' 'y'"})),
         _ => limited("3600"),
     });
-    let room = Room::new();
+    let room = TestEnv::new();
     assert_eq!(service.run(&room, &["run", "read much", "--yes"]).code, 75);
     service.behave(narrow(|_, body| match is_for_a_summary(body) {
         true => say("I read much."),
@@ -291,7 +291,7 @@ fn a_conversation_beyond_the_window_of_a_new_model_goes_on_when_it_is_resumed() 
 #[test]
 fn a_lead_that_writes_the_same_file_again_and_again_is_told_and_ends_as_looping() {
     let service = Service::start(|_, _| call("Write", json!({"file_path": "a.txt", "content": "the same"})));
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = service.run(&room, &["run", "do it", "--permission-mode", "acceptEdits", "--json"]);
     assert_eq!(ran.code, 8, "{ran:?}");
     let said: Value = serde_json::from_str(&ran.stdout).unwrap();

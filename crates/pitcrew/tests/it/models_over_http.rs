@@ -12,7 +12,7 @@ use futures_util::stream;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// A part of an answer.
 pub(crate) enum Say {
@@ -190,7 +190,7 @@ pub(crate) async fn model_server(served: &Arc<AtomicUsize>) -> (String, tokio::t
     (url, tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }))
 }
 
-fn git(room: &Room, args: &[&str]) -> String {
+fn git(room: &TestEnv, args: &[&str]) -> String {
     let output = room.tool("git", args).output().unwrap();
     assert!(output.status.success(), "git {args:?}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
@@ -201,7 +201,7 @@ async fn check(model: &'static str) -> Value {
     let served = Arc::new(AtomicUsize::new(0));
     let (url, server) = model_server(&served).await;
     let ran = tokio::task::spawn_blocking(move || {
-        let room = Room::new();
+        let room = TestEnv::new();
         git(&room, &["init", "-q"]);
         git(&room, &["config", "user.name", "test"]);
         git(&room, &["config", "user.email", "test@example.invalid"]);

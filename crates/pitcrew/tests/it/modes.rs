@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// A lead that makes tasks, hires, writes, and runs commands with long output; its teammate works in a worktree.
 const BUSY: &str = "
@@ -35,7 +35,7 @@ agents:
 ";
 
 /// Runs the binary with an umask that takes nothing away.
-fn openly(room: &Room, args: &[&str]) -> Ran {
+fn openly(room: &TestEnv, args: &[&str]) -> Ran {
     let mut sh = vec!["-c", "umask 000; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_pitcrew")];
     sh.extend(args);
     let ran = Ran::of(room.tool("/bin/sh", &sh).output().unwrap());
@@ -67,7 +67,7 @@ fn set_mode(path: &Path, mode: u32) {
 }
 
 /// What others may use below the root, with its mode.
-fn open_to_others(room: &Room) -> Vec<String> {
+fn open_to_others(room: &TestEnv) -> Vec<String> {
     let paths = below(&room.root()).into_iter();
     let is_worktree = |path: &Path| path.join(".git").exists();
     let open = paths.filter(|path| !path.is_symlink() && !is_worktree(path) && mode(path) & 0o077 != 0);
@@ -75,8 +75,8 @@ fn open_to_others(room: &Room) -> Vec<String> {
 }
 
 /// A room in which a run with every kind of file of ours has ended, under an open umask.
-fn after_a_run() -> Room {
-    let room = Room::new();
+fn after_a_run() -> TestEnv {
+    let room = TestEnv::new();
     for args in [&["init", "--quiet"][..], &["commit", "--quiet", "--allow-empty", "-m", "x"]] {
         let mut git = room.tool("git", &["-c", "user.name=t", "-c", "user.email=t@example.invalid"]);
         assert!(git.args(args).status().unwrap().success(), "git {args:?}");
@@ -126,7 +126,7 @@ fn another_user_reads_nothing_of_a_run() {
 
 #[test]
 fn doctor_names_what_others_may_use_and_a_repair_closes_it_and_nothing_else() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "hello"]);
     let (ours, outside) = (room.root().join("teams/crew/pitcrew"), room.work().join("outside"));
     fs::write(&outside, "the user's").unwrap();
@@ -157,7 +157,7 @@ fn doctor_names_what_others_may_use_and_a_repair_closes_it_and_nothing_else() {
 
 #[test]
 fn what_another_client_created_keeps_its_mode() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let team = room.root().join("teams/crew");
     // As the reference client leaves a team: nothing of ours in it.
     fs::remove_dir_all(team.join("pitcrew")).unwrap();
@@ -177,7 +177,7 @@ fn what_another_client_created_keeps_its_mode() {
 #[test]
 fn a_teams_folder_that_another_user_owns_is_named_by_doctor_and_when_a_run_starts() {
     const OTHER: u32 = 54_321;
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let (folder, tasks) = (room.root().join("teams/crew"), room.root().join("tasks/crew"));
     if chown(&folder, Some(OTHER), None).is_err() {
         eprintln!("SKIPPED: only root can give a folder to another user");
@@ -200,7 +200,7 @@ fn a_teams_folder_that_another_user_owns_is_named_by_doctor_and_when_a_run_start
 
 #[test]
 fn a_root_that_the_user_may_not_read_is_a_failure_of_the_system_with_one_reason() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     set_mode(room.root().parent().unwrap(), 0o755);
     set_mode(&room.root(), 0o700);
     let pitcrew = env!("CARGO_BIN_EXE_pitcrew");

@@ -10,13 +10,13 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::patience::until;
-use crate::room::Room;
 use crate::run::WAITING;
 use crate::running::Running;
+use crate::test_env::TestEnv;
 
 /// Waits until bob has taken the message of that text.
 #[track_caller]
-fn is_heard(room: &Room, text: &str) {
+fn is_heard(room: &TestEnv, text: &str) {
     let read = || {
         let shown = room.json(&["inbox", "bob", "--team", "work"]);
         let messages = shown["messages"].as_array()?;
@@ -32,7 +32,7 @@ fn remove(folder: &Path) {
 
 /// Does something to the files of a running team; messages of the time after are read, and a second run is refused.
 fn check(upset: impl Fn(&Path)) {
-    let room = Room::new();
+    let room = TestEnv::new();
     let run = room.start_waiting();
     for round in 0..3 {
         upset(&room.root());
@@ -89,7 +89,7 @@ fn a_run_goes_on_when_a_client_replaces_the_config_by_removing_it_first() {
 
 #[test]
 fn a_resume_names_the_folder_that_was_moved_and_goes_on_by_a_link_to_it() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let repository = room.work().join("projects/app");
     fs::create_dir_all(repository.join("sub")).unwrap();
     let model = format!("script:{}", room.work().join("script.yaml").display());
@@ -131,7 +131,7 @@ fn a_member_that_a_stale_config_drops_is_put_back_and_one_that_is_removed_goes()
         };
         until("bob is a member again", is_back, || fs::read_to_string(&path).unwrap_or_default());
     });
-    let room = Room::new();
+    let room = TestEnv::new();
     let _run = room.start_waiting();
     let path = room.root().join("teams/work/config.json");
     let with_bob = fs::read(&path).unwrap();
@@ -154,7 +154,7 @@ fn put(path: &Path, bytes: &[u8]) {
 
 #[test]
 fn a_run_ends_when_its_team_is_gone() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let run = room.start_waiting();
     fs::rename(room.root().join("teams/work"), room.root().join("away")).unwrap();
     let (code, said) = run.ended();
@@ -163,13 +163,13 @@ fn a_run_ends_when_its_team_is_gone() {
 
 #[test]
 fn a_send_that_no_process_hears_says_so() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let ran = room.ok(&["send", "bob", "hello"]);
     assert_eq!(ran.stderr, "warning: no process runs bob now; the next run of the team reads it\n");
     let sent = room.json(&["broadcast", "hello"]);
     let warnings = serde_json::json!(["no process runs team-lead, ann, bob now; the next run of the team reads it"]);
     assert_eq!(sent["warnings"], warnings, "{sent}");
-    let room = Room::new();
+    let room = TestEnv::new();
     let _run = room.start_waiting();
     let sent = room.json(&["send", "bob", "hello", "--team", "work"]);
     assert_eq!(sent["warnings"], Value::Null, "{sent}");
@@ -177,7 +177,7 @@ fn a_send_that_no_process_hears_says_so() {
 
 #[test]
 fn without_notices_of_the_system_a_reader_says_so_and_looks_every_second() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for limit in ["max_inotify_instances", "max_inotify_watches"] {
         // The limits of a user namespace of its own bind nobody else.
         let script = format!(

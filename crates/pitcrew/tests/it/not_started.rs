@@ -3,12 +3,12 @@
 use serde_json::json;
 
 use crate::models_over_http::Say;
-use crate::room::{Ran, Room};
 use crate::service::{Reply, Service};
+use crate::test_env::{Ran, TestEnv};
 
 /// Nothing of a team is there: neither one that stands, nor one in the archive.
 #[track_caller]
-fn is_traceless(room: &Room) {
+fn is_traceless(room: &TestEnv) {
     for folder in ["teams", "tasks", "pitcrew/archive"] {
         let there: Vec<_> = std::fs::read_dir(room.root().join(folder)).into_iter().flatten().flatten().collect();
         assert!(there.is_empty(), "{folder}: {there:?}");
@@ -17,7 +17,7 @@ fn is_traceless(room: &Room) {
 
 #[test]
 fn a_run_that_cannot_start_makes_no_team_and_says_what_to_do() {
-    let room = Room::new();
+    let room = TestEnv::new();
     for (args, said) in [
         (&["run", "x", "--model", "anthropic/claude-opus-5-5"][..], "ANTHROPIC_API_KEY"),
         (&["run", "x", "--model", "gpt"], "names no model"),
@@ -38,7 +38,7 @@ fn a_run_whose_first_request_is_refused_undoes_its_team() {
     for status in [401, 403, 404] {
         let body = json!({"type": "error", "error": {"type": "some_error", "message": "no, thank you"}});
         let service = Service::start(move |_, _| Reply::Refuse(status, None, body.clone()));
-        let room = Room::new();
+        let room = TestEnv::new();
         // More often than teams may be made by agents in an hour.
         for _ in 0..12 {
             let ran = service.run(&room, &["run", "x"]);
@@ -52,7 +52,7 @@ fn a_run_whose_first_request_is_refused_undoes_its_team() {
 #[test]
 fn a_persons_own_runs_are_not_limited_to_ten_an_hour_and_the_limit_of_others_names_its_setting() {
     let service = Service::start(|_, _| Reply::Say(vec![Say::Text("done")]));
-    let room = Room::new();
+    let room = TestEnv::new();
     for _ in 0..11 {
         assert_eq!(service.run(&room, &["run", "x"]).code, 0);
     }

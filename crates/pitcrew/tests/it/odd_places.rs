@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use crate::room::{Ran, Room};
 use crate::running::Running;
+use crate::test_env::{Ran, TestEnv};
 
 /// As long as the longest file on a small disk; it takes no place.
 const GIANT: u64 = 8 * 1024 * 1024 * 1024;
@@ -24,7 +24,7 @@ fn put(kind: &str, path: &Path) {
     }
 }
 
-fn is_named_and_mended(room: &Room, path: &Path) {
+fn is_named_and_mended(room: &TestEnv, path: &Path) {
     let found = room.run(&["doctor"]);
     assert!(found.code == 1 && found.stdout.contains(&format!("torn {}", path.display())), "{found:?}");
     room.ok(&["doctor", "--repair"]);
@@ -34,7 +34,7 @@ fn is_named_and_mended(room: &Room, path: &Path) {
 #[test]
 fn a_lock_of_teams_that_is_no_file_is_named_and_mended() {
     for kind in ["link", "folder", "fifo"] {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         let path = room.root().join("pitcrew/lifecycle.lock");
         put(kind, &path);
         let refused: Ran = room.run(&["team", "create", "other"]);
@@ -48,7 +48,7 @@ fn a_lock_of_teams_that_is_no_file_is_named_and_mended() {
 #[test]
 fn a_lease_that_is_no_file_is_named_and_mended_and_a_forced_delete_needs_no_mending() {
     for kind in ["link", "folder", "fifo", "giant"] {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         let path = room.root().join("teams/crew/pitcrew/lease");
         put(kind, &path);
         if kind != "giant" {
@@ -64,7 +64,7 @@ fn a_lease_that_is_no_file_is_named_and_mended_and_a_forced_delete_needs_no_mend
 
 #[test]
 fn a_file_in_the_place_of_a_folder_is_named_with_what_helps() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let path = room.root().join("pitcrew/rates");
     fs::remove_dir_all(&path).unwrap();
     fs::write(&path, "mine").unwrap();
@@ -77,7 +77,7 @@ fn a_file_in_the_place_of_a_folder_is_named_with_what_helps() {
 
 #[test]
 fn a_giant_journal_is_left_as_it_is_until_it_is_mended() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let path = room.root().join("teams/crew/pitcrew/journal.ndjson");
     let whole = fs::read(&path).unwrap().len() as u64;
     fs::File::options().write(true).open(&path).unwrap().set_len(GIANT).unwrap();
@@ -94,7 +94,7 @@ fn a_giant_journal_is_left_as_it_is_until_it_is_mended() {
 #[test]
 fn a_file_of_the_team_that_another_program_locked_is_waited_for_aloud() {
     for place in ["inboxes/bob.json", "config.json", "pitcrew/journal.ndjson"] {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         room.ok(&["send", "--team", "crew", "bob", "hello"]);
         let path = room.root().join("teams/crew").join(place);
         let held = fs::File::open(&path).unwrap();
@@ -114,7 +114,7 @@ fn a_file_of_the_team_that_another_program_locked_is_waited_for_aloud() {
 
 #[test]
 fn the_doctor_names_a_long_journal_before_it_reads_it() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let path = room.root().join("teams/crew/pitcrew/journal.ndjson");
     let line = fs::read_to_string(&path).unwrap().lines().next().unwrap().to_owned() + "\n";
     fs::write(&path, line.repeat(20_000_000 / line.len())).unwrap();
@@ -125,7 +125,7 @@ fn the_doctor_names_a_long_journal_before_it_reads_it() {
 
 #[test]
 fn a_list_and_the_doctor_agree_on_what_is_no_team() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let config = room.json_file("teams/crew/config.json");
     let long = "a".repeat(300);
     for (folder, name) in [("up", ".."), ("here", "."), ("none", ""), ("long", long.as_str())] {

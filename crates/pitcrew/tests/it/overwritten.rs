@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime};
 
 use insta::assert_snapshot;
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 const INBOX: &str = "teams/crew/inboxes/bob.json";
 const TASK: &str = "tasks/crew/1.json";
 
 /// A root with the team `crew`, whose member bob is run by pitcrew.
-fn room() -> Room {
-    let room = Room::with_crew();
+fn room() -> TestEnv {
+    let room = TestEnv::with_crew();
     let mut config = room.json_file("teams/crew/config.json");
     config["members"][2]["pitcrew"] = serde_json::json!({});
     fs::write(room.root().join("teams/crew/config.json"), serde_json::to_string_pretty(&config).unwrap()).unwrap();
@@ -22,14 +22,14 @@ fn room() -> Room {
 }
 
 /// Does something, and then writes the file back as it was before.
-fn undo(room: &Room, file: &str, act: impl FnOnce()) {
+fn undo(room: &TestEnv, file: &str, act: impl FnOnce()) {
     let path = room.root().join(file);
     let older = fs::read_to_string(&path).unwrap();
     act();
     fs::write(path, older).unwrap();
 }
 
-fn texts(room: &Room) -> Vec<String> {
+fn texts(room: &TestEnv) -> Vec<String> {
     let inbox = room.json_file(INBOX);
     inbox.as_array().unwrap().iter().map(|message| message["text"].as_str().unwrap().to_owned()).collect()
 }
@@ -75,7 +75,7 @@ fn a_lock_that_a_killed_repair_left_keeps_the_next_from_nothing() {
 #[test]
 fn the_doctor_tells_what_was_undone_and_puts_it_back_when_asked() {
     const LEADS: &str = "teams/crew/inboxes/team-lead.json";
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["send", "team-lead", "first"]);
     room.ok(&["task", "create", "mend it"]);
     undo(&room, LEADS, || {

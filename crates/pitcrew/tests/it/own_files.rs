@@ -3,16 +3,16 @@
 
 use std::fs;
 
-use crate::room::{Ran, Room};
 use crate::running::Running;
+use crate::test_env::{Ran, TestEnv};
 
 /// A lead that goes on after a crash and ends; bob has nothing to do.
 const GOES_ON: &str = "agents: {team-lead: [{text: So}, {text: That is all.}, {text: Indeed.}, {text: Well.}], \
                        bob: [{text: Here.}, {text: Here.}]}";
 
 /// What a run of a team whose files are damaged says, and how it ends.
-fn resumed(file: &str, damage: impl Fn(&str) -> String) -> (Room, Ran) {
-    let room = Room::new();
+fn resumed(file: &str, damage: impl Fn(&str) -> String) -> (TestEnv, Ran) {
+    let room = TestEnv::new();
     room.killed_run();
     let path = room.root().join("teams/work/pitcrew").join(file);
     let was = fs::read_to_string(&path).unwrap_or_default();
@@ -133,7 +133,7 @@ fn a_torn_record_or_inbox_is_refused_by_name_with_the_command_that_mends_it() {
     let records = ["started", "requests", "keys", "ended", "panes", "take-over"];
     let records = records.map(|name| format!("pitcrew/{name}.json"));
     for file in records.iter().map(String::as_str).chain(["inboxes/team-lead.json", "inboxes/bob.json"]) {
-        let room = Room::new();
+        let room = TestEnv::new();
         room.killed_run();
         let path = room.root().join("teams/work").join(file);
         fs::write(&path, "{\"version\":1,\"").unwrap();
@@ -169,8 +169,8 @@ const DONE_AFTER: &str = "agents: {team-lead: [\
                           bob: [{text: Here.}, {text: Here.}]}";
 
 /// A run of a team that somebody damages while it runs: how it ends, and what it says.
-fn damaged_while_it_runs(damage: impl Fn(&Room)) -> (Option<i32>, String) {
-    let room = Room::new();
+fn damaged_while_it_runs(damage: impl Fn(&TestEnv)) -> (Option<i32>, String) {
+    let room = TestEnv::new();
     let model = room.script(DONE_AFTER);
     let mut running = Running::start(&room, &["run", "go", "--team", "work", "--model", &model]);
     running.until("bob is idle");
@@ -193,8 +193,8 @@ fn a_run_that_cannot_ask_its_teammates_to_leave_does_not_wait_for_them() {
 
 #[test]
 fn a_run_whose_files_are_taken_away_says_so_and_fails() {
-    let aside = |room: &Room| room.work().join("aside");
-    let damages: [&dyn Fn(&Room); 2] =
+    let aside = |room: &TestEnv| room.work().join("aside");
+    let damages: [&dyn Fn(&TestEnv); 2] =
         [&|room| fs::remove_file(room.root().join("teams/work/config.json")).unwrap(), &|room| {
             fs::rename(room.root().join("teams/work"), aside(room)).unwrap()
         }];

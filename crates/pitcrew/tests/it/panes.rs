@@ -8,7 +8,7 @@ use pitcrew_protocol::{AgentName, TeamDir};
 use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneProgram, PaneState, PaneTag, Panes};
 
 use crate::patience::until;
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// A tmux server of the test's own.
 struct Tmux(PathBuf);
@@ -37,7 +37,7 @@ fn is_installed(program: &str, version: &str) -> bool {
     is_there
 }
 
-fn private_folder(room: &Room, name: &str) -> PathBuf {
+fn private_folder(room: &TestEnv, name: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = room.temporary().join(name);
     std::fs::create_dir(&folder).unwrap();
@@ -46,7 +46,7 @@ fn private_folder(room: &Room, name: &str) -> PathBuf {
 }
 
 /// Checks a pane program, with `SCREENDIR` and its like set to a folder.
-fn check(room: &Room, folder: &Path, program: &[&str]) -> serde_json::Value {
+fn check(room: &TestEnv, folder: &Path, program: &[&str]) -> serde_json::Value {
     let mut command = room.command(&["--json", "pane", "check"]);
     command.args(program).env("SCREENDIR", folder).env("XDG_RUNTIME_DIR", folder);
     let ran = Ran::of(command.output().unwrap());
@@ -60,7 +60,7 @@ fn tmux_conforms_through_the_adapter() {
     if !is_installed("tmux", "-V") {
         return;
     }
-    let room = Room::new();
+    let room = TestEnv::new();
     let folder = private_folder(&room, "panes");
     let server = Tmux(folder.join("tmux socket"));
     let socket = server.0.to_str().unwrap();
@@ -77,7 +77,7 @@ fn the_shipped_script_for_gnu_screen_conforms() {
     if !(is_installed("screen", "--version") && is_installed("python3", "--version")) {
         return;
     }
-    let room = Room::new();
+    let room = TestEnv::new();
     let folder = private_folder(&room, "panes");
     let _sessions = Screen(folder.clone());
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../contrib/panes/screen");
@@ -97,7 +97,7 @@ fn the_shipped_scripts_stand_alone_and_share_their_keeper_to_the_letter() {
 }
 
 /// A folder with the stand-in for `it2`, and what makes a command find it.
-fn it2_stand_in(room: &Room) -> (PathBuf, std::ffi::OsString) {
+fn it2_stand_in(room: &TestEnv) -> (PathBuf, std::ffi::OsString) {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = private_folder(room, "it2");
     let script = folder.join("it2");
@@ -111,7 +111,7 @@ fn it2_stand_in(room: &Room) -> (PathBuf, std::ffi::OsString) {
 
 #[test]
 fn iterm2_conforms_with_a_stand_in_for_its_helper() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let (folder, path) = it2_stand_in(&room);
     let mut command =
         room.command(&["--json", "pane", "check", env!("CARGO_BIN_EXE_pitcrew"), "pane", "serve", "iterm2"]);
@@ -122,7 +122,7 @@ fn iterm2_conforms_with_a_stand_in_for_its_helper() {
 
 #[test]
 fn the_calls_of_it2_are_these() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let (folder, path) = it2_stand_in(&room);
     let requests = [
         r#"{"id":1,"op":"start","argv":["sleep","300"],"cwd":"/","title":"bob","tag":"0af3/crew/bob"}"#,
@@ -165,7 +165,7 @@ async fn a_pane_program_is_a_backend_as_any_other() {
     if !is_installed("tmux", "-V") {
         return;
     }
-    let room = Room::new();
+    let room = TestEnv::new();
     let folder = private_folder(&room, "panes");
     let server = Tmux(folder.join("socket"));
     let own = env!("CARGO_BIN_EXE_pitcrew");
@@ -197,7 +197,7 @@ async fn a_pane_program_is_a_backend_as_any_other() {
 
 #[tokio::test]
 async fn a_pane_program_that_dies_is_started_anew_and_lacks_are_told() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let count = room.temporary().join("count");
     let script = format!("echo x >> '{}'; {}", count.display(), after_hello("read line; echo oh no >&2; exit 1"));
     let program = PaneProgram::new(vec!["sh".to_owned(), "-c".to_owned(), script]);
@@ -217,7 +217,7 @@ fn after_hello(then: &str) -> String {
 }
 
 fn first_failure(program: &str) -> String {
-    let room = Room::new();
+    let room = TestEnv::new();
     let report = check(&room, &room.temporary(), &["sh", "-c", program]);
     let failed = report["checks"].as_array().unwrap().iter().find(|check| check["result"] == "failed").unwrap();
     format!("{}: {}", failed["name"].as_str().unwrap(), failed["why"].as_str().unwrap())
@@ -250,7 +250,7 @@ fn a_program_that_does_not_conform_is_told_what_it_did() {
 
 #[test]
 fn a_program_that_is_not_there_fails_and_nothing_more_is_tried() {
-    let ran = Room::new().run(&["pane", "check", "/no/such/program"]);
+    let ran = TestEnv::new().run(&["pane", "check", "/no/such/program"]);
     assert_eq!(ran.code, 1);
     let lines: Vec<&str> = ran.stdout.lines().collect();
     let why = "cannot start the pane program /no/such/program: No such file or directory (os error 2)";
@@ -260,7 +260,7 @@ fn a_program_that_is_not_there_fails_and_nothing_more_is_tried() {
 
 #[test]
 fn a_launch_file_that_cannot_be_taken_is_told() {
-    let room = Room::new();
+    let room = TestEnv::new();
     assert_snapshot!(room.transcript(&[&["pane-exec", "nowhere"]]), @r"
     $ pitcrew pane-exec nowhere
     error: cannot take the launch nowhere: No such file or directory (os error 2)

@@ -1,6 +1,6 @@
 //! A lead in plan mode: its plan is the user's to approve, and without a terminal it is what the run says.
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 /// A lead that plans, and carries the plan out once it is approved; `PLAN` is its plan file.
 pub(crate) const PLANNER: &str = "
@@ -14,13 +14,13 @@ agents:
 ";
 
 /// The script of the planner as the team `work` of a room.
-pub(crate) fn planner(room: &Room) -> String {
+pub(crate) fn planner(room: &TestEnv) -> String {
     PLANNER.replace("PLAN", &room.root().join("plans/work-team-lead.md").to_string_lossy())
 }
 
 #[test]
 fn without_a_terminal_the_plan_is_what_the_run_says_and_it_says_how_to_go_on() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&planner(&room));
     let ran = room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model]);
     assert_eq!((ran.code, ran.stdout.as_str()), (8, "1. Write made.txt.\n2. Say so.\n"), "{ran:?}");
@@ -36,14 +36,14 @@ fn without_a_terminal_the_plan_is_what_the_run_says_and_it_says_how_to_go_on() {
 
 #[test]
 fn with_yes_the_plan_is_approved_and_the_document_names_a_plan_that_is_not() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&planner(&room));
     let args = ["run", "go", "--team", "work", "--permission-mode", "plan", "--model", &model];
     let ran = room.run(&[&args[..], &["--json"]].concat());
     let document: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((ran.code, &document["end"]), (8, &"plan_unapproved".into()), "{ran:?}");
     assert_eq!(document["result"], "1. Write made.txt.\n2. Say so.", "{ran:?}");
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(&planner(&room));
     let ran = room.run(&["run", "go", "--team", "work", "--permission-mode", "plan", "--yes", "--model", &model]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is made.\n"), "{ran:?}");

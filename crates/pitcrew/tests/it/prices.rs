@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 /// A room with a key for a vendor that is not there.
-fn run_with_key(room: &Room, args: &[&str]) -> crate::room::Ran {
+fn run_with_key(room: &TestEnv, args: &[&str]) -> crate::test_env::Ran {
     let mut command = room.command(args);
     command
         .env("OPENAI_API_KEY", "x")
         .env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
         .env("OLLAMA_HOST", "127.0.0.1:9");
-    crate::room::Ran::of(command.output().unwrap())
+    crate::test_env::Ran::of(command.output().unwrap())
 }
 
 fn entry<'a>(listed: &'a Value, name: &str) -> &'a Value {
@@ -21,7 +21,7 @@ fn entry<'a>(listed: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn models_are_listed_with_prices_windows_and_sources() {
-    let room = Room::new();
+    let room = TestEnv::new();
     std::fs::create_dir_all(room.root()).unwrap();
     let settings = json!({"pitcrew": {
         "prices": {"openai/qwen3": {"input": 0.5, "output": 1.0}}, "contextWindow": {"qwen3": 40_000},
@@ -40,7 +40,7 @@ fn models_are_listed_with_prices_windows_and_sources() {
 
 #[test]
 fn a_limit_on_the_cost_of_a_model_without_a_price_is_refused_before_there_is_a_team() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let limited = ["run", "x", "--model", "openai/unheard-of", "--max-cost-usd", "1"];
     let ran = run_with_key(&room, &limited);
     assert_eq!(ran.code, 2, "{ran:?}");

@@ -4,10 +4,10 @@ use std::fs;
 
 use pitcrew_runtime::identity::ProcessIdentity;
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 /// Everything that runs with the room as its home.
-pub(crate) fn processes_in(room: &Room) -> Vec<ProcessIdentity> {
+pub(crate) fn processes_in(room: &TestEnv) -> Vec<ProcessIdentity> {
     let home = format!("HOME={}", room.work().parent().unwrap().display());
     let at_home = environments().filter(|(_, environment)| has(environment, &home));
     at_home.filter_map(|(pid, _)| ProcessIdentity::of(pid)).collect()
@@ -32,6 +32,6 @@ pub(crate) fn command_line(pid: u32) -> String {
 }
 
 /// The processes in the room that run this command.
-pub(crate) fn commands_in(room: &Room, command: &str) -> Vec<ProcessIdentity> {
+pub(crate) fn commands_in(room: &TestEnv, command: &str) -> Vec<ProcessIdentity> {
     processes_in(room).into_iter().filter(|process| command_line(process.pid) == command).collect()
 }

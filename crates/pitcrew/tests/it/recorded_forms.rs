@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::room::Room;
 use crate::terminal::{GOODBYE, Terminal, ended};
+use crate::test_env::TestEnv;
 
 /// A lead with two teammates; each tells of its environment, has a task, and leaves when it is asked to.
 fn pair() -> String {
@@ -116,7 +116,7 @@ agents:
 ";
 
 #[track_caller]
-fn is_told_once(room: &Room) {
+fn is_told_once(room: &TestEnv) {
     let transcript = fs::read_to_string(room.find("teams/work/pitcrew/transcripts/team-lead.ndjson")).unwrap();
     let count = |text: &str| transcript.matches(text).count();
     assert_eq!((count("<status>failed</status>"), count("bob has failed.")), (1, 1), "{transcript}");
@@ -124,7 +124,7 @@ fn is_told_once(room: &Room) {
 
 #[test]
 fn a_lead_learns_once_why_a_teammate_failed_here_and_in_a_pane() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(FAILING);
     let ran = room.run(&["run", "go", "--team", "work", "--model", &model]);
     assert!(ran.stdout.contains("bob is gone"), "{ran:?}");
@@ -137,7 +137,7 @@ fn a_lead_learns_once_why_a_teammate_failed_here_and_in_a_pane() {
 
 #[test]
 fn an_empty_summary_is_refused() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let refused = room.run(&["send", "bob", "hello", "--summary", " "]);
     assert_eq!((refused.code, refused.stderr.contains("summary is empty")), (2, true), "{refused:?}");
     assert_eq!(room.json(&["inbox", "bob"])["total"], 0);
@@ -145,7 +145,7 @@ fn an_empty_summary_is_refused() {
 
 #[test]
 fn task_files_in_the_form_of_the_api_reference_are_read_and_kept_up_to_date() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let folder = room.root().join("tasks/crew");
     let task = |id: &str, status: &str, blocked_by: &[&str]| {
         let task = json!({
@@ -185,7 +185,7 @@ agents:
 
 #[test]
 fn the_leads_own_tools_refuse_in_the_forms_of_all_others() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(REFUSED);
     let ran = room.run(&["run", "go", "--team", "work", "--model", &model, "--output-format", "stream-json"]);
     assert_eq!(ran.code, 0, "{ran:?}");

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::room::{Room, copy};
+use crate::test_env::{TestEnv, copy};
 
-fn recorded(path: &str) -> Room {
-    let room = Room::new();
+fn recorded(path: &str) -> TestEnv {
+    let room = TestEnv::new();
     copy(&fixtures().join(path), &room.root());
     room
 }

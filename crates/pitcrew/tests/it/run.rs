@@ -3,8 +3,8 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::room::{Ran, Room};
 use crate::running::Running;
+use crate::test_env::{Ran, TestEnv};
 
 /// A lead that makes a task, completes it and says its last word.
 const SHORT: &str = "
@@ -52,7 +52,7 @@ agents:
           input: {type: shutdown_response, request_id: '${request}', approve: true}
 ";
 
-fn run(room: &Room, script: &str, more: &[&str]) -> Ran {
+fn run(room: &TestEnv, script: &str, more: &[&str]) -> Ran {
     let model = room.script(script);
     let mut args = vec!["run", "do it", "--model", &model];
     args.extend(more);
@@ -61,7 +61,7 @@ fn run(room: &Room, script: &str, more: &[&str]) -> Ran {
 
 #[test]
 fn the_leads_last_words_are_the_answer() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(&room, SHORT, &[]);
     assert_eq!((ran.code, ran.stdout.as_str()), (0, "It is done.\n"), "{ran:?}");
     assert!(ran.stderr.contains("team-lead TaskCreate(Do it)"), "{ran:?}");
@@ -69,7 +69,7 @@ fn the_leads_last_words_are_the_answer() {
 
 #[test]
 fn a_goal_is_read_from_stdin_and_an_empty_one_is_refused() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(SHORT);
     let goal = room.work().join("goal.md");
     std::fs::write(&goal, "mend the wheel\n").unwrap();
@@ -87,7 +87,7 @@ fn a_goal_is_read_from_stdin_and_an_empty_one_is_refused() {
 
 #[test]
 fn commands_that_are_shown_are_quoted_for_the_shell() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let limited = run(&room, SHORT, &["--team", "my team's", "--max-turns", "1"]);
     assert!(limited.stderr.contains(r"pitcrew run --resume 'my team'\''s'"), "{limited:?}");
 }
@@ -122,7 +122,7 @@ agents:
 
 #[test]
 fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let settings = r#"{"pitcrew": {"limits": {"unreadMessages": 0}}}"#;
     std::fs::write(room.root().join("settings.json"), settings).unwrap();
     let ran = run(&room, WITHOUT_ROOM, &["--team", "tight"]);
@@ -138,7 +138,7 @@ fn agents_learn_that_an_inbox_is_full_and_their_team_still_works_and_ends() {
 
 #[test]
 fn the_team_is_named_after_the_folder_and_a_taken_name_gets_a_number() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["team", "create", "work"]);
     assert!(run(&room, SHORT, &[]).stderr.contains("team work-2 starts"));
     assert!(run(&room, SHORT, &["--team", "mine"]).stderr.contains("team mine starts"));
@@ -146,7 +146,7 @@ fn the_team_is_named_after_the_folder_and_a_taken_name_gets_a_number() {
 
 #[test]
 fn json_is_one_result_event() {
-    let room = Room::new();
+    let room = TestEnv::new();
     for ran in [run(&room, SHORT, &["--output-format", "json"]), run(&room, SHORT, &["--json"])] {
         let result: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(result["type"], "result");
@@ -159,7 +159,7 @@ fn json_is_one_result_event() {
 
 #[test]
 fn stream_json_is_as_recorded_and_has_team_events_only_when_asked_for() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let kinds = |ran: &Ran| -> Vec<String> {
         let lines = ran.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
         let kind = |line: Value| match line["subtype"].as_str() {
@@ -181,7 +181,7 @@ fn stream_json_is_as_recorded_and_has_team_events_only_when_asked_for() {
 
 #[test]
 fn a_limit_ends_the_run_in_order_and_says_so() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(&room, ENDLESS, &["--max-turns", "3"]);
     assert_eq!(ran.code, 7, "{ran:?}");
     assert!(ran.stderr.contains("error: "), "{ran:?}");
@@ -189,7 +189,7 @@ fn a_limit_ends_the_run_in_order_and_says_so() {
 
 #[test]
 fn a_model_that_cannot_be_used_is_a_malformed_request() {
-    let room = Room::new();
+    let room = TestEnv::new();
     for model in ["nonsense", "script:/nowhere.yaml", "anthropic/claude-x"] {
         let ran = room.run(&["run", "do it", "--model", model]);
         assert_eq!(ran.code, 2, "{ran:?}");
@@ -203,7 +203,7 @@ fn a_model_that_cannot_be_used_is_a_malformed_request() {
 
 #[test]
 fn only_what_exists_and_is_not_running_can_be_resumed() {
-    let room = Room::new();
+    let room = TestEnv::new();
     assert_eq!(room.run(&["run", "--resume", "nobody"]).code, 3);
     let running = room.start_waiting();
     let model = room.script(WAITING);
@@ -214,7 +214,7 @@ fn only_what_exists_and_is_not_running_can_be_resumed() {
 
 #[test]
 fn a_signal_stops_a_run_and_everyone_stays_in_the_team_for_the_next() {
-    let room = Room::new();
+    let room = TestEnv::new();
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 143)] {
         let running = room.start_waiting();
         running.signal(signal);
@@ -249,7 +249,7 @@ agents:
 
 #[test]
 fn a_second_ctrl_c_does_not_wait() {
-    let room = Room::new();
+    let room = TestEnv::new();
     for second in [Signal::INT, Signal::TERM] {
         let mut running = room.start(DEAF);
         running.signal(Signal::INT);
@@ -266,7 +266,7 @@ fn a_second_ctrl_c_does_not_wait() {
 
 #[test]
 fn shutdown_ends_the_team_of_another_process_and_waits_for_it() {
-    let room = Room::new();
+    let room = TestEnv::new();
     assert_eq!(room.run(&["shutdown"]).code, 3);
     let running = room.start_waiting();
     assert!(room.ok(&["team", "show"]).stdout.contains(&format!("run by process {}", running.id())));
@@ -279,7 +279,7 @@ fn shutdown_ends_the_team_of_another_process_and_waits_for_it() {
 
 #[test]
 fn a_message_reaches_a_running_team() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let mut running = room.start_waiting();
     let sent = room.json(&["send", "bob", "hello from outside"]);
     let id = sent["receipts"][0]["id"].as_str().unwrap().to_owned();
@@ -296,7 +296,7 @@ agents:
     - tools: [{name: Bash, input: {command: touch made.txt}}]
     - text: I tried.
 ";
-    let room = Room::new();
+    let room = TestEnv::new();
     let refused = run(&room, script, &[]);
     assert_eq!(refused.code, 0, "{refused:?}");
     assert!(!room.work().join("made.txt").exists());
@@ -309,7 +309,7 @@ agents:
 }
 
 /// The tools a run offers, as its first event tells.
-fn tools(room: &Room, more: &[&str], switch: &str) -> Vec<String> {
+fn tools(room: &TestEnv, more: &[&str], switch: &str) -> Vec<String> {
     let model = room.script(SHORT);
     let mut run = room.command(&["run", "do it", "--model", &model, "--output-format", "stream-json"]);
     let ran = Ran::of(run.args(more).env("CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS", switch).output().unwrap());
@@ -319,7 +319,7 @@ fn tools(room: &Room, more: &[&str], switch: &str) -> Vec<String> {
 
 #[test]
 fn team_tools_are_switched_off_by_the_environment_or_a_settings_file() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let off = room.work().join("off.json");
     std::fs::write(&off, r#"{"pitcrew": {"teams": false}}"#).unwrap();
     let has_team_tools = |tools: Vec<String>| tools.iter().any(|tool| tool == "SendMessage");
@@ -330,7 +330,7 @@ fn team_tools_are_switched_off_by_the_environment_or_a_settings_file() {
 
 #[test]
 fn where_teams_are_switched_off_a_run_is_one_agent_that_leaves_no_team_and_no_command_makes_one() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(
         "agents:\n  team-lead:\n    - tools: [{name: Bash, input: {command: touch made}}]\n    - text: It is made.\n",
     );
@@ -356,7 +356,7 @@ fn where_teams_are_switched_off_a_run_is_one_agent_that_leaves_no_team_and_no_co
 
 #[test]
 fn what_the_user_adds_for_the_lead_and_a_model_for_teammates_are_taken() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let mate = room.work().join("mate.yaml");
     std::fs::write(&mate, "agents: {bob: [{text: I run on another model.}]}").unwrap();
     let mate = format!("script:{}", mate.display());
@@ -365,7 +365,7 @@ fn what_the_user_adds_for_the_lead_and_a_model_for_teammates_are_taken() {
     assert!(ran.stderr.contains("bob says: I run on another model."), "{ran:?}");
 }
 
-impl Room {
+impl TestEnv {
     /// Writes a script and names the model that plays it.
     pub(crate) fn script(&self, text: &str) -> String {
         let file = self.work().join("script.yaml");
@@ -408,7 +408,7 @@ agents:
     - tools: [{name: Bash, input: {command: "touch 'it is' made"}}]
     - text: I have tried.
 "#;
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = run(&room, script, &[]);
     let flag = r"--allow 'Bash(touch '\''it is'\'' made)'";
     let said = format!("nobody was there to ask; what was refused would have been allowed by: {flag}");

@@ -8,7 +8,7 @@ use std::thread;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::patience::PATIENCE;
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 /// A process that runs, with what it says, which is read as it comes. It is killed when the test is over.
 pub(crate) struct Running {
@@ -17,7 +17,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn start(room: &Room, args: &[&str]) -> Self {
+    pub(crate) fn start(room: &TestEnv, args: &[&str]) -> Self {
         Self::of(&mut room.command(args))
     }
 

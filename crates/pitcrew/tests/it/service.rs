@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::runtime::Runtime;
 
 use crate::models_over_http::{Heard, Say, as_messages, heard};
-use crate::room::{Ran, Room};
+use crate::test_env::{Ran, TestEnv};
 
 /// What the service does with a request.
 pub(crate) enum Reply {
@@ -71,14 +71,14 @@ impl Service {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    pub(crate) fn command(&self, room: &Room, args: &[&str]) -> std::process::Command {
+    pub(crate) fn command(&self, room: &TestEnv, args: &[&str]) -> std::process::Command {
         let mut command = room.command(args);
         command.args(["--model", "anthropic/claude-opus-5-5"]);
         command.env("ANTHROPIC_BASE_URL", &self.url).env("ANTHROPIC_API_KEY", "sk-test");
         command
     }
 
-    pub(crate) fn run(&self, room: &Room, args: &[&str]) -> Ran {
+    pub(crate) fn run(&self, room: &TestEnv, args: &[&str]) -> Ran {
         Ran::of(self.command(room, args).output().unwrap())
     }
 }

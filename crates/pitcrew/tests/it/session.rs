@@ -13,20 +13,20 @@ use insta::assert_snapshot;
 use serde_json::{Value, json};
 
 use crate::agent::FREE;
-use crate::room::{Room, append, copy};
 use crate::running::Running;
+use crate::test_env::{TestEnv, append, copy};
 
 const TEAM: &str = "session-6132882e";
 
 /// The recorded session with a living process as its lead.
 struct Session {
-    room: Room,
+    room: TestEnv,
     lead: Child,
 }
 
 impl Session {
     fn led() -> Self {
-        let room = Room::new();
+        let room = TestEnv::new();
         let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.329/session-team");
         copy(&recorded, &room.root());
         let lead = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn().unwrap();

@@ -12,9 +12,9 @@ use regex::Regex;
 use rustix::process::Signal;
 
 use crate::patience::until;
-use crate::room::{Ran, Room};
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal};
+use crate::test_env::{Ran, TestEnv};
 
 /// Where a line runs, and what is expected of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ fn shown() -> BTreeMap<String, Vec<String>> {
         let place = page.file_name().unwrap().to_string_lossy().into_owned();
         of_page(&fs::read_to_string(&page).unwrap(), |line| add(&place, line));
     }
-    let room = Room::new();
+    let room = TestEnv::new();
     of_help(&room, &[], &mut |command, line| add(&format!("pitcrew {command} --help"), line));
     lines
 }
@@ -213,7 +213,7 @@ fn in_text(line: &str, line_is: &mut impl FnMut(&str)) {
 }
 
 /// The lines of a command's help, and of all commands below it.
-fn of_help(room: &Room, command: &[&str], add: &mut impl FnMut(&str, &str)) {
+fn of_help(room: &TestEnv, command: &[&str], add: &mut impl FnMut(&str, &str)) {
     static COMMENT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r" {3,}").unwrap());
     let args: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
     let help = room.ok(&args).stdout;
@@ -266,8 +266,8 @@ fn working() -> String {
 const ENDING: &str = "agents: {default: [{repeat: {at_most: 100000, turns: [{text: It is done.}]}}]}";
 
 /// A repository with nothing in it yet, whose runs use the script.
-fn empty() -> Room {
-    let room = Room::new();
+fn empty() -> TestEnv {
+    let room = TestEnv::new();
     let home = room.work().parent().unwrap().to_owned();
     let folders = ["src/backend", ".local/share/bash-completion/completions", ".config/fish/completions", "bin"];
     folders.iter().for_each(|folder| fs::create_dir_all(home.join(folder)).unwrap());
@@ -288,13 +288,13 @@ fn empty() -> Room {
 }
 
 /// Makes a script what every agent runs on from now on.
-fn use_script(room: &Room, script: &str) {
+fn use_script(room: &TestEnv, script: &str) {
     let model = room.script(script);
     fs::write(room.root().join("settings.json"), serde_json::json!({"model": model}).to_string()).unwrap();
 }
 
 /// The team `backend` at work, and the id of a message to bob.
-fn running() -> (Room, Running, String) {
+fn running() -> (TestEnv, Running, String) {
     let room = empty();
     use_script(&room, &working());
     let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);
@@ -310,7 +310,7 @@ fn running() -> (Room, Running, String) {
 }
 
 /// The team `backend` after a stop, with `reviewer` in it or alone.
-fn stopped(is_alone: bool) -> Room {
+fn stopped(is_alone: bool) -> TestEnv {
     let room = empty();
     if is_alone {
         let turns = "[{delay_ms: 20, tools: [{name: TaskList}]}]";
@@ -333,7 +333,7 @@ fn stopped(is_alone: bool) -> Room {
 }
 
 /// The line with names in the place of placeholders, and the script in the place of vendors' models.
-fn filled(room: &Room, line: &str, message: &str) -> String {
+fn filled(room: &TestEnv, line: &str, message: &str) -> String {
     let model = format!("script:{}", room.work().join("script.yaml").display());
     let words = [
         ("TEAM", "backend"),
@@ -351,7 +351,7 @@ fn filled(room: &Room, line: &str, message: &str) -> String {
 }
 
 /// A shell in the room, about to run the line.
-fn shell(room: &Room, line: &str) -> Command {
+fn shell(room: &TestEnv, line: &str) -> Command {
     let mut command = room.tool("sh", &["-c", line]);
     let home = room.work().parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap();
@@ -370,7 +370,7 @@ fn has_tmux() -> bool {
 }
 
 #[track_caller]
-fn check(room: &Room, line: &str, message: &str) {
+fn check(room: &TestEnv, line: &str, message: &str) {
     let ran = Ran::of(shell(room, &filled(room, line, message)).output().unwrap());
     assert_eq!(ran.code, 0, "{line}: {ran:?}");
 }
@@ -422,7 +422,7 @@ fn what_is_shown_runs_while_a_team_is_at_work() {
 }
 
 /// The team `backend` whose `bob` has handed in a plan.
-fn planned() -> (Room, Running) {
+fn planned() -> (TestEnv, Running) {
     let room = empty();
     let spawn = "{name: Task, input: {name: bob, subagent_type: general-purpose, description: w, prompt: Plan it., mode: plan}}";
     let plan = "{name: ExitPlanMode, input: {plan: 1. Do it.}}";
@@ -469,7 +469,7 @@ fn what_is_shown_and_goes_on_does_so_until_it_is_interrupted() {
 }
 
 /// The team `backend` after a stop, with `bob` in it.
-fn with_bob() -> Room {
+fn with_bob() -> TestEnv {
     let room = empty();
     use_script(&room, &working());
     let mut run = Running::start(&room, &["run", "work", "--team", "backend", "--yes"]);

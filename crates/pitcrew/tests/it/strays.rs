@@ -10,9 +10,9 @@ use serde_json::Value;
 use crate::agent::FREE;
 use crate::patience::until;
 use crate::processes::command_line;
-use crate::room::{Ran, Room};
 use crate::running::Running;
 use crate::terminal::Terminal;
+use crate::test_env::{Ran, TestEnv};
 
 /// Ways out of sight; `N` is the number of seconds slept, by which a test knows its own.
 const WAYS: [&str; 4] = [
@@ -53,7 +53,7 @@ fn script(agent: &str, command: &str) -> String {
 #[test]
 fn what_a_command_of_the_lead_moved_out_of_sight_ends_with_the_run() {
     for (nth, way) in WAYS.iter().enumerate() {
-        let (room, seconds) = (Room::new(), seconds(nth));
+        let (room, seconds) = (TestEnv::new(), seconds(nth));
         let model = room.script(&script("team-lead", &begun(way, &seconds)));
         let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", FREE]);
         let left = sleepers(&seconds);
@@ -65,7 +65,7 @@ fn what_a_command_of_the_lead_moved_out_of_sight_ends_with_the_run() {
 
 #[test]
 fn what_a_command_of_a_member_moved_out_of_sight_ends_with_its_process() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let seconds = seconds(8);
     let model = room.script(&script("guest", &begun(WAYS[1], &seconds)));
     let mut guest =
@@ -113,7 +113,7 @@ fn what_a_command_in_a_pane_moved_out_of_sight_ends_with_its_process_and_the_ser
 
 #[test]
 fn what_a_hook_of_the_user_leaves_running_stays() {
-    let (room, seconds) = (Room::new(), seconds(9));
+    let (room, seconds) = (TestEnv::new(), seconds(9));
     let hook = format!("setsid sleep {seconds} >/dev/null 2>&1 &");
     let hooks = serde_json::json!({"hooks": {"PreToolUse": [{"matcher": "", "hooks": [{"type": "command", "command": hook}]}]}});
     fs::write(room.root().join("settings.json"), hooks.to_string()).unwrap();
@@ -126,7 +126,7 @@ fn what_a_hook_of_the_user_leaves_running_stays() {
 
 #[test]
 fn what_ran_before_pitcrew_in_its_process_is_left_alone() {
-    let (room, seconds) = (Room::new(), seconds(7));
+    let (room, seconds) = (TestEnv::new(), seconds(7));
     let model = room.script(&script("team-lead", "true"));
     let line = format!(
         "sleep {seconds} >/dev/null 2>&1 & exec {} run go --model {model} --permission-mode {FREE}",
@@ -140,7 +140,7 @@ fn what_ran_before_pitcrew_in_its_process_is_left_alone() {
 
 #[test]
 fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let way = "(setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &) ; (setsid env -i sh -c 'exit 0' >/dev/null 2>&1 &); sleep 0.3";
     // The second command ends after what the first one started has.
     let count = "true; grep -l '^PPid:.'$PPID /proc/[0-9]*/status | xargs grep -l 'State:.Z' > zombies; true";
@@ -155,7 +155,7 @@ fn what_ended_out_of_sight_is_let_go_while_the_run_goes_on() {
 }
 
 /// The processes that the team's record of escaped ones names.
-fn recorded(room: &Room, team: &str) -> Vec<u32> {
+fn recorded(room: &TestEnv, team: &str) -> Vec<u32> {
     let file = room.root().join("teams").join(team).join("pitcrew/escaped.json");
     let Ok(text) = fs::read_to_string(file) else { return Vec::new() };
     let record: Value = serde_json::from_str(&text).unwrap();
@@ -164,7 +164,7 @@ fn recorded(room: &Room, team: &str) -> Vec<u32> {
 }
 
 /// What the doctor says of escaped processes of the team; nothing of it is repaired.
-fn reported(room: &Room, flags: &[&str]) -> Vec<String> {
+fn reported(room: &TestEnv, flags: &[&str]) -> Vec<String> {
     let report = room.json(&[&["doctor"], flags].concat());
     let findings = report["findings"].as_array().unwrap().iter().filter(|finding| finding["kind"] == "escaped");
     let detail = |finding: &Value| {
@@ -185,7 +185,7 @@ fn script_that_stays(agent: &str, command: &str) -> String {
 #[test]
 fn what_escaped_from_a_killed_run_is_reported_and_never_ended() {
     for (nth, way) in WAYS.iter().enumerate() {
-        let (room, seconds) = (Room::new(), seconds(10 + nth));
+        let (room, seconds) = (TestEnv::new(), seconds(10 + nth));
         let model = room.script(&script_that_stays("team-lead", &begun(way, &seconds)));
         let run = Running::start(&room, &["run", "go", "--team", "crew", "--model", &model, "--permission-mode", FREE]);
         until("the second command runs", || room.work().join("next").exists().then_some(()), String::new);
@@ -212,7 +212,7 @@ fn what_escaped_from_a_killed_run_is_reported_and_never_ended() {
 
 #[test]
 fn what_escaped_from_a_killed_member_is_reported_and_its_agent_was_told() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let seconds = seconds(20);
     let model = room.script(&script_that_stays("guest", &begun(WAYS[0], &seconds)));
     let guest = Running::start(&room, &["join", "crew", "--as", "guest", "--model", &model, "--permission-mode", FREE]);
@@ -232,7 +232,7 @@ fn what_escaped_from_a_killed_member_is_reported_and_its_agent_was_told() {
 
 #[test]
 fn the_record_of_what_ended_with_its_run_is_dropped() {
-    let (room, seconds) = (Room::new(), seconds(21));
+    let (room, seconds) = (TestEnv::new(), seconds(21));
     let model = room.script(&script("team-lead", &begun(WAYS[0], &seconds)));
     let run = ["run", "go", "--team", "crew", "--model", &model, "--permission-mode", FREE];
     let ran = room.run(&run);
@@ -244,7 +244,7 @@ fn the_record_of_what_ended_with_its_run_is_dropped() {
 
 #[test]
 fn a_forged_record_of_an_escaped_process_ends_nothing() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let mut innocent = room.tool("sleep", &["600"]).spawn().unwrap();
     let process = ProcessIdentity::of(innocent.id()).unwrap();
     let record = serde_json::json!({"version": 1, "escaped": [{

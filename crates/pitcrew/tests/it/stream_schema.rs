@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
-use crate::room::Room;
 use crate::terminal::GOODBYE;
+use crate::test_env::TestEnv;
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -102,7 +102,7 @@ agents:
 
 #[test]
 fn every_line_of_ours_fits_the_schema_however_the_run_ends() {
-    let (schema, room) = (schema(), Room::new());
+    let (schema, room) = (schema(), TestEnv::new());
     let model = room.script(&eventful());
     let stream = ["--output-format", "stream-json", "--include-team-events"];
     let ran = room.run(&[&["run", "go", "--team", "work", "--model", &model], &stream[..]].concat());

@@ -14,8 +14,8 @@ use pitcrew_store::{FileBackend, FileOptions};
 use pitcrew_team::{PaneHost, PanePlace, Started, SystemClock, Team, Teams};
 
 use crate::patience::until;
-use crate::room::Room;
 use crate::running::Running;
+use crate::test_env::TestEnv;
 
 /// A lead whose command does not end by itself.
 const BUSY: &str = "
@@ -40,12 +40,12 @@ struct Process {
 
 impl Process {
     /// A shell in a group of its own, once it says that it is ready by making the file `$1`.
-    fn shell(room: &Room, script: &str) -> Self {
+    fn shell(room: &TestEnv, script: &str) -> Self {
         Self::tagged_shell(room, script, &room.tag_of_bob())
     }
 
     /// The same, with that tag of a member.
-    fn tagged_shell(room: &Room, script: &str, tag: &str) -> Self {
+    fn tagged_shell(room: &TestEnv, script: &str, tag: &str) -> Self {
         let ready = room.temporary().join("ready");
         let mut command = Command::new("sh");
         command.env("PITCREW_MEMBER", tag);
@@ -68,7 +68,7 @@ impl Drop for Process {
     }
 }
 
-impl Room {
+impl TestEnv {
     pub(crate) fn team(&self, name: &str) -> Team {
         let backend = Arc::new(FileBackend::open(&self.root(), FileOptions::default()));
         Teams::new(backend, Limits::default(), Arc::new(SystemClock)).at(&TeamDir::of(name)).unwrap()
@@ -119,7 +119,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn a_command_that_a_killed_run_left_running_is_found_and_stopped() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let left = room.killed_while_busy();
     assert!(left.is_alive());
     let found = room.json(&["doctor"]);
@@ -138,7 +138,7 @@ fn whoever_goes_on_with_a_team_or_ends_it_stops_what_was_left_running() {
         &["run", "--resume", "work", "--model", "script:short.yaml"],
         &["team", "lead", "work", "--take-over", "--model", "script:short.yaml"],
     ] {
-        let room = Room::new();
+        let room = TestEnv::new();
         let left = room.killed_while_busy();
         fs::write(room.work().join("short.yaml"), "agents: {team-lead: [{text: So}, {text: That is all.}]}").unwrap();
         room.ok(end);
@@ -148,7 +148,7 @@ fn whoever_goes_on_with_a_team_or_ends_it_stops_what_was_left_running() {
 
 #[test]
 fn teammates_that_wait_for_a_lead_are_stopped_by_shutdown() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.killed_run();
     let parked = Process::shell(&room, "trap 'exit 0' TERM; touch $1; while :; do sleep 0.01; done");
     room.started_for_bob(parked.identity, None);
@@ -164,7 +164,7 @@ fn teammates_that_wait_for_a_lead_are_stopped_by_shutdown() {
 
 #[test]
 fn a_repair_ends_no_member_that_runs_without_a_lead_and_names_the_command_that_does() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.killed_run();
     let at_work = Process::shell(&room, "trap 'exit 0' TERM; touch $1; while :; do sleep 0.01; done");
     for program in ["pitcrew", "claude"] {
@@ -187,7 +187,7 @@ fn a_repair_ends_no_member_that_runs_without_a_lead_and_names_the_command_that_d
 #[test]
 fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_by_shutdown() {
     for end in [&["doctor", "--repair"][..], &["shutdown", "work"], &["team", "delete", "work", "--force"]] {
-        let room = Room::new();
+        let room = TestEnv::new();
         room.killed_run();
         // What another client starts has its tag and a session of its own.
         let left = Process::shell(&room, "touch $1; exec sleep 1000");
@@ -203,7 +203,7 @@ fn what_a_dead_client_left_running_is_named_by_doctor_and_ended_by_a_repair_and_
 #[test]
 fn a_member_that_joined_by_itself_and_was_killed_is_named_by_doctor_whoever_leads_the_team() {
     for is_ours in [true, false] {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         if !is_ours {
             let mut config = room.json_file("teams/crew/config.json");
             for member in config["members"].as_array_mut().unwrap() {
@@ -231,7 +231,7 @@ fn a_member_that_joined_by_itself_and_was_killed_is_named_by_doctor_whoever_lead
 
 #[test]
 fn a_process_that_only_has_the_number_of_a_teammate_is_left_alone() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.killed_run();
     let other = Process::shell(&room, "touch $1; exec sleep 1000");
     room.started_for_bob(ProcessIdentity { start_ticks: other.identity.start_ticks - 1, ..other.identity }, None);
@@ -250,7 +250,7 @@ fn a_record_that_names_a_process_without_the_members_tag_has_nobody_killed() {
     ];
     for end in ends {
         for tag in ["", "0af3/work/bob"] {
-            let room = Room::new();
+            let room = TestEnv::new();
             room.killed_run();
             fs::write(room.work().join("short.yaml"), "agents: {team-lead: [{text: So}, {text: That is all.}]}")
                 .unwrap();
@@ -266,7 +266,7 @@ fn a_record_that_names_a_process_without_the_members_tag_has_nobody_killed() {
 
 #[test]
 fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let running = room.start_waiting();
     let stubborn = Process::shell(&room, "trap '' TERM INT; touch $1; while :; do sleep 0.01; done");
     // Before the run hangs, which may be while it holds the lock of the journal.
@@ -283,7 +283,7 @@ fn force_kills_a_run_that_hangs_and_a_teammate_that_heeds_nothing() {
 
 #[test]
 fn a_team_is_deleted_by_force_with_teammates_that_are_stuck_but_not_under_a_lead_that_lives() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let running = room.start_waiting();
     let refused = room.run(&["team", "delete", "work", "--force"]);
     assert_eq!(refused.code, 4, "{refused:?}");
@@ -306,7 +306,7 @@ fn whatever_is_left_of_a_team_is_cleared_away_by_force() {
         ("its tasks alone are there", |root| fs::rename(root.join("teams/crew"), root.join("gone")).unwrap()),
     ];
     for (what, damage) in damages {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         room.ok(&["task", "create", "keep me", "it is kept"]);
         damage(&room.root());
         let deleted = room.ok(&["team", "delete", "crew", "--force"]);
@@ -321,7 +321,7 @@ fn whatever_is_left_of_a_team_is_cleared_away_by_force() {
 
 #[test]
 fn force_deletes_no_team_whose_name_only_falls_on_the_same_folder() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["team", "create", "my team"]);
     assert_eq!(room.run(&["team", "delete", "my.team", "--force"]).code, 3);
     assert_eq!(room.json(&["team", "list"])["total"], 1);
@@ -330,7 +330,7 @@ fn force_deletes_no_team_whose_name_only_falls_on_the_same_folder() {
 #[test]
 fn a_record_that_is_torn_keeps_nobody_from_deleting_the_team_nor_the_doctor_from_looking() {
     for record in ["started", "panes"] {
-        let room = Room::new();
+        let room = TestEnv::new();
         room.killed_run();
         std::fs::write(room.root().join(format!("teams/work/pitcrew/{record}.json")), "[{torn").unwrap();
         let told = room.run(&["doctor"]);
@@ -342,7 +342,7 @@ fn a_record_that_is_torn_keeps_nobody_from_deleting_the_team_nor_the_doctor_from
 
 #[test]
 fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let running = room.start_waiting();
     let led = room.json(&["team", "lead", "work"]);
     assert_eq!((&led["lead"]["pid"], &led["lead"]["alive"]), (&running.id().into(), &true.into()), "{led:#}");
@@ -364,12 +364,12 @@ fn who_leads_is_told_and_a_member_takes_over_from_the_dead() {
 /// A tmux server of the test's own.
 struct Server {
     socket: PathBuf,
-    room: Room,
+    room: TestEnv,
 }
 
 impl Server {
     fn new() -> Self {
-        let room = Room::new();
+        let room = TestEnv::new();
         Self { socket: room.temporary().join("tmux"), room }
     }
 

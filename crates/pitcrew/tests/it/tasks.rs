@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 #[test]
 fn a_blocked_task_is_started_with_force_and_a_completed_one_opened_again_by_the_user() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let seen = room.transcript(&[
         &["task", "create", "Fix the parser"],
         &["task", "create", "Write it up"],
@@ -47,7 +47,7 @@ fn a_blocked_task_is_started_with_force_and_a_completed_one_opened_again_by_the_
 
 #[test]
 fn tasks_are_made_listed_changed_and_shown() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let seen = room.transcript(&[
         &["task", "list"],
         &["task", "create", "Fix the parser", "Tests in tests/parser.rs fail", "--metadata", "priority=1"],
@@ -101,7 +101,7 @@ fn tasks_are_made_listed_changed_and_shown() {
 
 #[test]
 fn with_json_a_task_has_the_shape_of_the_api_reference() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     let made = room.json(&["task", "create", "Fix it", "All of it", "--active-form", "Fixing it"]);
     assert_snapshot!(room.redacted(&format!("{made:#}")), @r#"
     {
@@ -158,7 +158,7 @@ fn with_json_a_task_has_the_shape_of_the_api_reference() {
 
 #[test]
 fn a_claim_is_won_by_one_and_the_others_are_told_who_won() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     room.ok(&["task", "create", "Fix it"]);
     room.ok(&["task", "create", "Later"]);
     room.ok(&["task", "update", "2", "--blocked-by", "1"]);
@@ -186,7 +186,7 @@ fn a_claim_is_won_by_one_and_the_others_are_told_who_won() {
 #[test]
 fn a_file_that_cannot_be_read_hides_no_other_task_and_is_said_once() {
     for file in ["1.json", "notes.json"] {
-        let room = Room::with_crew();
+        let room = TestEnv::with_crew();
         for subject in ["one", "two"] {
             room.ok(&["task", "create", subject]);
         }

@@ -2,11 +2,11 @@
 
 use insta::assert_snapshot;
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
 #[test]
 fn a_team_is_made_listed_shown_and_deleted() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let seen = room.transcript(&[
         &["team", "list"],
         &["team", "create", "backend", "--description", "fix the build"],
@@ -42,7 +42,7 @@ fn a_team_is_made_listed_shown_and_deleted() {
 
 #[test]
 fn with_json_the_answers_have_the_shapes_of_the_api_reference() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let made = room.json(&["team", "create", "backend"]);
     assert_snapshot!(room.redacted(&format!("{made:#}")), @r#"
     {
@@ -63,7 +63,7 @@ fn with_json_the_answers_have_the_shapes_of_the_api_reference() {
 
 #[test]
 fn a_team_with_teammates_is_not_deleted() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     assert_snapshot!(room.transcript(&[&["team", "delete", "crew"]]), @r#"
     $ pitcrew team delete crew
     error: Cannot cleanup team with 2 active member(s): ann, bob. They have to shut down, or be removed, first.
@@ -75,7 +75,7 @@ fn a_team_with_teammates_is_not_deleted() {
 
 #[test]
 fn a_name_that_falls_on_the_folder_of_another_team_is_refused() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["team", "create", "my-team"]);
     assert_snapshot!(room.transcript(&[&["team", "create", "My Team"], &["team", "create", "my-team"]]), @r#"
     $ pitcrew team create "My Team"
@@ -89,7 +89,7 @@ fn a_name_that_falls_on_the_folder_of_another_team_is_refused() {
 
 #[test]
 fn of_several_teams_that_wait_here_none_is_meant() {
-    let room = Room::new();
+    let room = TestEnv::new();
     for team in ["first", "other"] {
         room.ok(&["team", "create", team]);
     }
@@ -112,7 +112,7 @@ fn of_several_teams_that_wait_here_none_is_meant() {
 
 #[test]
 fn a_team_with_a_broken_config_is_listed_with_the_reason() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.ok(&["team", "create", "sound"]);
     std::fs::create_dir_all(room.root().join("teams/torn")).unwrap();
     std::fs::write(room.root().join("teams/torn/config.json"), "{\"name\": \"to").unwrap();

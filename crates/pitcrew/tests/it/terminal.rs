@@ -10,11 +10,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::patience;
-use crate::room::{Ran, Room, journal_in};
+use crate::test_env::{Ran, TestEnv, journal_in};
 
 /// A room with a tmux server of its own, in which the user has a pane.
 pub(crate) struct Terminal {
-    pub(crate) room: Room,
+    pub(crate) room: TestEnv,
     /// The pane of the user.
     pub(crate) theirs: String,
 }
@@ -33,7 +33,7 @@ impl Terminal {
             eprintln!("skipped: tmux is not installed");
             return None;
         }
-        let mut terminal = Self { room: Room::new(), theirs: String::new() };
+        let mut terminal = Self { room: TestEnv::new(), theirs: String::new() };
         fs::write(terminal.room.work().parent().unwrap().join(".tmux.conf"), rc).unwrap();
         let args =
             ["new-session", "-d", "-P", "-F", "#{pane_id}", "-s", "mine", "-x", "200", "-y", "50", "sleep", "1000"];
@@ -149,7 +149,7 @@ impl Terminal {
 
 /// The processes of teammates in a room, by `/proc`: neither the tmux that is told to start one, nor what one is just
 /// about to start.
-pub(crate) fn teammates(room: &Room) -> Vec<u32> {
+pub(crate) fn teammates(room: &TestEnv) -> Vec<u32> {
     let root = room.root().display().to_string();
     let is_ours = |pid: &u32| {
         let read = |what: &str| fs::read(format!("/proc/{pid}/{what}")).unwrap_or_default();

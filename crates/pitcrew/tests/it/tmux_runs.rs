@@ -10,9 +10,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::processes::commands_in;
-use crate::room::{Ran, journal_in};
 use crate::running::Running;
 use crate::terminal::{GOODBYE, Terminal, ended, kill};
+use crate::test_env::{Ran, journal_in};
 
 /// A lead and so many teammates, each of which makes a file and says so.
 pub(crate) fn crowd(count: usize) -> String {

@@ -2,15 +2,15 @@
 
 use serde_json::{Value, json};
 
-use crate::room::Room;
+use crate::test_env::TestEnv;
 
-fn write(room: &Room, settings: &Value) {
+fn write(room: &TestEnv, settings: &Value) {
     std::fs::write(room.root().join("settings.json"), settings.to_string()).unwrap();
 }
 
 #[test]
 fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a_run() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: done}]}");
     for (settings, told) in [
         (json!({"permissions": {"defaultMode": "auto"}}), "`permissions.defaultMode` in the user settings"),
@@ -60,7 +60,7 @@ fn settings_with_values_that_are_not_known_end_no_command_and_are_told_once_by_a
 
 #[test]
 fn a_run_without_a_model_says_that_the_settings_have_one_that_is_no_name() {
-    let room = Room::new();
+    let room = TestEnv::new();
     write(&room, &json!({"model": 7}));
     let ran = room.run(&["run", "go"]);
     assert_eq!(ran.code, 2, "{ran:?}");
@@ -70,7 +70,7 @@ fn a_run_without_a_model_says_that_the_settings_have_one_that_is_no_name() {
 
 #[test]
 fn null_in_the_settings_is_nothing() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: done}]}");
     write(
         &room,
@@ -85,7 +85,7 @@ fn null_in_the_settings_is_nothing() {
 
 #[test]
 fn what_bounds_agents_is_never_left_out() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: done}]}");
     for settings in [
         json!({"permissions": {"deny": "Bash"}}),
@@ -104,7 +104,7 @@ fn what_bounds_agents_is_never_left_out() {
 
 #[test]
 fn a_mode_that_is_not_known_is_refused_where_it_was_typed() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: done}]}");
     let ran = room.run(&["run", "go", "--model", &model, "--permission-mode", "auto"]);
     assert!(ran.code != 0 && ran.stderr.contains("acceptEdits"), "{ran:?}");
@@ -112,7 +112,7 @@ fn a_mode_that_is_not_known_is_refused_where_it_was_typed() {
 
 #[test]
 fn a_model_of_another_client_s_making_is_not_heeded_and_the_bypass_can_be_disabled() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script("agents: {team-lead: [{text: done}]}");
     write(&room, &json!({"model": "opusplan"}));
     let ran = room.run(&["run", "go"]);

@@ -9,9 +9,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::patience::until;
-use crate::room::{Ran, Room};
 use crate::running::Running;
 use crate::terminal::GOODBYE;
+use crate::test_env::{Ran, TestEnv};
 
 /// A lead that makes a task, does it, and says its last word.
 const SHORT: &str = "
@@ -23,7 +23,7 @@ agents:
     - text: It goes on.
 ";
 
-fn completed(room: &Room, team: &str) -> Ran {
+fn completed(room: &TestEnv, team: &str) -> Ran {
     let model = room.script(SHORT);
     room.ok(&["run", "do it", "--team", team, "--model", &model, "--yes"])
 }
@@ -44,7 +44,7 @@ agents:
 }
 
 /// A run whose teammate waits.
-fn started(room: &Room, team: &str) -> Running {
+fn started(room: &TestEnv, team: &str) -> Running {
     let model = room.script(&working());
     let mut run = Running::start(room, &["run", "wait", "--team", team, "--model", &model, "--yes"]);
     run.until("bob is idle");
@@ -57,14 +57,14 @@ fn stopped(run: Running) {
 }
 
 /// The ids of the archives, with their teams' names in front.
-fn archives(room: &Room) -> Vec<(String, String)> {
+fn archives(room: &TestEnv) -> Vec<(String, String)> {
     let listed = room.json(&["team", "list", "--archived"]);
     let word = |row: &Value, key: &str| row[key].as_str().unwrap().to_owned();
     listed["archives"].as_array().unwrap().iter().map(|row| (word(row, "team"), word(row, "id"))).collect()
 }
 
 /// The text without the ids and times of archives.
-fn redacted(room: &Room, text: &str) -> String {
+fn redacted(room: &TestEnv, text: &str) -> String {
     let text = room.redacted(text);
     let text = Regex::new(r"-\d{8}T\d{6}Z-[0-9a-f]{8}").unwrap().replace_all(&text, "-[id]").into_owned();
     Regex::new(r"\[date\] \d\d:\d\d:\d\d UTC").unwrap().replace_all(&text, "[when]").into_owned()
@@ -72,7 +72,7 @@ fn redacted(room: &Room, text: &str) -> String {
 
 #[test]
 fn the_team_of_a_completed_run_is_in_the_archive_and_its_name_is_free() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let ran = completed(&room, "sel");
     let said =
         "the team is in the archive: `pitcrew team show sel` shows it, `pitcrew run --resume sel` goes on with it";
@@ -87,7 +87,7 @@ fn the_team_of_a_completed_run_is_in_the_archive_and_its_name_is_free() {
 
 #[test]
 fn a_run_that_ends_in_another_way_keeps_its_team() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let model = room.script(SHORT);
     let limited = room.run(&["run", "do it", "--team", "few", "--model", &model, "--yes", "--max-turns", "1"]);
     assert_eq!(limited.code, 7, "{limited:?}");
@@ -100,7 +100,7 @@ fn a_run_that_ends_in_another_way_keeps_its_team() {
 
 #[test]
 fn the_team_that_runs_is_meant_and_a_finished_one_only_when_none_runs() {
-    let room = Room::new();
+    let room = TestEnv::new();
     completed(&room, "sel");
     let run = started(&room, "sel");
     assert_eq!(room.json(&["team", "show"])["team"]["members"][1]["name"], "bob");
@@ -114,7 +114,7 @@ fn the_team_that_runs_is_meant_and_a_finished_one_only_when_none_runs() {
 
 #[test]
 fn of_several_stopped_teams_the_running_one_is_meant_and_several_running_ones_are_listed() {
-    let room = Room::new();
+    let room = TestEnv::new();
     stopped(started(&room, "old"));
     let run = started(&room, "new");
     assert_eq!(room.json(&["team", "show"])["team"]["name"], "new");
@@ -138,7 +138,7 @@ fn of_several_stopped_teams_the_running_one_is_meant_and_several_running_ones_ar
 
 #[test]
 fn an_archived_team_is_shown_and_other_commands_say_where_it_is() {
-    let room = Room::new();
+    let room = TestEnv::new();
     completed(&room, "sel");
     let seen = room.transcript(&[
         &["team", "show", "sel"],
@@ -176,7 +176,7 @@ fn an_archived_team_is_shown_and_other_commands_say_where_it_is() {
 
 #[test]
 fn an_archived_team_is_resumed_by_its_name_and_goes_on_with_its_conversation() {
-    let room = Room::new();
+    let room = TestEnv::new();
     completed(&room, "sel");
     let ran = room.ok(&["run", "--resume", "sel", "and now?", "--yes"]);
     assert_eq!(ran.stdout, "It goes on.\n", "{ran:?}");
@@ -187,7 +187,7 @@ fn an_archived_team_is_resumed_by_its_name_and_goes_on_with_its_conversation() {
 
 #[test]
 fn an_archive_whose_name_is_taken_is_named_by_its_id_and_comes_back_when_the_name_is_free() {
-    let room = Room::new();
+    let room = TestEnv::new();
     completed(&room, "sel");
     let (_, first) = archives(&room).remove(0);
     completed(&room, "sel");
@@ -204,7 +204,7 @@ fn an_archive_whose_name_is_taken_is_named_by_its_id_and_comes_back_when_the_nam
 
 #[test]
 fn a_resume_that_cannot_start_leaves_its_team_in_the_archive() {
-    let room = Room::new();
+    let room = TestEnv::new();
     completed(&room, "sel");
     let before = archives(&room).len();
     let refused = room.run(&["run", "--resume", "sel", "--model", "no such model"]);
@@ -214,7 +214,7 @@ fn a_resume_that_cannot_start_leaves_its_team_in_the_archive() {
 
 #[test]
 fn prune_removes_what_is_old_enough_and_confirmed() {
-    let room = Room::new();
+    let room = TestEnv::new();
     completed(&room, "sel");
     room.ok(&["team", "create", "live"]);
     let seen = room.transcript(&[
@@ -275,7 +275,7 @@ const BY_FLAG: [&[&str]; 19] = [
 
 #[test]
 fn every_command_takes_its_team_by_the_same_flag() {
-    let room = Room::with_crew();
+    let room = TestEnv::with_crew();
     for command in BY_WORD.iter().chain(&BY_FLAG) {
         let with = |more: &[&str]| room.run(&[*command, more].concat());
         let asked = with(&["--team", "none"]);
@@ -299,7 +299,7 @@ fn every_command_takes_its_team_by_the_same_flag() {
 
 #[test]
 fn an_instruction_for_a_new_lead_is_not_taken_for_a_team_that_a_flag_names() {
-    let room = Room::new();
+    let room = TestEnv::new();
     room.killed_run();
     let model = room.script("agents: {team-lead: [{text: So}, {text: That is all.}]}");
     let words = ["team", "lead", "-t", "work", "--take-over", "finish the review", "--model", &model, "--yes"];
@@ -310,20 +310,20 @@ fn an_instruction_for_a_new_lead_is_not_taken_for_a_team_that_a_flag_names() {
 }
 
 /// Another folder beside the room's, a repository or none.
-fn elsewhere(room: &Room, name: &str, is_repository: bool) -> std::path::PathBuf {
+fn elsewhere(room: &TestEnv, name: &str, is_repository: bool) -> std::path::PathBuf {
     let folder = room.work().join("..").join(name);
     std::fs::create_dir_all(folder.join(if is_repository { ".git" } else { "" })).unwrap();
     folder.canonicalize().unwrap()
 }
 
 /// Runs the binary in another folder.
-fn run_in(room: &Room, folder: &std::path::Path, args: &[&str]) -> Ran {
+fn run_in(room: &TestEnv, folder: &std::path::Path, args: &[&str]) -> Ran {
     Ran::of(room.command(args).current_dir(folder).output().unwrap())
 }
 
 #[test]
 fn a_command_that_changes_something_never_means_a_team_of_another_place() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let run = started(&room, "zed");
     let (beside, nowhere) = (elsewhere(&room, "beside", true), elsewhere(&room, "nowhere", false));
     let changes: [&[&str]; 6] = [
@@ -360,7 +360,7 @@ fn a_command_that_changes_something_never_means_a_team_of_another_place() {
 
 #[test]
 fn the_team_that_waits_here_is_meant_while_another_runs_elsewhere_and_several_are_listed_alone() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let beside = elsewhere(&room, "beside", true);
     assert_eq!(run_in(&room, &beside, &["team", "create", "waits"]).code, 0);
     let run = started(&room, "zed");
@@ -379,7 +379,7 @@ fn the_team_that_waits_here_is_meant_while_another_runs_elsewhere_and_several_ar
 
 #[test]
 fn of_archives_of_one_second_the_newest_is_meant() {
-    let room = Room::new();
+    let room = TestEnv::new();
     for goal in 1..=6 {
         let goal = goal.to_string();
         let model = room.script("agents: {team-lead: [{text: Done.}]}");
@@ -399,7 +399,7 @@ agents:
     - text: Again.
 ";
     for _ in 0..4 {
-        let room = Room::new();
+        let room = TestEnv::new();
         let model = room.script(script);
         room.ok(&["run", "go", "--team", "sel", "--model", &model]);
         let resume = || {
@@ -419,7 +419,7 @@ agents:
 
 #[test]
 fn of_several_teams_that_wait_the_one_named_after_the_repository_is_meant_also_when_that_was_moved() {
-    let room = Room::new();
+    let room = TestEnv::new();
     let (backend, other) = (elsewhere(&room, "Backend", true), elsewhere(&room, "other", true));
     for (folder, team) in [(&backend, "first"), (&backend, "backend"), (&other, "third")] {
         assert_eq!(run_in(&room, folder, &["team", "create", team]).code, 0);

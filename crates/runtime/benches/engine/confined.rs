@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitcrew_runtime::gate::PermissionMode;
-use pitcrew_runtime::sandbox::{Machine, Means, Profile, Sandbox};
+use pitcrew_runtime::sandbox::{Machine, Mechanism, Profile, Sandbox};
 use pitcrew_runtime::tools::{Bash, PathLocks, ReadLog, Shells, Tool, ToolContext, ToolLimits};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -36,9 +36,9 @@ pub(crate) fn run() {
     println!("true in Bash, with {NEIGHBOURS} folders beside the root, {ROUNDS} times each:");
     for sandbox in [Sandbox::default(), Sandbox::by_landlock(machine()), Sandbox::new(machine())] {
         let name = match sandbox.means(&cwd) {
-            Means::Nothing => "unconfined",
-            Means::Landlock => "Landlock",
-            Means::Bubblewrap => "bubblewrap",
+            Mechanism::Nothing => "unconfined",
+            Mechanism::Landlock => "Landlock",
+            Mechanism::Bubblewrap => "bubblewrap",
         };
         let times = measure(&sandbox);
         println!("  {name:<11} p50 {:>9.3?}  p99 {:>9.3?}", percentile(&times, 50), percentile(&times, 99));

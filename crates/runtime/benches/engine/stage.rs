@@ -9,7 +9,7 @@ use pitcrew_protocol::{Limits, Rate};
 use pitcrew_runtime::definitions::AgentFiles;
 use pitcrew_runtime::gate::PermissionMode;
 use pitcrew_runtime::hosting::Hosting;
-use pitcrew_runtime::run::{Asks, Begin, Furnishings, OpenModel, RunLimits, RunOptions};
+use pitcrew_runtime::run::{AgentOptions, Asks, Begin, OpenModel, RunLimits, RunOptions};
 use pitcrew_runtime::sandbox::Machine;
 use pitcrew_runtime::settings::Settings;
 use pitcrew_team::store::{Backend, FileBackend, FileOptions};
@@ -48,7 +48,7 @@ impl Stage {
             teammate_model: None,
             hosting: Hosting::in_process(),
             bounds: RunBounds::default(),
-            furnishings: Furnishings {
+            agent_options: AgentOptions {
                 cwd: self.path("."),
                 root: self.path("root"),
                 machine: Machine::with_root(&self.path("root"), Path::new("/tmp")),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Mail, Status};
 use crate::gate::PermissionMode;
 use crate::sandbox;
-use crate::tools::Seen;
+use crate::tools::FileSeen;
 use crate::transcript::{AnswerFault, Grant, Step, ToolCall};
 
 /// What an agent is, for as long as it lives.
@@ -302,7 +302,7 @@ pub struct Ending {
     /// What hooks add.
     pub context: Vec<String>,
     /// The files the agent has seen by it.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<FileSeen>,
 }
 
 /// What a call that a crash interrupted left behind.
@@ -313,7 +313,7 @@ pub enum Inspection {
         /// What the model reads.
         text: String,
         /// The file, as it is.
-        seen: Vec<Seen>,
+        seen: Vec<FileSeen>,
     },
     /// Nothing of it was done.
     Undone,

@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-struct Letter {
+struct SentMessage {
     id: MessageId,
     text: String,
     is_read: bool,
@@ -47,7 +47,7 @@ struct Cell {
     /// Steps that are on their way to the transcript, and messages that are on their way to being marked read.
     unwritten: Vec<Step>,
     unmarked: Vec<MessageId>,
-    inbox: Vec<Letter>,
+    inbox: Vec<SentMessage>,
     waiting: Vec<Effect>,
     open_requests: Vec<String>,
     /// The request of each call that asked for a permission: a call that asks again asks nothing new.
@@ -141,7 +141,7 @@ impl World {
 
     fn send(&mut self, at: usize, text: String) {
         let id = MessageId(format!("m{}", self.next_id()));
-        self.cells[at].inbox.push(Letter { id, text, is_read: false });
+        self.cells[at].inbox.push(SentMessage { id, text, is_read: false });
     }
 
     /// Lets an agent handle an event, and carries out its effects; after `most` of them the agent crashes.

@@ -9,8 +9,8 @@ use pitcrew_protocol::{
 };
 use pitcrew_team::{Mail, Request, RequestKind};
 
+use super::agent_context::AgentContext;
 use super::log::chain;
-use super::seat::Seat;
 use crate::agent::Role;
 use crate::prompts::Prompt;
 use crate::transcript::{Conversation, shortened};
@@ -18,11 +18,11 @@ use crate::transcript::{Conversation, shortened};
 /// The characters that the parts of a briefing may have. A token is about four of them, so all parts together take less than
 /// a third of the window.
 #[derive(Clone, Copy, Debug)]
-struct Room {
+struct BriefingSize {
     window: usize,
 }
 
-impl Room {
+impl BriefingSize {
     fn prompts(self) -> usize {
         self.window / 2
     }
@@ -45,16 +45,16 @@ impl Room {
 }
 
 /// Writes the briefing. What cannot be read now is named instead.
-pub(super) async fn write(seat: &Seat, conversation: &Conversation, window: u64) -> String {
-    let room = Room { window: usize::try_from(window).unwrap_or(usize::MAX) };
-    let mut facts = vec![who(seat)];
+pub(super) async fn write(agent_context: &AgentContext, conversation: &Conversation, window: u64) -> String {
+    let room = BriefingSize { window: usize::try_from(window).unwrap_or(usize::MAX) };
+    let mut facts = vec![who(agent_context)];
     let mut requests = Requests::default();
-    if seat.role != Role::Subagent {
-        match seat.team.config().await {
+    if agent_context.role != Role::Subagent {
+        match agent_context.team.config().await {
             Ok(config) => {
                 facts.push(team(&config, room));
-                facts.push(tasks(seat, room).await);
-                requests = Requests::read(seat, conversation, &config, room).await;
+                facts.push(tasks(agent_context, room).await);
+                requests = Requests::read(agent_context, conversation, &config, room).await;
             }
             Err(error) => facts.push(format!("The team cannot be read: {}.", chain(&error))),
         }
@@ -74,15 +74,16 @@ pub(super) async fn write(seat: &Seat, conversation: &Conversation, window: u64)
     parts.join("\n\n")
 }
 
-fn who(seat: &Seat) -> String {
-    let team = seat.team.name();
-    match seat.role {
+fn who(agent_context: &AgentContext) -> String {
+    let team = agent_context.team.name();
+    match agent_context.role {
         Role::Lead => format!("# Who you are\nYou are \"{LEAD_NAME}\", and lead the team \"{team}\"."),
         Role::Teammate => {
-            let as_what = seat.agent_type.as_ref().map(|kind| format!(", of the type {kind}")).unwrap_or_default();
+            let as_what =
+                agent_context.agent_type.as_ref().map(|kind| format!(", of the type {kind}")).unwrap_or_default();
             format!(
                 "# Who you are\nYou are \"{}\" on the team \"{team}\"{as_what}. Your lead is \"{LEAD_NAME}\".",
-                seat.name
+                agent_context.name
             )
         }
         Role::Subagent => {
@@ -91,7 +92,7 @@ fn who(seat: &Seat) -> String {
     }
 }
 
-fn team(config: &TeamConfig, room: Room) -> String {
+fn team(config: &TeamConfig, room: BriefingSize) -> String {
     let about = config.description.as_deref().map(|text| format!("It is for: {text}\n")).unwrap_or_default();
     let member = |member: &pitcrew_protocol::Member| {
         let role = if member.is_called(LEAD_NAME) { "the lead" } else { "a teammate" };
@@ -106,14 +107,14 @@ fn team(config: &TeamConfig, room: Room) -> String {
     )
 }
 
-async fn tasks(seat: &Seat, room: Room) -> String {
-    match seat.team.tasks().await {
-        Ok(tasks) => task_list(&tasks, seat.name.as_str(), room),
+async fn tasks(agent_context: &AgentContext, room: BriefingSize) -> String {
+    match agent_context.team.tasks().await {
+        Ok(tasks) => task_list(&tasks, agent_context.name.as_str(), room),
         Err(error) => format!("# Tasks\nThe task list cannot be read: {}.", chain(&error)),
     }
 }
 
-fn task_list(tasks: &[Task], me: &str, room: Room) -> String {
+fn task_list(tasks: &[Task], me: &str, room: BriefingSize) -> String {
     let graph = TaskGraph::of(tasks);
     let head = |task: &Task| {
         let waits: Vec<String> = graph.open_blockers(&task.id).into_iter().map(|id| format!("#{id}")).collect();
@@ -137,7 +138,7 @@ fn task_list(tasks: &[Task], me: &str, room: Room) -> String {
 }
 
 /// What the agent was given to do, in the very form in which it was told.
-fn prompts(conversation: &Conversation, room: Room) -> Option<String> {
+fn prompts(conversation: &Conversation, room: BriefingSize) -> Option<String> {
     let prompts = conversation.prompts();
     let each = room.prompts() / prompts.len().max(1);
     let told: Vec<String> = prompts.iter().map(|prompt| shortened(prompt, each)).collect();
@@ -152,12 +153,17 @@ struct Requests {
 }
 
 impl Requests {
-    async fn read(seat: &Seat, conversation: &Conversation, config: &TeamConfig, room: Room) -> Self {
+    async fn read(
+        agent_context: &AgentContext,
+        conversation: &Conversation,
+        config: &TeamConfig,
+        room: BriefingSize,
+    ) -> Self {
         let read = async {
-            let ledger = seat.team.requests().await?;
-            let to_it = seat.team.mail(&seat.name).await?;
-            let by_it = asked_by(seat, &ledger, room).await?;
-            Ok::<_, ApiError>((asked_of(&to_it, &ledger, conversation, config, room), by_it))
+            let usage_totals = agent_context.team.requests().await?;
+            let to_it = agent_context.team.mail(&agent_context.name).await?;
+            let by_it = asked_by(agent_context, &usage_totals, room).await?;
+            Ok::<_, ApiError>((asked_of(&to_it, &usage_totals, conversation, config, room), by_it))
         };
         match read.await {
             Ok((asked_of_it, asked_by_it)) => Self { asked_of_it, asked_by_it },
@@ -173,17 +179,17 @@ impl Requests {
 /// comes to it anyhow, and what lies with the crew, which are permissions, is not for its model.
 fn asked_of(
     mail: &[Mail],
-    ledger: &BTreeMap<String, Request>,
+    usage_totals: &BTreeMap<String, Request>,
     conversation: &Conversation,
     config: &TeamConfig,
-    room: Room,
+    room: BriefingSize,
 ) -> Option<String> {
     let is_open = |mail: &&Mail| {
         let Some(id) = mail.request_id() else { return false };
         let is_for_its_model = !matches!(mail.frame, Some(Frame::PermissionRequest(_)));
         // A request of another client is in no ledger before it is answered; one of a member that is gone is void.
         let is_unanswered =
-            ledger.get(id).map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);
+            usage_totals.get(id).map_or_else(|| config.member(&mail.message.from).is_some(), Request::is_open);
         is_for_its_model && is_unanswered && conversation.holds(&mail.id)
     };
     let open: Vec<&Mail> = mail.iter().filter(is_open).collect();
@@ -197,13 +203,17 @@ fn asked_of(
 }
 
 /// What the agent asked and has no answer to.
-async fn asked_by(seat: &Seat, ledger: &BTreeMap<String, Request>, room: Room) -> Result<Option<String>, ApiError> {
+async fn asked_by(
+    agent_context: &AgentContext,
+    usage_totals: &BTreeMap<String, Request>,
+    room: BriefingSize,
+) -> Result<Option<String>, ApiError> {
     let open: Vec<(&String, &Request)> =
-        ledger.iter().filter(|(_, request)| request.from == seat.name && request.is_open()).collect();
+        usage_totals.iter().filter(|(_, request)| request.from == agent_context.name && request.is_open()).collect();
     let each = room.own_requests() / open.len().max(1);
     let mut told = Vec::new();
     for (id, request) in open {
-        let mail = seat.team.mail(&request.to).await?;
+        let mail = agent_context.team.mail(&request.to).await?;
         let text = mail.iter().find(|mail| mail.request_id() == Some(id)).map(|mail| mail.message.text.as_str());
         let kind = match request.kind {
             RequestKind::Shutdown => "to shut down",
@@ -241,7 +251,7 @@ mod tests {
             task(3, None, "pending", "Free."),
             task(4, Some("bob"), "completed", "Done."),
         ];
-        insta::assert_snapshot!(task_list(&tasks, "bob", Room { window: 10_000 }), @r"
+        insta::assert_snapshot!(task_list(&tasks, "bob", BriefingSize { window: 10_000 }), @r"
         # Your tasks that are not completed
         #1 (in_progress, bob's, waits for #2): Subject 1
         Write it
@@ -256,12 +266,12 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_cut_and_says_so() {
         let tasks = [task(1, Some("bob"), "pending", &"x".repeat(5_000))];
-        let told = task_list(&tasks, "bob", Room { window: 8_000 });
+        let told = task_list(&tasks, "bob", BriefingSize { window: 8_000 });
         assert!(told.contains("more characters are left out here."), "{told}");
         assert!(told.chars().count() < 1_500, "{told}");
         let mut conversation = Conversation::default();
         conversation.apply(&Step::Told { text: "y".repeat(5_000) });
-        let told = prompts(&conversation, Room { window: 8_000 }).unwrap();
+        let told = prompts(&conversation, BriefingSize { window: 8_000 }).unwrap();
         assert!(told.ends_with("[1000 more characters are left out here.]"), "{}", told.len());
     }
 
@@ -291,14 +301,14 @@ mod tests {
             letter("m5", "gone", &asks("void")),
             letter("m6", "team-lead", "hello"),
         ];
-        let ledger = [("open", false), ("answered", true), ("unread", false)];
-        let ledger = ledger.map(|(id, is_answered)| (id.to_owned(), request(id, is_answered))).into();
+        let usage_totals = [("open", false), ("answered", true), ("unread", false)];
+        let usage_totals = usage_totals.map(|(id, is_answered)| (id.to_owned(), request(id, is_answered))).into();
         let mut conversation = Conversation::default();
         let read = ["m1", "m2", "m4", "m5", "m6"].map(|id| MessageId(id.to_owned()));
         conversation.apply(&Step::Mail { ids: read.to_vec(), text: "mail".to_owned() });
         let config = json!({"name": "t", "members": [{"name": AgentName::lead()}, {"name": "bob"}]});
         let config: TeamConfig = serde_json::from_value(config).unwrap();
-        let told = asked_of(&mail, &ledger, &conversation, &config, Room { window: 10_000 }).unwrap();
+        let told = asked_of(&mail, &usage_totals, &conversation, &config, BriefingSize { window: 10_000 }).unwrap();
         insta::assert_snapshot!(told, @r#"
         Requests that wait for your answer, word for word:
 

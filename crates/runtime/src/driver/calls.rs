@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pitcrew_protocol::{AgentName, LEAD_NAME, StatusChange, TaskStatus, TeamCall};
 use serde_json::{Value, json};
 
-use super::seat::Seat;
+use super::agent_context::AgentContext;
 use crate::agent::{Ending, Event, Judgement, Judging, Question, Role, TurnEnd};
 use crate::events::RunEvent;
 use crate::gate::{Call, Gate, Judged, PermissionMode, Verdict};
@@ -23,9 +23,13 @@ pub(super) struct JudgedCall {
 }
 
 /// Asks the hooks, then the gate. A tool the agent does not have is nobody's to decide on.
-pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) -> (Event, Option<JudgedCall>) {
+pub(super) async fn judge(
+    agent_context: Arc<AgentContext>,
+    gate: Arc<Gate>,
+    judging: Judging,
+) -> (Event, Option<JudgedCall>) {
     let Judging { call, mode } = judging;
-    if let Err(unknown) = seat.tools.find(name_here(&call.tool)) {
+    if let Err(unknown) = agent_context.tools.find(name_here(&call.tool)) {
         let judgement = Judgement::Deny { reason: unknown.text };
         return (Event::Judged { call: call.id, judgement, context: Vec::new() }, None);
     }
@@ -34,22 +38,22 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
         tool_input: call.input.clone(),
         tool_use_id: call.id.clone(),
     };
-    let said = run_hooks(&seat, mode, &kind).await;
+    let said = run_hooks(&agent_context, mode, &kind).await;
     let context = said.additional_context.iter().map(|text| reminder(&kind, text)).collect();
     let (judgement, path) = match (said.stop, said.decision) {
         (Some(reason), _) | (None, Some(Decision::Deny { reason })) => (Judgement::Deny { reason }, None),
         (None, decision) => {
-            let to_judge = to_judge(&seat, &call);
+            let to_judge = to_judge(&agent_context, &call);
             let judged = gate.judge_path(mode, &to_judge);
             let link_refusal = judged.link_refusal();
             let judgement = with_decision(decision, judged.verdict);
             match (judgement, judged.path, link_refusal) {
-                (judgement, _, _) if seat.role == Role::Lead && call.tool == EXIT_PLAN_MODE => {
-                    (own_plan(&seat, mode, &call, judgement).await, None)
+                (judgement, _, _) if agent_context.role == Role::Lead && call.tool == EXIT_PLAN_MODE => {
+                    (own_plan(&agent_context, mode, &call, judgement).await, None)
                 }
                 (Judgement::Ask(_), _, Some(reason)) => (Judgement::Deny { reason }, None),
                 (Judgement::Ask(question), Some(path), None) => {
-                    let pointless = pointless(&seat, &gate, &to_judge, mode, &path).await;
+                    let pointless = pointless(&agent_context, &gate, &to_judge, mode, &path).await;
                     (pointless.unwrap_or(Judgement::Ask(question)), Some(path))
                 }
                 (judgement, path, _) => (judgement, path),
@@ -60,8 +64,13 @@ pub(super) async fn judge(seat: Arc<Seat>, gate: Arc<Gate>, judging: Judging) ->
     (event, path.map(|path| JudgedCall { call, path }))
 }
 
-fn to_judge<'a>(seat: &'a Seat, call: &'a ToolCall) -> Call<'a> {
-    Call { tool: &call.tool, input: &call.input, cwd: &seat.context.cwd, plan_file: Some(&seat.plan_file) }
+fn to_judge<'a>(agent_context: &'a AgentContext, call: &'a ToolCall) -> Call<'a> {
+    Call {
+        tool: &call.tool,
+        input: &call.input,
+        cwd: &agent_context.context.cwd,
+        plan_file: Some(&agent_context.plan_file),
+    }
 }
 
 /// Refuses a call that would fail whatever the answer, so that nobody is asked about it.
@@ -69,7 +78,7 @@ fn to_judge<'a>(seat: &'a Seat, call: &'a ToolCall) -> Call<'a> {
 /// The reason tells something of the file. It is looked for only if the agent may read the file unasked: the very file that the
 /// question is about.
 async fn pointless(
-    seat: &Seat,
+    agent_context: &AgentContext,
     gate: &Gate,
     call: &Call<'_>,
     mode: PermissionMode,
@@ -80,30 +89,36 @@ async fn pointless(
     if !matches!(verdict, Verdict::Allow { .. }) || path.as_deref() != Some(judged) {
         return None;
     }
-    let context = ToolContext { judged: path, ..seat.context.clone() };
-    let outcome = seat.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &context).await?;
+    let context = ToolContext { judged: path, ..agent_context.context.clone() };
+    let outcome = agent_context.tools.find(name_here(call.tool)).ok()?.refusal(call.input, &context).await?;
     Some(Judgement::Deny { reason: outcome.text })
 }
 
 /// The lead's own plan is always the user's to approve, whatever rules and hooks allow.
-async fn own_plan(seat: &Seat, mode: PermissionMode, call: &ToolCall, judgement: Judgement) -> Judgement {
+async fn own_plan(
+    agent_context: &AgentContext,
+    mode: PermissionMode,
+    call: &ToolCall,
+    judgement: Judgement,
+) -> Judgement {
     if let Judgement::Deny { .. } = judgement {
         return judgement;
     }
     if mode != PermissionMode::Plan {
         return Judgement::Deny { reason: "You are not in plan mode, and need no approval".to_owned() };
     }
-    match plan_of(&call.input, &seat.plan_file, seat.context.limits.file_bytes).await {
+    match plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes).await {
         Ok(_plan) => Judgement::Ask(Question { description: String::new(), suggestions: Vec::new() }),
         Err(reason) => Judgement::Deny { reason },
     }
 }
 
 /// Runs the hooks for an event; what went wrong with them is told to the face.
-async fn run_hooks(seat: &Seat, mode: PermissionMode, kind: &HookKind) -> HookOutcome {
-    let mut said = seat.hooks.run(&seat.hook_event(mode, kind.clone()), &seat.context.cancel).await;
+async fn run_hooks(agent_context: &AgentContext, mode: PermissionMode, kind: &HookKind) -> HookOutcome {
+    let mut said =
+        agent_context.hooks.run(&agent_context.hook_event(mode, kind.clone()), &agent_context.context.cancel).await;
     for text in std::mem::take(&mut said.warnings) {
-        seat.sink.tell(RunEvent::Warning { text }).await;
+        agent_context.sink.tell(RunEvent::Warning { text }).await;
     }
     said
 }
@@ -125,7 +140,7 @@ fn with_decision(decision: Option<Decision>, verdict: Verdict) -> Judgement {
 /// The real path that a call works on: the judged one. A call without one, such as one that is made again after a crash, or
 /// with an input that was changed by whoever allowed it, is judged now, so that what is denied stays denied.
 pub(super) fn judged_path(
-    seat: &Seat,
+    agent_context: &AgentContext,
     gate: &Gate,
     mode: PermissionMode,
     call: &ToolCall,
@@ -137,7 +152,7 @@ pub(super) fn judged_path(
     if let Some(judged) = judged.filter(|judged| judged.call == *call) {
         return Ok(Some(judged.path));
     }
-    let judged = gate.judge_path(mode, &to_judge(seat, call));
+    let judged = gate.judge_path(mode, &to_judge(agent_context, call));
     let link_refusal = judged.link_refusal();
     match (judged.verdict, link_refusal) {
         (Verdict::Deny { reason }, _) | (Verdict::Ask { .. }, Some(reason)) => Err(reason),
@@ -147,7 +162,7 @@ pub(super) fn judged_path(
 
 /// Runs a call that may run.
 pub(super) async fn run(
-    seat: Arc<Seat>,
+    agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
     mode: PermissionMode,
     call: ToolCall,
@@ -155,22 +170,22 @@ pub(super) async fn run(
     judged: Option<JudgedCall>,
 ) -> Event {
     let started = RunEvent::ToolStarted {
-        agent: seat.name.clone(),
+        agent: agent_context.name.clone(),
         call: call.id.clone(),
         tool: call.tool.clone(),
         input: call.input.clone(),
     };
-    seat.sink.tell(started).await;
-    let path = match task_hooks(&seat, mode, &call).await {
+    agent_context.sink.tell(started).await;
+    let path = match task_hooks(&agent_context, mode, &call).await {
         Some(reason) => Err(reason),
-        None => judged_path(&seat, &gate, mode, &call, judged),
+        None => judged_path(&agent_context, &gate, mode, &call, judged),
     };
     let outcome = match path {
         Err(reason) => ToolOutcome::refused(reason),
         Ok(judged) => {
-            let call_name = call_name(&seat.name, &call);
-            let context = ToolContext { call: call_name, gate, mode, profile, judged, ..seat.context.clone() };
-            seat.tools.call(name_here(&call.tool), call.input.clone(), &context).await
+            let call_name = call_name(&agent_context.name, &call);
+            let context = ToolContext { call: call_name, gate, mode, profile, judged, ..agent_context.context.clone() };
+            agent_context.tools.call(name_here(&call.tool), call.input.clone(), &context).await
         }
     };
     let kind = HookKind::PostToolUse {
@@ -179,9 +194,9 @@ pub(super) async fn run(
         tool_response: outcome.data.clone(),
         tool_use_id: call.id.clone(),
     };
-    let said = run_hooks(&seat, mode, &kind).await;
+    let said = run_hooks(&agent_context, mode, &kind).await;
     let context = said.feedback.iter().chain(&said.additional_context).map(|text| reminder(&kind, text)).collect();
-    let seen = seat.context.reads.take_news();
+    let seen = agent_context.context.reads.take_news();
     let ending = Ending { text: outcome.text, data: outcome.data, is_error: outcome.is_error, context, seen };
     Event::ToolFinished { call: call.id, ending }
 }
@@ -197,45 +212,51 @@ fn name_here(tool: &str) -> &str {
 }
 
 /// Runs the hooks for a task that is about to be made or completed; what they object to does not happen.
-async fn task_hooks(seat: &Seat, mode: PermissionMode, call: &ToolCall) -> Option<String> {
-    let teammate = (seat.role == Role::Teammate).then(|| seat.name.to_string());
+async fn task_hooks(agent_context: &AgentContext, mode: PermissionMode, call: &ToolCall) -> Option<String> {
+    let teammate = (agent_context.role == Role::Teammate).then(|| agent_context.name.to_string());
     let fields = |task_id, task_subject, task_description| TaskFields {
         task_id,
         task_subject,
         task_description,
         teammate_name: teammate.clone(),
-        team_name: Some(seat.team.name().to_string()),
+        team_name: Some(agent_context.team.name().to_string()),
     };
     let kind = match TeamCall::parse(&call.tool, call.input.clone())? {
         Ok(TeamCall::TaskCreate(input)) => {
             HookKind::TaskCreated(fields(String::new(), input.subject, input.description))
         }
         Ok(TeamCall::TaskUpdate(input)) if input.status == Some(StatusChange::To(TaskStatus::Completed)) => {
-            let task = seat.team.task(&input.task_id).await.ok()?;
+            let task = agent_context.team.task(&input.task_id).await.ok()?;
             HookKind::TaskCompleted(fields(task.id.to_string(), task.subject, task.description))
         }
         Ok(_) | Err(_) => return None,
     };
-    run_hooks(seat, mode, &kind).await.feedback
+    run_hooks(agent_context, mode, &kind).await.feedback
 }
 
 /// Runs the hooks for the end of a turn.
-pub(super) async fn end_turn(seat: Arc<Seat>, mode: PermissionMode, end: TurnEnd, was_kept_going: bool) -> Event {
+pub(super) async fn end_turn(
+    agent_context: Arc<AgentContext>,
+    mode: PermissionMode,
+    end: TurnEnd,
+    was_kept_going: bool,
+) -> Event {
     let stop_hook_active = was_kept_going;
-    let kind = match seat.role {
+    let kind = match agent_context.role {
         Role::Lead => HookKind::Stop { stop_hook_active },
-        Role::Teammate => {
-            HookKind::TeammateIdle { teammate_name: seat.name.to_string(), team_name: seat.team.name().to_string() }
-        }
+        Role::Teammate => HookKind::TeammateIdle {
+            teammate_name: agent_context.name.to_string(),
+            team_name: agent_context.team.name().to_string(),
+        },
         Role::Subagent => HookKind::SubagentStop {
             stop_hook_active,
-            agent_id: seat.name.to_string(),
-            agent_transcript_path: seat.transcript_file.clone(),
-            agent_type: seat.agent_type.clone().unwrap_or_default(),
+            agent_id: agent_context.name.to_string(),
+            agent_transcript_path: agent_context.transcript_file.clone(),
+            agent_type: agent_context.agent_type.clone().unwrap_or_default(),
         },
     };
-    let said = run_hooks(&seat, mode, &kind).await;
-    tracing::debug!(agent = %seat.name, text = end.text.as_deref().unwrap_or_default(), "a turn ends");
+    let said = run_hooks(&agent_context, mode, &kind).await;
+    tracing::debug!(agent = %agent_context.name, text = end.text.as_deref().unwrap_or_default(), "a turn ends");
     let keep_going = said.feedback.filter(|_| said.stop.is_none());
     Event::HookAnswered { keep_going: keep_going.map(|text| reminder(&kind, &text)) }
 }

@@ -7,9 +7,9 @@ use pitcrew_model::{Block, Message, Response, Role, StopReason};
 use pitcrew_protocol::neutralised;
 use pitcrew_team::store::Event as Noted;
 
+use super::agent_context::AgentContext;
 use super::briefing;
 use super::model_call::{Audience, request, respond, spend};
-use super::seat::Seat;
 use crate::agent::{Compaction, Event, Summary};
 use crate::events::{Compacted, RunEvent};
 use crate::gate::PermissionMode;
@@ -21,7 +21,7 @@ const SUMMARY_TOKENS: std::ops::RangeInclusive<u32> = 1_000..=8_000;
 
 /// Has the model sum the conversation up, and then reads anew what the team's files say.
 pub(super) async fn compact(
-    seat: Arc<Seat>,
+    agent_context: Arc<AgentContext>,
     mode: PermissionMode,
     conversation: Conversation,
     most: Option<usize>,
@@ -31,14 +31,19 @@ pub(super) async fn compact(
     let longest = u32::try_from(window / 10).unwrap_or(u32::MAX);
     let longest = longest.clamp(*SUMMARY_TOKENS.start(), *SUMMARY_TOKENS.end());
     let started = Instant::now();
-    let response =
-        match respond(&seat, request(&seat, mode, messages.into(), Arc::new([]), longest), Audience::Nobody).await {
-            Ok(response) => response,
-            Err(failed) => return failed,
-        };
+    let response = match respond(
+        &agent_context,
+        request(&agent_context, mode, messages.into(), Arc::new([]), longest),
+        Audience::Nobody,
+    )
+    .await
+    {
+        Ok(response) => response,
+        Err(failed) => return failed,
+    };
     let usage = response.usage;
-    let cost_usd = spend(&seat, &response, started.elapsed()).await;
-    let briefing = briefing::write(&seat, &conversation, window).await;
+    let cost_usd = spend(&agent_context, &response, started.elapsed()).await;
+    let briefing = briefing::write(&agent_context, &conversation, window).await;
     Event::Summarised(Summary { briefing, text: text_of(&response), usage, cost_usd })
 }
 
@@ -75,15 +80,18 @@ fn text_of(response: &Response) -> Option<String> {
 }
 
 /// Tells the face what came of it, and notes in the journal what changed.
-pub(super) async fn report(seat: &Seat, compaction: Compaction) {
+pub(super) async fn report(agent_context: &AgentContext, compaction: Compaction) {
     let Compaction { tokens_before, tokens_after, usage, cost_usd } = compaction;
-    let agent = seat.name.clone();
+    let agent = agent_context.name.clone();
     if tokens_after < tokens_before {
         let noted = Noted::ConversationCompacted { member: agent.clone(), tokens_before, tokens_after };
-        seat.team.note([noted]).await;
+        agent_context.team.note([noted]).await;
     }
-    let model = seat.model.id().to_owned();
-    seat.sink.tell(RunEvent::Compacted(Compacted { agent, model, tokens_before, tokens_after, usage, cost_usd })).await;
+    let model = agent_context.model.id().to_owned();
+    agent_context
+        .sink
+        .tell(RunEvent::Compacted(Compacted { agent, model, tokens_before, tokens_after, usage, cost_usd }))
+        .await;
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use pitcrew_protocol::{AgentName, ApiError, Frame, IdleNotification, Injected, MessageId, render};
 use pitcrew_team::{Collected, RefusedFrame};
 
+use super::agent_context::AgentContext;
 use super::log::output_file;
-use super::seat::Seat;
 use crate::agent::{Mail, Role};
 
 /// What was found in an inbox.
@@ -16,7 +16,7 @@ pub(super) struct Taken {
     pub(super) refused: Vec<RefusedFrame>,
 }
 
-impl Seat {
+impl AgentContext {
     /// Reads what is not marked read, and refuses what pretends to be a command of the lead, also one that is in
     /// `obeyed`. An agent without an inbox has none.
     pub(super) async fn take_mail(&self, obeyed: &HashSet<MessageId>) -> Result<Taken, ApiError> {

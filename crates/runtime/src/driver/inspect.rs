@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::agent_context::AgentContext;
 use super::calls::judged_path;
-use super::seat::Seat;
 use crate::agent::{Event, Inspection};
 use crate::gate::{Gate, PermissionMode};
 use crate::given_file::{contents, open_real};
@@ -18,10 +18,15 @@ use crate::transcript::ToolCall;
 ///
 /// Both tools replace a file whole, by renaming, so a file is either as it was or as it was to be. That an Edit was done
 /// shows in its new text standing there and its old text being gone; where the file does not tell, the model is to look.
-pub(super) async fn inspect(seat: Arc<Seat>, gate: Arc<Gate>, mode: PermissionMode, call: ToolCall) -> Event {
+pub(super) async fn inspect(
+    agent_context: Arc<AgentContext>,
+    gate: Arc<Gate>,
+    mode: PermissionMode,
+    call: ToolCall,
+) -> Event {
     let id = call.id.clone();
-    let look_at_it = move || match judged_path(&seat, &gate, mode, &call, None) {
-        Ok(Some(file)) => look(&file, &seat.context.reads, seat.context.limits.file_bytes, &call),
+    let look_at_it = move || match judged_path(&agent_context, &gate, mode, &call, None) {
+        Ok(Some(file)) => look(&file, &agent_context.context.reads, agent_context.context.limits.file_bytes, &call),
         Ok(None) => Inspection::Undone,
         Err(_refusal) => Inspection::Unknown,
     };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use pitcrew_protocol::{ApiError, ErrorCode, MessageId};
 
-use super::seat::Seat;
+use super::agent_context::AgentContext;
 
 /// The mail of one agent that was delivered.
 #[derive(Default)]
@@ -54,12 +54,12 @@ impl Marks {
     }
 
     /// Marks what was delivered; when it returns, all of it is read. Who stops waiting for it may come back.
-    pub(super) async fn catch_up(&mut self, seat: &Arc<Seat>) -> Result<(), ApiError> {
+    pub(super) async fn catch_up(&mut self, agent_context: &Arc<AgentContext>) -> Result<(), ApiError> {
         while self.is_behind() {
             let marking = self.marking.get_or_insert_with(|| {
                 let mail = std::mem::take(&mut self.waiting);
                 let ids = mail.iter().map(|delivered| delivered.id.clone()).collect();
-                Marking { mail, done: Box::pin(mark(seat.clone(), ids)) }
+                Marking { mail, done: Box::pin(mark(agent_context.clone(), ids)) }
             });
             let done = marking.done.as_mut().await;
             let marked = self.marking.take().into_iter().flat_map(|marking| marking.mail);
@@ -71,9 +71,9 @@ impl Marks {
 }
 
 /// Notes in the journal that mail was delivered, then marks it read. Of a team that is gone, nothing is left to mark.
-async fn mark(seat: Arc<Seat>, ids: Vec<MessageId>) -> Result<(), ApiError> {
-    seat.team.injected(&seat.name, &ids).await;
-    match seat.team.acknowledge(&seat.name, &ids).await {
+async fn mark(agent_context: Arc<AgentContext>, ids: Vec<MessageId>) -> Result<(), ApiError> {
+    agent_context.team.injected(&agent_context.name, &ids).await;
+    match agent_context.team.acknowledge(&agent_context.name, &ids).await {
         Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Ok(()),
         done => done,
     }

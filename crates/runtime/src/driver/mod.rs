@@ -5,6 +5,7 @@
 //! marks, is gathered and gets there while the loop waits, or before an effect that must not come first.
 //! Nothing is decided here: that is `agent`'s. Who lives, and who is told what, is `crew`'s.
 
+mod agent_context;
 mod briefing;
 mod calls;
 mod compaction;
@@ -14,10 +15,9 @@ mod log;
 mod marks;
 mod model_call;
 mod run;
-mod seat;
 
+pub(crate) use agent_context::{AgentContext, Announcement, Report, ReportKind, Sink, System, is_offered};
 pub(crate) use calls::call_name;
 pub(crate) use inbox::task_notification;
 pub(crate) use log::{Log, LogError, chain, output_file};
-pub(crate) use run::{Driver, Link, Start, link};
-pub(crate) use seat::{Announcement, Report, ReportKind, Seat, Sink, System, is_offered};
+pub(crate) use run::{AgentSender, Driver, Start, link};

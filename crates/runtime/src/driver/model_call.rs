@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 use futures_util::StreamExt;
 use pitcrew_model::{AgentTag, Block, Message, ModelError, Request, Response, StreamEvent, ToolSpec};
 
+use super::agent_context::{AgentContext, ReportKind};
 use super::log::chain;
-use super::seat::{ReportKind, Seat};
 use crate::agent::{Event, ModelFailure};
 use crate::events::{Answered, RunEvent, Spending};
 use crate::gate::PermissionMode;
 use crate::run::MAX_OUTPUT_TOKENS;
 
 /// Calls the model with the conversation.
-pub(super) async fn call(seat: Arc<Seat>, mode: PermissionMode, messages: Arc<Vec<Message>>) -> Event {
-    let tools = seat.tool_specs(mode);
-    let request = request(&seat, mode, messages, tools, MAX_OUTPUT_TOKENS);
+pub(super) async fn call(agent_context: Arc<AgentContext>, mode: PermissionMode, messages: Arc<Vec<Message>>) -> Event {
+    let tools = agent_context.tool_specs(mode);
+    let request = request(&agent_context, mode, messages, tools, MAX_OUTPUT_TOKENS);
     let started = Instant::now();
-    match respond(&seat, request, Audience::Face).await {
-        Ok(response) => finished(&seat, response, started.elapsed()).await,
+    match respond(&agent_context, request, Audience::Face).await {
+        Ok(response) => finished(&agent_context, response, started.elapsed()).await,
         Err(failed) => failed,
     }
 }
@@ -35,34 +35,42 @@ pub(super) enum Audience {
 
 /// Puts a request together.
 pub(super) fn request(
-    seat: &Seat,
+    agent_context: &AgentContext,
     mode: PermissionMode,
     messages: Arc<Vec<Message>>,
     tools: Arc<[ToolSpec]>,
     max_output_tokens: u32,
 ) -> Request {
-    let agent = AgentTag { name: seat.name.to_string(), team: Some(seat.team.name().to_string()) };
-    Request { agent, system: seat.system(mode), messages, tools, max_output_tokens }
+    let agent = AgentTag { name: agent_context.name.to_string(), team: Some(agent_context.team.name().to_string()) };
+    Request { agent, system: agent_context.system(mode), messages, tools, max_output_tokens }
 }
 
 /// Makes a call and reads its answer to the end.
 ///
 /// # Errors
 /// The event to give the agent instead.
-pub(super) async fn respond(seat: &Seat, request: Request, audience: Audience) -> Result<Response, Event> {
-    let mut stream = seat.model.respond(request);
+pub(super) async fn respond(
+    agent_context: &AgentContext,
+    request: Request,
+    audience: Audience,
+) -> Result<Response, Event> {
+    let mut stream = agent_context.model.respond(request);
     while let Some(event) = stream.next().await {
         match event {
             Ok(StreamEvent::TextDelta(text)) if audience == Audience::Face => {
-                seat.sink.tell(RunEvent::TextDelta { agent: seat.name.clone(), text }).await;
+                agent_context.sink.tell(RunEvent::TextDelta { agent: agent_context.name.clone(), text }).await;
             }
             Ok(StreamEvent::TextDelta(_) | StreamEvent::ThinkingDelta(_) | StreamEvent::ToolStarted { .. }) => {}
             Ok(StreamEvent::Waiting { reason, delay }) => {
-                seat.sink.tell(RunEvent::ModelWaits { agent: seat.name.clone(), reason: reason.clone(), delay }).await;
-                let _closed = seat.reports.send(seat.report(ReportKind::WaitsForModel { reason, delay })).await;
+                agent_context
+                    .sink
+                    .tell(RunEvent::ModelWaits { agent: agent_context.name.clone(), reason: reason.clone(), delay })
+                    .await;
+                let _closed =
+                    agent_context.reports.send(agent_context.report(ReportKind::WaitsForModel { reason, delay })).await;
             }
             Ok(StreamEvent::Silent { silent_for }) => {
-                seat.sink.tell(RunEvent::ModelSilent { agent: seat.name.clone(), silent_for }).await;
+                agent_context.sink.tell(RunEvent::ModelSilent { agent: agent_context.name.clone(), silent_for }).await;
             }
             Ok(StreamEvent::Finished(response)) => return Ok(response),
             Err(error) => {
@@ -70,7 +78,7 @@ pub(super) async fn respond(seat: &Seat, request: Request, audience: Audience) -
             }
         }
     }
-    let reason = format!("the model {} ended its answer without finishing it", seat.model.id());
+    let reason = format!("the model {} ended its answer without finishing it", agent_context.model.id());
     Err(Event::ModelFailed { reason, failure: ModelFailure::Other })
 }
 
@@ -101,27 +109,28 @@ fn sorted(error: &ModelError) -> ModelFailure {
 }
 
 /// Lets the crew count a call; returns what it cost, where that is known.
-pub(super) async fn spend(seat: &Seat, response: &Response, took: Duration) -> Option<f64> {
-    let cost_usd = seat.prices.cost(seat.model.id(), &response.usage);
+pub(super) async fn spend(agent_context: &AgentContext, response: &Response, took: Duration) -> Option<f64> {
+    let cost_usd = agent_context.prices.cost(agent_context.model.id(), &response.usage);
     let calls = response.blocks.iter().filter(|block| matches!(block, Block::ToolUse { .. })).count();
     let spent = ReportKind::Spent(Spending {
-        model: seat.model.id().to_owned(),
+        model: agent_context.model.id().to_owned(),
         usage: response.usage,
         cost_usd,
         tool_calls: u32::try_from(calls).unwrap_or(u32::MAX),
         took,
     });
     // The crew outlives its agents; when it does not, this agent is being dropped too.
-    let _closed = seat.reports.send(seat.report(spent)).await;
+    let _closed = agent_context.reports.send(agent_context.report(spent)).await;
     cost_usd
 }
 
-async fn finished(seat: &Seat, response: Response, took: Duration) -> Event {
-    let cost_usd = seat.prices.cost(seat.model.id(), &response.usage);
-    seat.sink
+async fn finished(agent_context: &AgentContext, response: Response, took: Duration) -> Event {
+    let cost_usd = agent_context.prices.cost(agent_context.model.id(), &response.usage);
+    agent_context
+        .sink
         .tell(RunEvent::Answered(Answered {
-            agent: seat.name.clone(),
-            parent_call: seat.parent_call.clone(),
+            agent: agent_context.name.clone(),
+            parent_call: agent_context.parent_call.clone(),
             message_id: response.id.clone(),
             model: response.model.clone(),
             blocks: response.blocks.clone(),
@@ -131,6 +140,6 @@ async fn finished(seat: &Seat, response: Response, took: Duration) -> Event {
             took,
         }))
         .await;
-    spend(seat, &response, took).await;
+    spend(agent_context, &response, took).await;
     Event::ModelFinished { response, cost_usd }
 }

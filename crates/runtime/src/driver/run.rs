@@ -13,11 +13,11 @@ use serde_json::Value;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+use super::agent_context::{AgentContext, Announcement, Report, ReportKind};
 use super::calls::JudgedCall;
 use super::inbox::Taken;
 use super::log::{Log, LogError, chain};
 use super::marks::{Delivered, Marks};
-use super::seat::{Announcement, Report, ReportKind, Seat};
 use super::{calls, compaction, inspect, model_call};
 use crate::agent::{
     Agent, Answerer, Effect, Ending, Event, IdleCause, IdleReport, Mail, Question, Role, Settlement, Status, Wait,
@@ -43,28 +43,28 @@ pub(crate) enum Start {
 
 /// The crew's end of an agent.
 #[derive(Clone, Debug)]
-pub(crate) struct Link {
+pub(crate) struct AgentSender {
     events: mpsc::Sender<Box<Event>>,
     mail: Arc<Notify>,
     cancel: CancellationToken,
 }
 
 /// The agent's end.
-pub(crate) struct Wire {
+pub(crate) struct AgentReceiver {
     events: mpsc::Receiver<Box<Event>>,
     mail: Arc<Notify>,
     cancel: CancellationToken,
 }
 
 /// Makes both ends.
-pub(crate) fn link(cancel: CancellationToken) -> (Link, Wire) {
+pub(crate) fn link(cancel: CancellationToken) -> (AgentSender, AgentReceiver) {
     let (sender, events) = mpsc::channel(EVENTS_WAITING);
     let mail = Arc::new(Notify::new());
-    let link = Link { events: sender, mail: mail.clone(), cancel: cancel.clone() };
-    (link, Wire { events, mail, cancel })
+    let link = AgentSender { events: sender, mail: mail.clone(), cancel: cancel.clone() };
+    (link, AgentReceiver { events, mail, cancel })
 }
 
-impl Link {
+impl AgentSender {
     /// Tells the agent something, without waiting: the crew must never wait for an agent. An agent that does not take its
     /// events any more is stopped.
     pub(crate) fn tell(&self, event: Event) {
@@ -88,10 +88,10 @@ impl Link {
 /// The loop of one agent.
 pub(crate) struct Driver {
     agent: Agent,
-    seat: Arc<Seat>,
+    agent_context: Arc<AgentContext>,
     gate: Arc<Gate>,
     log: Log,
-    wire: Wire,
+    wire: AgentReceiver,
     running: FuturesUnordered<BoxFuture<'static, (Event, Option<JudgedCall>)>>,
     /// The calls about files that were judged and have not run yet, by their ids.
     judged: HashMap<String, JudgedCall>,
@@ -119,9 +119,9 @@ enum Outcome {
 }
 
 /// A call of ExitPlanMode with the plan in its input, for whoever is to read it.
-async fn with_plan(seat: &Seat, mut call: ToolCall) -> ToolCall {
+async fn with_plan(agent_context: &AgentContext, mut call: ToolCall) -> ToolCall {
     if call.tool == EXIT_PLAN_MODE
-        && let Ok(plan) = plan_of(&call.input, &seat.plan_file, seat.context.limits.file_bytes).await
+        && let Ok(plan) = plan_of(&call.input, &agent_context.plan_file, agent_context.context.limits.file_bytes).await
         && let Value::Object(fields) = &mut call.input
     {
         fields.insert("plan".to_owned(), plan.into());
@@ -130,17 +130,23 @@ async fn with_plan(seat: &Seat, mut call: ToolCall) -> ToolCall {
 }
 
 impl Driver {
-    pub(crate) fn new(agent: Agent, seat: Seat, mut gate: Arc<Gate>, log: Log, wire: Wire) -> Self {
+    pub(crate) fn new(
+        agent: Agent,
+        agent_context: AgentContext,
+        mut gate: Arc<Gate>,
+        log: Log,
+        wire: AgentReceiver,
+    ) -> Self {
         for update in agent.conversation().updates() {
             // What was granted before a crash stays granted; a mode is in the config.
             if let Err(error) = Arc::make_mut(&mut gate).apply(update) {
-                tracing::warn!(agent = %seat.name, %error, "a granted permission cannot be applied again");
+                tracing::warn!(agent = %agent_context.name, %error, "a granted permission cannot be applied again");
             }
         }
-        agent.conversation().seen().for_each(|seen| seat.context.reads.restore(seen));
+        agent.conversation().seen().for_each(|seen| agent_context.context.reads.restore(seen));
         Self {
             agent,
-            seat: Arc::new(seat),
+            agent_context: Arc::new(agent_context),
             gate,
             log,
             wire,
@@ -158,7 +164,7 @@ impl Driver {
 
     /// Where it reports, for whoever sees it end without a report.
     pub(crate) fn reports(&self) -> mpsc::Sender<Report> {
-        self.seat.reports.clone()
+        self.agent_context.reports.clone()
     }
 
     /// Lives until the agent ends or is cancelled; the crew is told of the end in either case.
@@ -181,19 +187,21 @@ impl Driver {
             end => end,
         };
         self.running.clear();
-        self.seat.context.cancel.cancel();
-        self.seat.context.shells.stop_all(&self.seat.context.limits).await;
+        self.agent_context.context.cancel.cancel();
+        self.agent_context.context.shells.stop_all(&self.agent_context.context.limits).await;
         // Mail that was not marked yet is found in the transcript when it comes again.
         let written = self.log.catch_up().await;
         if let Err(error) = self.go_on_without_team(written) {
-            tracing::warn!(agent = %self.seat.name, error, "the transcript is not complete");
+            tracing::warn!(agent = %self.agent_context.name, error, "the transcript is not complete");
         }
-        if self.seat.role == Role::Subagent && matches!(end, ReportKind::Ended { status: Status::Completed, .. }) {
+        if self.agent_context.role == Role::Subagent
+            && matches!(end, ReportKind::Ended { status: Status::Completed, .. })
+        {
             let knows = ReportKind::Remembers(Box::new(self.agent.conversation().clone()));
-            let _closed = self.seat.reports.send(self.seat.report(knows)).await;
+            let _closed = self.agent_context.reports.send(self.agent_context.report(knows)).await;
         }
         // The crew reads reports until its last agent ended.
-        let _closed = self.seat.reports.send(self.seat.report(end)).await;
+        let _closed = self.agent_context.reports.send(self.agent_context.report(end)).await;
     }
 
     async fn live(&mut self, first: Event) -> ReportKind {
@@ -243,7 +251,7 @@ impl Driver {
                 Some(event) = self.wire.events.recv() => return *event,
                 () = self.wire.mail.notified() => return Event::MailWaiting,
                 written = self.log.catch_up(), if self.log.is_behind() => self.go_on_without_team(written),
-                marked = self.marks.catch_up(&self.seat), if self.marks.is_behind() => marked.map_err(|error| chain(&error)),
+                marked = self.marks.catch_up(&self.agent_context), if self.marks.is_behind() => marked.map_err(|error| chain(&error)),
                 Some((event, judged)) = self.running.next() => {
                     self.judged.extend(judged.map(|judged| (judged.call.id.clone(), judged)));
                     return event;
@@ -262,7 +270,7 @@ impl Driver {
             self.go_on_without_team(written)?;
         }
         if wait >= Wait::Marked {
-            self.marks.catch_up(&self.seat).await.map_err(|error| chain(&error))?;
+            self.marks.catch_up(&self.agent_context).await.map_err(|error| chain(&error))?;
         }
         Ok(())
     }
@@ -271,7 +279,7 @@ impl Driver {
     fn go_on_without_team(&self, written: Result<(), LogError>) -> Result<(), String> {
         match written {
             Err(LogError::Store { source, .. })
-                if self.seat.role == Role::Lead && matches!(*source, StoreError::NoTeam { .. }) =>
+                if self.agent_context.role == Role::Lead && matches!(*source, StoreError::NoTeam { .. }) =>
             {
                 Ok(())
             }
@@ -285,7 +293,7 @@ impl Driver {
     }
 
     async fn carry_out(&mut self, effect: Effect) -> Result<Outcome, String> {
-        let (seat, mode) = (self.seat.clone(), self.agent.mode());
+        let (agent_context, mode) = (self.agent_context.clone(), self.agent.mode());
         Ok(match effect {
             Effect::Append(steps) => self.append(steps)?,
             Effect::Acknowledge(ids) => self.acknowledge(ids).await,
@@ -295,19 +303,19 @@ impl Driver {
                 // Every call of the turn before has its result.
                 self.judged.clear();
                 let messages = self.agent.conversation().share_messages();
-                self.begin(model_call::call(seat, mode, messages))
+                self.begin(model_call::call(agent_context, mode, messages))
             }
             Effect::Compact { most } => {
                 let (conversation, context) = (self.agent.conversation().clone(), self.agent.profile().context);
-                self.begin(compaction::compact(seat, mode, conversation, most, context.window))
+                self.begin(compaction::compact(agent_context, mode, conversation, most, context.window))
             }
             Effect::ReportCompaction(compaction) => {
-                compaction::report(&seat, compaction).await;
+                compaction::report(&agent_context, compaction).await;
                 Outcome::Done
             }
             Effect::Judge(judging) => {
                 let gate = self.gate.clone();
-                self.running.push(Box::pin(calls::judge(seat, gate, judging)));
+                self.running.push(Box::pin(calls::judge(agent_context, gate, judging)));
                 Outcome::Done
             }
             Effect::AskPermission { call, question } => self.ask(call, question).await,
@@ -318,18 +326,18 @@ impl Driver {
             }
             Effect::Run(call, profile) => {
                 let (gate, judged) = (self.gate.clone(), self.judged.remove(&call.id));
-                self.begin(calls::run(seat, gate, mode, call, profile, judged))
+                self.begin(calls::run(agent_context, gate, mode, call, profile, judged))
             }
             Effect::Report(call, ending) => self.report_call(&call, ending).await,
-            Effect::Inspect(call) => self.begin(inspect::inspect(seat, self.gate.clone(), mode, call)),
+            Effect::Inspect(call) => self.begin(inspect::inspect(agent_context, self.gate.clone(), mode, call)),
             Effect::EndTurn(end) => {
                 let was_kept_going = std::mem::replace(&mut self.was_kept_going, true);
-                self.begin(calls::end_turn(seat, mode, end, was_kept_going))
+                self.begin(calls::end_turn(agent_context, mode, end, was_kept_going))
             }
             Effect::SendIdle(report) => self.send_idle(report).await?,
             Effect::SetMode(mode) => {
-                let (team, actor) = (seat.as_reader(), Actor::Member(seat.name.clone()));
-                let set = as_member(&team, &actor, || team.adopt_mode(&seat.name, mode.as_str())).await;
+                let (team, actor) = (agent_context.as_reader(), Actor::Member(agent_context.name.clone()));
+                let set = as_member(&team, &actor, || team.adopt_mode(&agent_context.name, mode.as_str())).await;
                 // The crew sees it in the config, and tells the face.
                 set.map_err(|error| chain(&error))?;
                 Outcome::Done
@@ -351,7 +359,7 @@ impl Driver {
     }
 
     async fn tell_crew(&mut self, kind: ReportKind) -> Outcome {
-        let _closed = self.seat.reports.send(self.seat.report(kind)).await;
+        let _closed = self.agent_context.reports.send(self.agent_context.report(kind)).await;
         Outcome::Done
     }
 
@@ -367,7 +375,8 @@ impl Driver {
         self.tell_face(status, detail.clone()).await;
         let fault = self.agent.conversation().answer_fault();
         // Who finds the mail of this turn marked read must find in the journal that the agent works.
-        let begins = matches!(status, Status::Active | Status::ShutdownRequested) && self.seat.has_lead_elsewhere();
+        let begins =
+            matches!(status, Status::Active | Status::ShutdownRequested) && self.agent_context.has_lead_elsewhere();
         let (sender, noted) = oneshot::channel();
         let announcement = Announcement { status, detail, fault, until_noted: begins.then_some(sender) };
         self.tell_crew(ReportKind::Announced(announcement)).await;
@@ -377,8 +386,8 @@ impl Driver {
     }
 
     async fn tell_face(&mut self, status: Status, detail: Option<String>) {
-        let agent = self.seat.name.clone();
-        self.seat.sink.tell(RunEvent::AgentChanged { agent, status, detail }).await;
+        let agent = self.agent_context.name.clone();
+        self.agent_context.sink.tell(RunEvent::AgentChanged { agent, status, detail }).await;
     }
 
     fn append(&mut self, steps: Vec<Step>) -> Result<Outcome, String> {
@@ -394,8 +403,8 @@ impl Driver {
         let senders = &mut self.senders;
         let (from, is_frame): (Vec<_>, Vec<_>) = ids.iter().map(|id| senders.remove(id).unwrap_or_default()).unzip();
         // It is delivered, whether or not it can be marked.
-        let agent = self.seat.name.clone();
-        self.seat.sink.tell(RunEvent::MailDelivered { agent, from, ids: ids.clone() }).await;
+        let agent = self.agent_context.name.clone();
+        self.agent_context.sink.tell(RunEvent::MailDelivered { agent, from, ids: ids.clone() }).await;
         self.marks.add(ids.into_iter().zip(is_frame).map(|(id, is_frame)| Delivered { id, is_frame }));
         Outcome::Done
     }
@@ -403,19 +412,19 @@ impl Driver {
     /// Reads the inbox. One that cannot be read now is read at the next boundary, or when it changes.
     async fn take_mail(&mut self) -> Event {
         let delivered = self.marks.pending();
-        let Taken { mut mail, refused } = match self.seat.take_mail(self.marks.obeyed()).await {
+        let Taken { mut mail, refused } = match self.agent_context.take_mail(self.marks.obeyed()).await {
             Ok(taken) => taken,
             Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => Taken::default(),
             Err(error) => {
-                let text = format!("the inbox of {} cannot be read: {}", self.seat.name, chain(&error));
-                self.seat.sink.tell(RunEvent::Warning { text }).await;
+                let text = format!("the inbox of {} cannot be read: {}", self.agent_context.name, chain(&error));
+                self.agent_context.sink.tell(RunEvent::Warning { text }).await;
                 Taken::default()
             }
         };
         for refused in refused {
-            let text = format!("in the inbox of {}, {refused}", self.seat.name);
+            let text = format!("in the inbox of {}, {refused}", self.agent_context.name);
             tracing::warn!("{text}");
-            self.seat.sink.tell(RunEvent::Warning { text }).await;
+            self.agent_context.sink.tell(RunEvent::Warning { text }).await;
         }
         mail.retain(|mail| !delivered.contains(&mail.id));
         let sender = |mail: &Mail| (mail.id.clone(), (mail.from.clone(), mail.frame.is_some()));
@@ -424,12 +433,12 @@ impl Driver {
     }
 
     async fn ask(&mut self, call: ToolCall, question: Question) -> Outcome {
-        let seat = self.seat.clone();
-        let (agent, tool) = (seat.name.clone(), call.tool.clone());
-        seat.sink.tell(RunEvent::PermissionAsked { agent, call: call.id.clone(), tool }).await;
-        if seat.role != Role::Teammate {
-            let folder = seat.context.cwd.clone();
-            let call = with_plan(&seat, call).await;
+        let agent_context = self.agent_context.clone();
+        let (agent, tool) = (agent_context.name.clone(), call.tool.clone());
+        agent_context.sink.tell(RunEvent::PermissionAsked { agent, call: call.id.clone(), tool }).await;
+        if agent_context.role != Role::Teammate {
+            let folder = agent_context.context.cwd.clone();
+            let call = with_plan(&agent_context, call).await;
             return self.tell_crew(ReportKind::Asks { call, question, folder }).await;
         }
         let ask = PermissionAsk {
@@ -447,7 +456,7 @@ impl Driver {
                     Some(answer) => return Outcome::AllHappened(vec![asked, Event::MailArrived(vec![*answer])]),
                     // Whoever runs the agent may ask somebody beside the lead.
                     None => {
-                        let folder = seat.context.cwd.clone();
+                        let folder = agent_context.context.cwd.clone();
                         self.tell_crew(ReportKind::Asks { call, question, folder }).await
                     }
                 };
@@ -463,13 +472,13 @@ impl Driver {
     /// Asks the lead, and says under which request. After a crash that may be answered already: then the answer comes with it,
     /// and one that is lost is asked for once more.
     async fn ask_lead(&mut self, ask: PermissionAsk) -> Result<(String, Option<Box<Mail>>), ApiError> {
-        let Seat { team, name, .. } = self.seat.as_ref();
+        let AgentContext { team, name, .. } = self.agent_context.as_ref();
         let asked = team.request_permission(name, ask.clone()).await?;
         if !asked.is_answered {
             return Ok((asked.request_id, None));
         }
-        match self.seat.as_reader().permission_answer(name, &asked.request_id).await? {
-            AnswerFound::There(mail) => Ok((asked.request_id, Some(Box::new(self.seat.as_mail(*mail))))),
+        match self.agent_context.as_reader().permission_answer(name, &asked.request_id).await? {
+            AnswerFound::There(mail) => Ok((asked.request_id, Some(Box::new(self.agent_context.as_mail(*mail))))),
             AnswerFound::Waits => Ok((asked.request_id, None)),
             AnswerFound::Lost => {
                 team.request_permission_again(name, &asked.request_id, ask).await?;
@@ -482,10 +491,11 @@ impl Driver {
     async fn settle(&mut self, settlement: Settlement) -> Outcome {
         let Settlement { call, request, by, refused } = settlement;
         if by == Answerer::Here
-            && let Err(error) = self.seat.team.settle_permission(&self.seat.name, &request, refused.is_none()).await
+            && let Err(error) =
+                self.agent_context.team.settle_permission(&self.agent_context.name, &request, refused.is_none()).await
         {
             let text = format!("the lead still has the question {request}: {}", chain(&error));
-            self.seat.sink.tell(RunEvent::Warning { text }).await;
+            self.agent_context.sink.tell(RunEvent::Warning { text }).await;
         }
         self.tell_crew(ReportKind::Settled { call, refused }).await
     }
@@ -496,8 +506,9 @@ impl Driver {
             match Arc::make_mut(&mut self.gate).apply(update) {
                 Ok(new) => mode = new.or(mode),
                 Err(error) => {
-                    let text = format!("a permission for {} was not applied: {}", self.seat.name, chain(&error));
-                    self.seat.sink.tell(RunEvent::Warning { text }).await;
+                    let text =
+                        format!("a permission for {} was not applied: {}", self.agent_context.name, chain(&error));
+                    self.agent_context.sink.tell(RunEvent::Warning { text }).await;
                 }
             }
         }
@@ -508,20 +519,20 @@ impl Driver {
     }
 
     async fn stop_commands(&mut self) -> Outcome {
-        let context = &self.seat.context;
+        let context = &self.agent_context.context;
         let why = "stopped, as its agent is in plan mode";
         let stopped = context.shells.stop_running(why, &context.limits).await;
         if !stopped.is_empty() {
             let commands: Vec<String> = stopped.iter().map(|shell| format!("`{}`", shell.command)).collect();
-            let (name, commands) = (&self.seat.name, commands.join(", "));
+            let (name, commands) = (&self.agent_context.name, commands.join(", "));
             let text = format!("{name} is in plan mode, and its background commands were stopped: {commands}");
-            self.seat.sink.tell(RunEvent::Warning { text }).await;
+            self.agent_context.sink.tell(RunEvent::Warning { text }).await;
         }
         Outcome::Done
     }
 
     async fn switch(&mut self, mode: PermissionMode) -> Outcome {
-        self.seat.sink.tell(RunEvent::ModeChanged { agent: self.seat.name.clone(), mode }).await;
+        self.agent_context.sink.tell(RunEvent::ModeChanged { agent: self.agent_context.name.clone(), mode }).await;
         Outcome::Happened(Event::ModeChanged(mode))
     }
 
@@ -532,15 +543,15 @@ impl Driver {
         }
         self.peer_mail = calls::peer_mail(call, &ending).or(self.peer_mail.take());
         let ended = ToolEnded {
-            agent: self.seat.name.clone(),
-            parent_call: self.seat.parent_call.clone(),
+            agent: self.agent_context.name.clone(),
+            parent_call: self.agent_context.parent_call.clone(),
             call: call.id.clone(),
             tool: call.tool.clone(),
             text: ending.text,
             data: ending.data,
             is_error: ending.is_error,
         };
-        self.seat.sink.tell(RunEvent::ToolEnded(ended)).await;
+        self.agent_context.sink.tell(RunEvent::ToolEnded(ended)).await;
         Outcome::Done
     }
 
@@ -561,7 +572,7 @@ impl Driver {
             failure,
             result: report.result,
         };
-        let (team, name) = (&self.seat.team, &self.seat.name);
+        let (team, name) = (&self.agent_context.team, &self.agent_context.name);
         let sent = as_member(team, &Actor::Member(name.clone()), || team.notify_idle(name, notice.clone())).await;
         sent.map(|_receipt| Outcome::Done).map_err(|error| chain(&error))
     }

@@ -7,7 +7,7 @@ use super::judge::{Call, Gate, Verdict};
 use super::mode::PermissionMode;
 use super::paths::Target;
 use super::rules::{Rule, canonical, squeeze};
-use super::shell::{Script, Word};
+use super::shell::{Script, ShellWord};
 use super::tools::ToolKind;
 use crate::sandbox::Profile;
 use crate::settings::{Layer, SourcedRule};
@@ -174,7 +174,7 @@ fn prefixes(command: &str) -> Vec<String> {
     prefixes
 }
 
-fn prefix(words: &[Word]) -> Option<String> {
+fn prefix(words: &[ShellWord]) -> Option<String> {
     let word = |at: usize| words.get(at).map(|word| word.raw.as_str());
     let name = word(0).filter(|name| is_name(name))?;
     let second = word(1).filter(|second| is_subcommand(second));

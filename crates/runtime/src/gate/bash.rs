@@ -16,8 +16,8 @@ use super::paths::{CONFIG_FOLDER, Target, expand_home};
 use super::programs::{is_of_the_project, may_leave_repository};
 use super::rules::{Access, Rule, squeeze};
 use super::shell::{
-    Effect, Reach, Reading, Redirect, Scope, Script, Word, Written, effect, history, is_own_variable, is_safe_variable,
-    written,
+    Effect, Reach, Reading, Redirect, Scope, Script, ShellWord, Written, effect, history, is_own_variable,
+    is_safe_variable, written,
 };
 use super::steps::{Step, each, expand, look_through};
 use super::tools::ToolKind;
@@ -223,7 +223,7 @@ impl<'a> Case<'a> {
     }
 
     /// The files and folders that a word may name.
-    fn targets(&self, word: &Word) -> Vec<Target> {
+    fn targets(&self, word: &ShellWord) -> Vec<Target> {
         let Some(known) = self.gate.guarded.known_part(word, self.gate.home.as_deref()) else {
             return Vec::new();
         };
@@ -288,7 +288,7 @@ impl<'a> Case<'a> {
 
     fn step_is_met_by(&self, step: &Step, rule: &Rule) -> bool {
         if rule.is_about_commands() {
-            let tails = |form: &Vec<Word>| {
+            let tails = |form: &Vec<ShellWord>| {
                 let depth = if step.hidden { form.len() } else { 1 };
                 (0..depth).any(|from| matches_any_spelling(rule, form.get(from..).unwrap_or_default()))
             };
@@ -304,12 +304,12 @@ impl<'a> Case<'a> {
     }
 
     /// The words that a redirect's word may become.
-    fn becomes(&self, word: &Word) -> Vec<Word> {
+    fn becomes(&self, word: &ShellWord) -> Vec<ShellWord> {
         self.scope.forms(std::slice::from_ref(word)).concat()
     }
 
-    fn arguments_are_met_by(&self, words: &[Word], rule: &Rule) -> bool {
-        let speaks_only = matches!(words.first().and_then(Word::exact), Some("echo" | "printf" | "true" | "pwd"));
+    fn arguments_are_met_by(&self, words: &[ShellWord], rule: &Rule) -> bool {
+        let speaks_only = matches!(words.first().and_then(ShellWord::exact), Some("echo" | "printf" | "true" | "pwd"));
         if speaks_only {
             return false;
         }
@@ -328,7 +328,7 @@ impl<'a> Case<'a> {
         }) || reach == Reach::Tree && paths.is_empty() && self.path_is_met_by(rule, Access::Read, ".")
     }
 
-    fn word_is_met_by(&self, rule: &Rule, access: Access, word: &Word) -> bool {
+    fn word_is_met_by(&self, rule: &Rule, access: Access, word: &ShellWord) -> bool {
         let value = word.text.split_once('=').map(|(_, value)| value);
         // A value may be joined to a flag, and that to others.
         let is_short = word.text.starts_with('-') && !word.text.starts_with("--");
@@ -402,7 +402,8 @@ impl<'a> Case<'a> {
 
     fn is_builtins_alone(&self) -> bool {
         let is_plain = |step: &Step| {
-            let names_builtin = step.part.words.first().and_then(Word::exact).is_some_and(|it| BUILTINS.contains(&it));
+            let names_builtin =
+                step.part.words.first().and_then(ShellWord::exact).is_some_and(|it| BUILTINS.contains(&it));
             let is_exact = step.part.words.iter().all(|word| word.exact().is_some());
             names_builtin && is_exact && step.part.redirects.is_empty() && step.part.assigned.is_empty()
         };
@@ -434,7 +435,7 @@ impl<'a> Case<'a> {
         // In plan mode a rule allows only commands that surely read.
         let heeds_rules = mode != PermissionMode::Plan || !step.is_unproven();
         let by_rule =
-            |form: &Vec<Word>| heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
+            |form: &Vec<ShellWord>| heeds_rules && self.allowing().any(|rule| rule.matches_command(&plain_text(form)));
         if step.forms.first().is_some_and(by_rule) {
             return Some(Need::FREE);
         }
@@ -465,9 +466,9 @@ impl<'a> Case<'a> {
 
     fn may_read_all(&self, reading: &Reading) -> Option<Need> {
         let Reading { paths, reach, mentioned, unproven } = reading;
-        let here = Word::literal(".");
+        let here = ShellWord::literal(".");
         let implied = if *reach == Reach::Tree && paths.is_empty() { Some(&here) } else { None };
-        let exists = |word: &&Word| {
+        let exists = |word: &&ShellWord| {
             let is_there = |from: &PathBuf| !word.text.is_empty() && from.join(&word.text).symlink_metadata().is_ok();
             self.folders.iter().any(is_there)
         };
@@ -477,7 +478,7 @@ impl<'a> Case<'a> {
     }
 
     /// What it takes to read what the word names, in whichever folder the command is by then.
-    fn may_read(&self, word: &Word, reach: Reach) -> Option<Need> {
+    fn may_read(&self, word: &ShellWord, reach: Reach) -> Option<Need> {
         let rules = &self.gate.rules;
         let path = word.exact()?;
         if SOURCES.contains(&path) {
@@ -564,23 +565,23 @@ fn has_safe_variables(step: &Step) -> bool {
         .all(|name| is_safe_variable(name) || alone && is_own_variable(name))
 }
 
-fn is_sink(word: &Word) -> bool {
+fn is_sink(word: &ShellWord) -> bool {
     word.exact().is_some_and(|path| SINKS.contains(&path))
 }
 
 /// A program's name without its folder.
-fn base_name(name: &Word) -> &str {
+fn base_name(name: &ShellWord) -> &str {
     name.text.rsplit('/').next().unwrap_or(&name.text)
 }
 
 /// The command's text for an allow rule: as written, word by word.
-fn plain_text(words: &[Word]) -> String {
+fn plain_text(words: &[ShellWord]) -> String {
     let raw: Vec<&str> = words.iter().map(|word| word.raw.as_str()).collect();
     raw.join(" ")
 }
 
 /// Whether the rule speaks of the command as written, without quotes, or without its folder.
-fn matches_any_spelling(rule: &Rule, words: &[Word]) -> bool {
+fn matches_any_spelling(rule: &Rule, words: &[ShellWord]) -> bool {
     let Some((name, args)) = words.split_first() else {
         return false;
     };

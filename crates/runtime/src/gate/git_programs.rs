@@ -44,7 +44,7 @@ const PROGRAMS_OF: &[(&str, &[&str])] = &[
 
 /// A setting of a configuration; section and name in small letters.
 #[derive(Debug, PartialEq, Eq)]
-struct Setting {
+struct GitSetting {
     section: String,
     subsection: Option<String>,
     name: String,
@@ -112,7 +112,7 @@ fn leads_to(own: &Path, common: &Path) -> bool {
     fs::canonicalize(own.join(text.trim_end_matches('\n'))).is_ok_and(|folder| folder == common)
 }
 
-impl Setting {
+impl GitSetting {
     fn key(&self) -> String {
         let subsection = self.subsection.as_ref().map(|it| format!("{it}.")).unwrap_or_default();
         format!("{}.{subsection}{}", self.section, self.name)
@@ -144,14 +144,14 @@ impl Setting {
 }
 
 /// The settings of a file; none when it cannot be read or is none. One that is not there has no settings.
-fn settings(file: &Path) -> Option<Vec<Setting>> {
+fn settings(file: &Path) -> Option<Vec<GitSetting>> {
     match fs::metadata(file) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
         Ok(_) | Err(_) => parse(&read_git_config(file, MOST_BYTES)?),
     }
 }
 
-fn parse(text: &str) -> Option<Vec<Setting>> {
+fn parse(text: &str) -> Option<Vec<GitSetting>> {
     let text = text.replace("\r\n", "\n");
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(&text).chars().peekable();
     let mut settings = Vec::new();
@@ -173,7 +173,7 @@ fn parse(text: &str) -> Option<Vec<Setting>> {
                     Some('=') => Some(value(&mut rest)?),
                     Some(_) => return None,
                 };
-                settings.push(Setting { section, subsection, name, value });
+                settings.push(GitSetting { section, subsection, name, value });
             }
             _ => return None,
         }
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
 
     fn programs(text: &str) -> Option<Vec<String>> {
-        Some(parse(text)?.iter().filter(|it| it.names_program()).map(Setting::key).collect())
+        Some(parse(text)?.iter().filter(|it| it.names_program()).map(GitSetting::key).collect())
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::judge::Verdict;
 use super::paths::{Target, lexical, resolve};
-use super::shell::Word;
+use super::shell::ShellWord;
 use crate::sandbox::{OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW};
 use crate::trust::FILE as TRUST;
 
@@ -80,7 +80,7 @@ impl Guarded {
 
     /// The beginning of a word's path that is known before the shell expands the rest. Variables that say where the home
     /// and the root are count as known.
-    pub(super) fn known_part(&self, word: &Word, home: Option<&Path>) -> Option<String> {
+    pub(super) fn known_part(&self, word: &ShellWord, home: Option<&Path>) -> Option<String> {
         if word.exact().is_some() || !word.text.is_empty() {
             return Some(word.text.clone());
         }

@@ -6,7 +6,7 @@ use super::git_index;
 use super::judge::Gate;
 use super::paths::Target;
 use super::rules::{Access, Rule};
-use super::shell::{History, Word, git_path, is_blob};
+use super::shell::{History, ShellWord, git_path, is_blob};
 use crate::sandbox::git_folder::GitFolder;
 
 /// How many folders above the working one may be the top of a repository.
@@ -23,7 +23,7 @@ pub(super) struct Place<'a> {
 
 impl Place<'_> {
     /// Whether the word names something kept by git that the rule speaks of, whatever folder its path begins in.
-    pub(super) fn names(&self, rule: &Rule, word: &Word) -> bool {
+    pub(super) fn names(&self, rule: &Rule, word: &ShellWord) -> bool {
         // A path may have colons in it.
         let behind = word.text.match_indices(':').filter_map(|(at, _)| word.text.get(at + 1..));
         let paths: Vec<&str> = behind.chain(git_path(&word.text)).filter(|path| !path.is_empty()).collect();
@@ -43,12 +43,13 @@ impl Place<'_> {
         if !history.limits.is_empty() {
             return history.limits.iter().any(|limit| self.may_lie_in(rule, limit));
         }
-        let is_file = |word: &Word| {
+        let is_file = |word: &ShellWord| {
             let exists = |folder: &std::path::PathBuf| folder.join(&word.text).symlink_metadata().is_ok();
             word.exact().is_some_and(|text| !text.is_empty()) && self.folders.iter().any(exists)
         };
-        let (blobs, others): (Vec<&Word>, Vec<&Word>) = history.operands.iter().partition(|word| is_blob(word));
-        let (files, revisions): (Vec<&Word>, Vec<&Word>) = others.into_iter().partition(|word| is_file(word));
+        let (blobs, others): (Vec<&ShellWord>, Vec<&ShellWord>) =
+            history.operands.iter().partition(|word| is_blob(word));
+        let (files, revisions): (Vec<&ShellWord>, Vec<&ShellWord>) = others.into_iter().partition(|word| is_file(word));
         if !files.is_empty() {
             return files.into_iter().any(|file| self.may_lie_in(rule, file));
         }
@@ -69,7 +70,7 @@ impl Place<'_> {
         })
     }
 
-    fn may_lie_in(&self, rule: &Rule, limit: &Word) -> bool {
+    fn may_lie_in(&self, rule: &Rule, limit: &ShellWord) -> bool {
         let Some(path) = limit.exact().filter(|path| !path.contains(['*', '?', '[', ':', '\\'])) else {
             return true;
         };

@@ -122,7 +122,7 @@ enum Subject {
     /// Files the pattern matches.
     Path(PathPattern),
     /// A subagent type, or something only another tool understands.
-    Word(String),
+    ShellWord(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Rule {
 
     /// Whether the rule speaks of the tool used on this word (a subagent type).
     pub(crate) fn names_word(&self, tool: &str, word: Option<&str>) -> bool {
-        let Subject::Word(own) = &self.subject else {
+        let Subject::ShellWord(own) = &self.subject else {
             return false;
         };
         self.is_for(tool) && word == Some(own.as_str())
@@ -170,7 +170,7 @@ impl Rule {
 
     /// Whether the rule limits the tool in a way the gate cannot check.
     pub(crate) fn is_opaque_for(&self, tool: &str) -> bool {
-        matches!(self.subject, Subject::Word(_)) && self.tool != "Task" && self.is_for(tool)
+        matches!(self.subject, Subject::ShellWord(_)) && self.tool != "Task" && self.is_for(tool)
     }
 
     /// Whether the rule speaks of particular shell commands.
@@ -197,7 +197,7 @@ impl Rule {
             && match &self.subject {
                 Subject::All => true,
                 Subject::Path(pattern) => pattern.touches(cwd, target),
-                Subject::Command(_) | Subject::Word(_) => false,
+                Subject::Command(_) | Subject::ShellWord(_) => false,
             }
     }
 
@@ -207,7 +207,7 @@ impl Rule {
             && match &self.subject {
                 Subject::All => true,
                 Subject::Path(pattern) => pattern.covers(cwd, target),
-                Subject::Command(_) | Subject::Word(_) => false,
+                Subject::Command(_) | Subject::ShellWord(_) => false,
             }
     }
 
@@ -217,7 +217,7 @@ impl Rule {
             && match &self.subject {
                 Subject::All => true,
                 Subject::Path(pattern) => pattern.may_lie_below(cwd, folder),
-                Subject::Command(_) | Subject::Word(_) => false,
+                Subject::Command(_) | Subject::ShellWord(_) => false,
             }
     }
 
@@ -233,7 +233,7 @@ impl Rule {
     pub(crate) fn path_pattern(&self) -> Option<&PathPattern> {
         match &self.subject {
             Subject::Path(pattern) => Some(pattern),
-            Subject::All | Subject::Command(_) | Subject::Word(_) => None,
+            Subject::All | Subject::Command(_) | Subject::ShellWord(_) => None,
         }
     }
 
@@ -285,7 +285,7 @@ fn specific(tool: &str, inner: &str, base: Option<&PathBuf>, home: Option<&Path>
         "Read" | "Edit" | "Write" | "MultiEdit" | "NotebookEdit" => {
             Subject::Path(PathPattern::parse(inner, base.map(PathBuf::as_path), home)?)
         }
-        _ => Subject::Word(inner.to_owned()),
+        _ => Subject::ShellWord(inner.to_owned()),
     })
 }
 

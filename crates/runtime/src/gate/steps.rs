@@ -1,25 +1,25 @@
 //! A command's parts with their wrappers taken off.
 
-use super::shell::{Effect, Inner, Part, Scope, Script, Word, effect, unwrap};
+use super::shell::{Effect, Inner, Scope, Script, ShellWord, SimpleCommand, effect, unwrap};
 
 /// How often wrappers may be nested before it is no longer looked at.
 const WRAP_LIMIT: usize = 8;
 
 /// One part of the command, looked through.
 pub(super) struct Step {
-    pub(super) part: Part,
+    pub(super) part: SimpleCommand,
     /// The command as written and with each transparent wrapper taken off.
-    pub(super) forms: Vec<Vec<Word>>,
+    pub(super) forms: Vec<Vec<ShellWord>>,
     /// The command may be any tail of the innermost form.
     pub(super) hidden: bool,
     /// The forms that the innermost one may take once its words are expanded.
-    pub(super) expanded: Vec<Vec<Word>>,
+    pub(super) expanded: Vec<Vec<ShellWord>>,
     /// The script it runs, taken apart.
     pub(super) script: Option<Vec<Step>>,
 }
 
 impl Step {
-    pub(super) fn innermost(&self) -> &[Word] {
+    pub(super) fn innermost(&self) -> &[ShellWord] {
         self.forms.last().map_or(&[], Vec::as_slice)
     }
 
@@ -61,7 +61,7 @@ pub(super) fn look_through(script: Script, depth: usize, doubts: &mut Vec<String
     script.parts.into_iter().map(|part| look_through_part(part, depth, doubts)).collect()
 }
 
-fn look_through_part(part: Part, depth: usize, doubts: &mut Vec<String>) -> Step {
+fn look_through_part(part: SimpleCommand, depth: usize, doubts: &mut Vec<String>) -> Step {
     let mut step = Step { forms: vec![part.words.clone()], part, hidden: false, expanded: Vec::new(), script: None };
     for _ in 0..WRAP_LIMIT {
         match unwrap(step.innermost()) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use similar::{ChangeTag, TextDiff};
 
-use super::body::{Kind, Line};
+use super::content::{Kind, Line};
 use super::model::AskedFile;
 use super::visible::{visible, visible_text};
 use crate::given_file::{Refused, contents, open_real};

@@ -3,7 +3,7 @@
 
 use unicode_width::UnicodeWidthChar as _;
 
-use super::body::{Kind, Line};
+use super::content::{Kind, Line};
 
 /// The narrowest width that is laid out for: a mark in the margin, a blank, and one wide character.
 const LEAST_COLUMNS: usize = 4;
@@ -19,7 +19,7 @@ pub struct Size {
 
 /// Which part is to be seen of lines that do not fit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Part {
+pub enum Section {
     /// The head and the tail.
     #[default]
     Ends,
@@ -58,7 +58,7 @@ pub struct Place {
 
 /// Lays lines out. `turn` names the key that turns to the next page, for the row that says what is left out.
 #[must_use]
-pub fn lay_out(lines: &[Line], size: Size, part: Part, turn: &str) -> Shown {
+pub fn lay_out(lines: &[Line], size: Size, part: Section, turn: &str) -> Shown {
     let columns = size.columns.max(LEAST_COLUMNS);
     let height = size.rows.max(1);
     let all: Vec<Row> = lines.iter().flat_map(|line| rows_of(line, columns)).collect();
@@ -69,8 +69,8 @@ pub fn lay_out(lines: &[Line], size: Size, part: Part, turn: &str) -> Shown {
     let pages = all.len().div_ceil(of_page);
     let starts = places(lines, columns).into_iter().step_by(of_page).collect();
     let rows = match part {
-        Part::Ends => ends(&all, height, columns, turn),
-        Part::Page(page) => {
+        Section::Ends => ends(&all, height, columns, turn),
+        Section::Page(page) => {
             let page = page.min(pages - 1);
             let shown = all.iter().skip(page * of_page).take(of_page).cloned();
             let (number, key) = (page + 1, turn);
@@ -177,7 +177,7 @@ mod tests {
         texts.iter().map(|text| Line { kind: Kind::Text, text: (*text).to_owned() }).collect()
     }
 
-    fn shown(lines: &[Line], columns: usize, rows: usize, part: Part) -> String {
+    fn shown(lines: &[Line], columns: usize, rows: usize, part: Section) -> String {
         let shown = lay_out(lines, Size { columns, rows }, part, "PgDn");
         assert!(shown.rows.len() <= rows.max(1), "{shown:?}");
         shown.rows.into_iter().map(|row| row.text).collect::<Vec<_>>().join("\n")
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn lines_that_fit_are_shown_whole_and_wrapped_ones_carry_a_mark() {
-        let text = shown(&lines(&["a line", "one two three four five six seven", ""]), 20, 10, Part::Ends);
+        let text = shown(&lines(&["a line", "one two three four five six seven", ""]), 20, 10, Section::Ends);
         insta::assert_snapshot!(text, @r"
         │ a line
         │ one two three four
@@ -198,7 +198,7 @@ mod tests {
     fn of_lines_that_do_not_fit_head_and_tail_are_shown_with_the_number_between() {
         let numbers: Vec<String> = (1..=100).map(|number| number.to_string()).collect();
         let numbers = lines(&numbers.iter().map(String::as_str).collect::<Vec<_>>());
-        insta::assert_snapshot!(shown(&numbers, 60, 6, Part::Ends), @r"
+        insta::assert_snapshot!(shown(&numbers, 60, 6, Section::Ends), @r"
         │ 1
         │ 2
         │ 3
@@ -206,12 +206,12 @@ mod tests {
         │ 99
         │ 100
         ");
-        insta::assert_snapshot!(shown(&numbers, 24, 2, Part::Ends), @r"
+        insta::assert_snapshot!(shown(&numbers, 24, 2, Section::Ends), @r"
         │ 1
         99 more lines: PgDn
         ");
-        insta::assert_snapshot!(shown(&numbers, 12, 1, Part::Ends), @"+100");
-        insta::assert_snapshot!(shown(&numbers, 60, 4, Part::Page(33)), @r"
+        insta::assert_snapshot!(shown(&numbers, 12, 1, Section::Ends), @"+100");
+        insta::assert_snapshot!(shown(&numbers, 60, 4, Section::Page(33)), @r"
         │ 100
         ── page 34 of 34, PgDn turns it ──
         ");
@@ -231,8 +231,8 @@ mod tests {
         ) {
             let lines = lines(&texts.iter().map(String::as_str).collect::<Vec<_>>());
             let size = Size { columns, rows };
-            let pages = lay_out(&lines, size, Part::Ends, "PgDn").pages;
-            let all = (0..pages).flat_map(|page| lay_out(&lines, size, Part::Page(page), "PgDn").rows);
+            let pages = lay_out(&lines, size, Section::Ends, "PgDn").pages;
+            let all = (0..pages).flat_map(|page| lay_out(&lines, size, Section::Page(page), "PgDn").rows);
             let mut text: Vec<String> = Vec::new();
             for row in all.filter(|row| row.kind != Kind::Mark) {
                 let piece: String = row.text.chars().skip(2).collect();

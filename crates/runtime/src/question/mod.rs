@@ -5,7 +5,7 @@
 //! and [`lay_out`] fits lines into a width and a height without losing any. Who is asked, and what becomes of the answer,
 //! is the crew's. [`TrustQuestion`] is the question whether a project is trusted, in the same lines.
 
-mod body;
+mod content;
 mod diff;
 mod digest;
 mod layout;
@@ -13,9 +13,9 @@ mod model;
 mod trust;
 mod visible;
 
-pub use body::{Kind, Line};
+pub use content::{Kind, Line};
 pub use digest::Digest;
-pub use layout::{Part, Place, Row, Shown, Size, lay_out, wrap};
+pub use layout::{Place, Row, Section, Shown, Size, lay_out, wrap};
 pub use model::{AskedCall, AskedFile, Choice, Keep, Offer, PermissionQuestion};
 pub use trust::{TrustQuestion, TrustedBefore};
 pub use visible::visible;

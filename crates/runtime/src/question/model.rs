@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use pitcrew_protocol::AgentName;
 use serde_json::Value;
 
-use super::body::{self, Kind, Line};
+use super::content::{self, Kind, Line};
 use super::digest::Digest;
 use super::visible::visible;
 use crate::gate::AllowingRules;
@@ -144,7 +144,7 @@ impl PermissionQuestion {
         let AskedCall { asker, tool, input, folder, file, reason, says, rules } = call;
         let one_line = |text: &str| visible(text.trim()).replace('\n', " ");
         let says = says.or_else(|| described(input)).map(&one_line).filter(|says| !says.is_empty());
-        let mut lines = body::lines(tool, input, file.as_ref());
+        let mut lines = content::lines(tool, input, file.as_ref());
         lines.extend(says.map(|says| Line { kind: Kind::Note, text: format!("it says: {}", shortened(&says)) }));
         let mut question = Self {
             asker: asker.clone(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::body::{Kind, Line, texts};
+use super::content::{Kind, Line, texts};
 use super::visible::visible;
 use crate::trust::{Item, LeftOut, Project};
 

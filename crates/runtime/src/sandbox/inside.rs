@@ -18,7 +18,7 @@ const TERMINALS: [&str; 1] = ["/dev"];
 
 /// Which rights the program gives up.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(super) enum InnerRights {
     /// Those that *work* does not grant.
     Work {
         /// The folders that the command may write.
@@ -49,8 +49,8 @@ pub fn run_inside(arguments: impl IntoIterator<Item = OsString>) -> io::Error {
 
 fn give_up(order: &OsString) -> io::Result<()> {
     match serde_json::from_slice(order.as_encoded_bytes())? {
-        Order::Work { writable, landlock } => only_work(&writable, landlock),
-        Order::OtherProcesses(landlock) => landlock.leave_other_processes(),
+        InnerRights::Work { writable, landlock } => only_work(&writable, landlock),
+        InnerRights::OtherProcesses(landlock) => landlock.leave_other_processes(),
     }
 }
 

@@ -14,7 +14,7 @@ use super::bubblewrap::{Bubblewrap, Processes};
 use super::denied::DeniedFiles;
 use super::git_config::{self, GitConfigs};
 use super::git_folder::GitFolder;
-use super::inside::Order;
+use super::inside::InnerRights;
 use super::landlock::{Bounds, Landlock, Network, Writable};
 use super::places::Places;
 use super::private::{PrivateFolder, Workshop, temporary_below};
@@ -26,7 +26,7 @@ use super::syscalls::{Filters, Signals};
 use super::unfinished::Record;
 use super::work::{INNER, Mounts, StandIns};
 use super::{
-    Grant, Machine, Means, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, Variable,
+    Grant, Machine, Mechanism, OF_PITCREW, OF_TEAMS, OF_THE_USER, OPEN_OF_PITCREW, Options, Profile, Support, Variable,
     capabilities, environment,
 };
 use crate::process::Job;
@@ -140,16 +140,16 @@ impl Kept {
         }
     }
 
-    pub(super) fn means(&self, cwd: &Path, places: &Places) -> Means {
+    pub(super) fn means(&self, cwd: &Path, places: &Places) -> Mechanism {
         let is_root = rustix::process::geteuid().is_root();
         let Offered { landlock, bubblewrap } = self.offered();
         let mounts = bubblewrap.is_some() && Bubblewrap::can_hold(places);
         let spares = is_root || [cwd, &self.machine.temporary].into_iter().any(|folder| places.is_on_the_way(folder));
         match landlock {
-            Some(landlock) if mounts && (spares || !landlock.holds_truncation()) => Means::Bubblewrap,
-            Some(_) => Means::Landlock,
-            None if mounts => Means::Bubblewrap,
-            None => Means::Nothing,
+            Some(landlock) if mounts && (spares || !landlock.holds_truncation()) => Mechanism::Bubblewrap,
+            Some(_) => Mechanism::Landlock,
+            None if mounts => Mechanism::Bubblewrap,
+            None => Mechanism::Nothing,
         }
     }
 
@@ -157,9 +157,9 @@ impl Kept {
         let places = self.places();
         let named = self.named();
         let ways = match self.means(cwd, &places) {
-            Means::Nothing => return None,
-            Means::Bubblewrap => &places.roots,
-            Means::Landlock => &places.ways,
+            Mechanism::Nothing => return None,
+            Mechanism::Bubblewrap => &places.roots,
+            Mechanism::Landlock => &places.ways,
         };
         let ways = ways.iter().map(|way| way.display().to_string()).collect::<Vec<_>>().join(", ");
         Some(format!(
@@ -172,7 +172,7 @@ impl Kept {
         self.make_open_folders();
         let places = self.places();
         let means = self.means(cwd, &places);
-        let bubblewrap = self.offered().bubblewrap.as_ref().filter(|_| means == Means::Bubblewrap);
+        let bubblewrap = self.offered().bubblewrap.as_ref().filter(|_| means == Mechanism::Bubblewrap);
         let mut command = match bubblewrap {
             Some(bubblewrap) => {
                 let mut command = self.in_mounts(bubblewrap, &places, cwd)?;
@@ -185,13 +185,15 @@ impl Kept {
         fill(&mut command);
         self.withhold(Profile::Free, &mut command);
         match (means, self.offered().landlock) {
-            (Means::Landlock, Some(landlock)) => {
+            (Mechanism::Landlock, Some(landlock)) => {
                 self.lend(&mut command, &places);
                 apart(|| landlock.give_up(&places).and_then(|()| mark()), || Job::spawn(&mut command))?
             }
             // A program with rights of its own would not gain them behind the filter.
-            (Means::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => Job::spawn(&mut command),
-            (Means::Landlock | Means::Bubblewrap | Means::Nothing, _) => apart(mark, || Job::spawn(&mut command))?,
+            (Mechanism::Bubblewrap, _) if bubblewrap.is_some_and(Bubblewrap::gains_rights) => Job::spawn(&mut command),
+            (Mechanism::Landlock | Mechanism::Bubblewrap | Mechanism::Nothing, _) => {
+                apart(mark, || Job::spawn(&mut command))?
+            }
         }
     }
 
@@ -206,7 +208,7 @@ impl Kept {
         }
         match (self.offered().landlock, self.inner()) {
             (Some(landlock), Ok((own, arguments))) if Path::new(own).is_file() => {
-                let order = serde_json::to_string(&Order::OtherProcesses(landlock))?;
+                let order = serde_json::to_string(&InnerRights::OtherProcesses(landlock))?;
                 let mut command = bubblewrap.before(places, cwd, Processes::All);
                 command.arg(own).args(arguments).arg(order);
                 Ok(command)
@@ -351,7 +353,7 @@ impl Kept {
         let (empty_file, empty_folder) = workshop.stand_ins()?;
         let stand_ins = StandIns { workshop, empty_file: &empty_file, empty_folder: &empty_folder };
         let mounts = Mounts::lay_out(&self.machine, &self.options, grant, git.as_ref(), &readable, stand_ins)?;
-        let order = Order::Work { writable: mounts.writable.clone(), landlock: *landlock };
+        let order = InnerRights::Work { writable: mounts.writable.clone(), landlock: *landlock };
         let mut command = bubblewrap.apart(self.options.network);
         command.args(mounts.arguments(Path::new(own))).arg("--chdir").arg(fs::canonicalize(&grant.cwd)?);
         command.arg("--").arg(INNER).args(arguments).arg(serde_json::to_string(&order)?);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::places::Places;
 use super::readable::{Exceptions, Readable};
-use super::shared::Seen;
+use super::shared::RuleSource;
 
 #[cfg(target_os = "linux")]
 type Ruleset = ::landlock::RulesetCreated;
@@ -59,13 +59,13 @@ pub(super) struct Writable<'a> {
 #[derive(Debug)]
 pub(super) struct Bounds {
     ruleset: Ruleset,
-    seen: Vec<Seen>,
+    seen: Vec<RuleSource>,
 }
 
 impl Bounds {
     /// Whether the same would be made again: nothing that it was made from was changed or replaced.
     pub(super) fn is_current(&self) -> bool {
-        self.seen.iter().all(Seen::is_current)
+        self.seen.iter().all(RuleSource::is_current)
     }
 }
 
@@ -106,7 +106,7 @@ mod linux {
     use rustix::fs::{Dir, FileType, Mode, OFlags, fstat, openat};
 
     use super::super::places::Identity;
-    use super::{Bounds, Exceptions, Landlock, Network, Places, Readable, Seen, Writable, io};
+    use super::{Bounds, Exceptions, Landlock, Network, Places, Readable, RuleSource, Writable, io};
 
     impl Landlock {
         /// Gives up rights on a thread of its own, to see whether the kernel does it.
@@ -201,12 +201,12 @@ mod linux {
     impl Bounds {
         fn grant_writing(&mut self, path: &Path, rights: BitFlags<AccessFs>) {
             let identity = grant_whole(&mut self.ruleset, path, rights);
-            self.seen.push(Seen::whole(path, identity));
+            self.seen.push(RuleSource::whole(path, identity));
         }
 
         fn grant_reading_at(&mut self, path: &Path, exceptions: Option<&Exceptions>) {
             let file = open(rustix::fs::CWD, path.as_os_str()).ok();
-            self.seen.push(Seen::whole(path, file.as_ref().and_then(identity)));
+            self.seen.push(RuleSource::whole(path, file.as_ref().and_then(identity)));
             if let Some(file) = file {
                 self.grant_reading(path, file, exceptions);
             }
@@ -222,7 +222,7 @@ mod linux {
                 (FileType::Directory, None) => AccessFs::from_read(ABI::V1),
                 (FileType::Directory, Some(below)) => {
                     // Looked at before it is listed: whatever changes from now on changes its time.
-                    self.seen.push(Seen::listed(path, &stat));
+                    self.seen.push(RuleSource::listed(path, &stat));
                     self.grant_entries(path, &file, below);
                     AccessFs::ReadDir.into()
                 }

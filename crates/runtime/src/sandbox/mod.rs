@@ -58,7 +58,7 @@ mod work;
 pub use grant::Grant;
 pub use inside::run_inside;
 pub use machine::{Machine, Options, TOOLCHAIN_VARIABLES, Variable};
-pub use profile::{Means, Profile, Support};
+pub use profile::{Mechanism, Profile, Support};
 pub(crate) use quarantine::Aftermath;
 pub use quarantine::Appeared;
 pub use start::Sandbox;

@@ -69,7 +69,7 @@ impl Support {
 
 /// What refuses a command that tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum Mechanism {
     /// Nothing does.
     Nothing,
     /// The rights the command's process gave up.

@@ -39,7 +39,7 @@ struct Kept {
 
 /// A file or folder that rules were made from, as it was then.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct RuleSource {
     path: PathBuf,
     identity: Option<Identity>,
     content: Content,
@@ -102,7 +102,7 @@ impl Kept {
     }
 }
 
-impl Seen {
+impl RuleSource {
     /// Something that one rule is about.
     pub(super) fn whole(path: &Path, identity: Option<Identity>) -> Self {
         Self { path: path.to_path_buf(), identity, content: Content::Any }

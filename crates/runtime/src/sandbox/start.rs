@@ -8,7 +8,7 @@ use tokio::process::Command;
 
 use super::kept::{Kept, Trial, apart};
 use super::quarantine::Appeared;
-use super::{Grant, Machine, Means, Options, Profile, Support};
+use super::{Grant, Machine, Mechanism, Options, Profile, Support};
 use crate::process::Job;
 
 /// Starts commands so that they can do no more than their profile says.
@@ -87,8 +87,8 @@ impl Sandbox {
 
     /// What refuses a command that is started freely in this folder.
     #[must_use]
-    pub fn means(&self, cwd: &Path) -> Means {
-        self.kept.as_ref().map_or(Means::Nothing, |kept| kept.means(cwd, &kept.places()))
+    pub fn means(&self, cwd: &Path) -> Mechanism {
+        self.kept.as_ref().map_or(Mechanism::Nothing, |kept| kept.means(cwd, &kept.places()))
     }
 
     /// What the user has to know before agents work in this folder, in sentences.
@@ -113,9 +113,9 @@ impl Sandbox {
         }
         let places = kept.places();
         let is_fixed = match kept.means(cwd, &places) {
-            Means::Nothing => false,
-            Means::Landlock => places.is_on_the_way(cwd),
-            Means::Bubblewrap => places.is_root(cwd),
+            Mechanism::Nothing => false,
+            Mechanism::Landlock => places.is_on_the_way(cwd),
+            Mechanism::Bubblewrap => places.is_root(cwd),
         };
         if is_fixed {
             let hint = if places.is_root(cwd) { "" } else { ". With bubblewrap installed they could" };

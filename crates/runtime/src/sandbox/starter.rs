@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::process::Job;
 
-struct Order {
+struct StartRequest {
     command: Command,
     runtime: Handle,
     answer: mpsc::SyncSender<io::Result<Job>>,
@@ -23,19 +23,19 @@ struct Order {
 /// # Errors
 /// What the system said when it could not be started.
 pub(super) fn start(command: Command) -> io::Result<Job> {
-    static STARTER: OnceLock<Option<mpsc::Sender<Order>>> = OnceLock::new();
+    static STARTER: OnceLock<Option<mpsc::Sender<StartRequest>>> = OnceLock::new();
     let gone = || io::Error::other("the thread that starts commands is gone");
     let starter = STARTER.get_or_init(|| run().ok()).as_ref().ok_or_else(gone)?;
     let runtime = Handle::try_current().map_err(io::Error::other)?;
     let (answer, started) = mpsc::sync_channel(1);
-    starter.send(Order { command, runtime, answer }).map_err(|_closed| gone())?;
+    starter.send(StartRequest { command, runtime, answer }).map_err(|_closed| gone())?;
     started.recv().map_err(|_closed| gone())?
 }
 
-fn run() -> io::Result<mpsc::Sender<Order>> {
-    let (orders, taken) = mpsc::channel::<Order>();
+fn run() -> io::Result<mpsc::Sender<StartRequest>> {
+    let (orders, taken) = mpsc::channel::<StartRequest>();
     let work = move || {
-        for Order { mut command, runtime, answer } in taken {
+        for StartRequest { mut command, runtime, answer } in taken {
             let _inside = runtime.enter();
             // Nobody waits only where this process ends.
             let _told = answer.send(Job::spawn(&mut command));

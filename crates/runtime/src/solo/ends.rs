@@ -16,7 +16,7 @@ const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Why the agent was dropped where it stood.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum DropReason {
     /// The user said so; it can go on later.
     Interrupted,
     /// A limit was reached.
@@ -27,37 +27,37 @@ pub(super) enum Why {
 
 impl SoloLoop {
     /// Drops the agent where it stands, with all it does, and starts the grace. The first reason counts.
-    pub(super) fn drop_agent(&mut self, why: Why) {
+    pub(super) fn drop_agent(&mut self, why: DropReason) {
         if self.why.is_none() {
             self.why = Some(why);
-            self.wakers.grace = Some(Box::pin(tokio::time::sleep(self.grace)));
+            self.sources.grace = Some(Box::pin(tokio::time::sleep(self.grace)));
         }
         self.link.cancel();
-        self.drop_errands();
+        self.drop_subagents();
     }
 
     pub(super) fn end_of_drop(&self) -> RunEnd {
         match &self.why {
-            None | Some(Why::Interrupted) => RunEnd::Interrupted,
-            Some(Why::Limit(limit, reason)) => {
+            None | Some(DropReason::Interrupted) => RunEnd::Interrupted,
+            Some(DropReason::Limit(limit, reason)) => {
                 RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text: None }
             }
-            Some(Why::Gone) => RunEnd::Failed { reason: "the team was deleted".to_owned() },
+            Some(DropReason::Gone) => RunEnd::Failed { reason: "the team was deleted".to_owned() },
         }
     }
 
     pub(super) fn used_up(&mut self) {
         if let Some(most) = self.limits.max_turns.filter(|most| self.turns >= *most) {
             let reason = format!("it has used all of its {}", counted(most, "turn"));
-            self.drop_agent(Why::Limit(Limit::Turns, reason));
+            self.drop_agent(DropReason::Limit(Limit::Turns, reason));
         }
     }
 
     /// Takes note of the agent's end.
     pub(super) async fn ended(&mut self, status: Status, reason: Option<String>, text: Option<String>) {
-        let account = self.ledger.of(&self.member);
+        let account = self.usage_totals.of(&self.member);
         (account.state, account.reason) = (status, reason.clone());
-        self.quarters.note_state(&self.member, status, reason.clone()).await;
+        self.run_context.note_state(&self.member, status, reason.clone()).await;
         self.end = Some(match status {
             Status::Completed => RunEnd::Success { text: text.unwrap_or_default() },
             Status::Pending
@@ -73,11 +73,11 @@ impl SoloLoop {
 
     /// Sees to the member's entry, and turns the end into the outcome.
     pub(super) async fn close(mut self, end: RunEnd) -> RunOutcome {
-        self.drop_errands();
-        let is_gone = self.why == Some(Why::Gone);
+        self.drop_subagents();
+        let is_gone = self.why == Some(DropReason::Gone);
         match &end {
             RunEnd::Interrupted | RunEnd::ShutDown => {
-                let account = self.ledger.of(&self.member);
+                let account = self.usage_totals.of(&self.member);
                 account.state = Status::Killed;
                 account.reason = Some("it was stopped, and can be resumed".to_owned());
                 self.set_active(false).await;
@@ -91,7 +91,7 @@ impl SoloLoop {
                 if is_gone => {}
             RunEnd::LimitReached { reason, .. } => {
                 // The lead reads it, and knows why the process ends.
-                self.quarters.note_state(&self.member, Status::Failed, Some(reason.clone())).await;
+                self.run_context.note_state(&self.member, Status::Failed, Some(reason.clone())).await;
                 self.depart(false).await;
             }
             RunEnd::Success { .. }
@@ -102,15 +102,15 @@ impl SoloLoop {
                 self.depart(matches!(end, RunEnd::Success { .. })).await;
             }
         }
-        let tasks = self.quarters.team.tasks().await.unwrap_or_default();
+        let tasks = self.run_context.team.tasks().await.unwrap_or_default();
         let tasks: Vec<TaskSummary> = tasks.iter().map(TaskSummary::from).collect();
         let open = match &end {
             RunEnd::Success { .. } => OpenWork::default(),
             _ => OpenWork::of_tasks(&tasks),
         };
-        let (agents, totals) = self.ledger.close(self.began.elapsed(), |model| self.quarters.window_of(model));
+        let (agents, totals) = self.usage_totals.close(self.began.elapsed(), |model| self.run_context.window_of(model));
         RunOutcome {
-            team: self.quarters.team.name().to_string(),
+            team: self.run_context.team.name().to_string(),
             end,
             agents,
             totals,
@@ -136,19 +136,19 @@ impl SoloLoop {
     /// that: two who write the config at once is one too many for some clients.
     async fn leave(&mut self) {
         let _either_way = tokio::time::timeout(FAREWELL.min(self.grace), self.until_taken_out()).await;
-        if let Err(error) = self.quarters.team.leave(&self.member).await {
+        if let Err(error) = self.run_context.team.leave(&self.member).await {
             self.warn(format!("{} could not leave the team: {}", self.member, chain(&error))).await;
         }
     }
 
     async fn until_taken_out(&mut self) {
-        let team = self.quarters.team.clone();
+        let team = self.run_context.team.clone();
         loop {
             match team.config().await {
                 Ok(config) if config.member(self.member.as_str()).is_some() => {}
                 Ok(_) | Err(_) => return,
             }
-            let Some(watch) = &mut self.wakers.watch else { return };
+            let Some(watch) = &mut self.sources.watch else { return };
             if watch.next().await.is_none() {
                 return;
             }

@@ -6,11 +6,11 @@
 
 mod deferred;
 mod ends;
-mod errands;
 mod lead;
 mod options;
 mod solo_loop;
 mod start;
+mod subagents;
 
 pub use options::{Entry, SoloOptions};
 pub(crate) use start::start;

@@ -5,7 +5,7 @@ use std::fmt;
 use pitcrew_team::{LeadKeys, Teams};
 
 use crate::identity::ProcessIdentity;
-use crate::run::Furnishings;
+use crate::run::AgentOptions;
 
 /// What a member that runs alone is started with.
 pub struct SoloOptions {
@@ -18,7 +18,7 @@ pub struct SoloOptions {
     /// How it comes into the team.
     pub entry: Entry,
     /// What it works with.
-    pub furnishings: Furnishings,
+    pub agent_options: AgentOptions,
     /// Its model; absent for the one that the config names.
     pub model: Option<String>,
     /// Its type, where the config names none.
@@ -48,7 +48,7 @@ impl fmt::Debug for SoloOptions {
             .field("name", &self.name)
             .field("entry", &self.entry)
             .field("model", &self.model)
-            .field("furnishings", &self.furnishings)
+            .field("furnishings", &self.agent_options)
             .finish_non_exhaustive()
     }
 }

@@ -15,14 +15,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
-use super::ends::Why;
+use super::ends::DropReason;
 use super::lead::{Lead, Look};
 use super::options::Entry;
 use crate::agent::{Event, Question, Status};
-use crate::crew::{Desk, Errand, Errands, InProcess, Ledger, Pending, PersonSaid, Quarters, Request, mode_named};
-use crate::driver::{Announcement, Driver, Link, Report, ReportKind, Start, chain};
+use crate::driver::{AgentSender, Announcement, Driver, Report, ReportKind, Start, chain};
 use crate::events::{AgentStarted, RunEvent, RunStarted, Spending, waiting_for_model};
 use crate::run::{Asks, Limit, RunEnd, RunLimits, RunOutcome, Stopper};
+use crate::team_run::{
+    InProcess, LoopHandle, Pending, PersonSaid, Request, RunContext, SubagentRun, SubagentRuns, UsageTotals, mode_named,
+};
 use crate::transcript::{Grant, ToolCall};
 
 /// A member that another client removes again within this time of its being put back is meant to go.
@@ -30,7 +32,7 @@ const MEANT_WITHIN: Duration = Duration::from_secs(10);
 
 /// The loop of one member, and all that it owns.
 pub(super) struct SoloLoop {
-    pub(super) quarters: Quarters,
+    pub(super) run_context: RunContext,
     pub(super) member: AgentName,
     /// Its entry in the config, as it was seen last, and when another program dropped that.
     pub(super) entry_seen: EntrySeen,
@@ -38,9 +40,9 @@ pub(super) struct SoloLoop {
     pub(super) entry: Entry,
     /// Whether a lead of ours put it into the team: without such a lead's process nobody leads it.
     pub(super) is_placed_by_us: bool,
-    pub(super) link: Link,
+    pub(super) link: AgentSender,
     pub(super) here: InProcess,
-    pub(super) ledger: Ledger,
+    pub(super) usage_totals: UsageTotals,
     pub(super) limits: RunLimits,
     pub(super) grace: Duration,
     pub(super) began: Instant,
@@ -58,13 +60,13 @@ pub(super) struct SoloLoop {
     /// The calls that somebody beside the lead is asked about.
     pub(super) asked: HashMap<String, AbortHandle>,
     /// Its subagents: those at work, and all that there were.
-    pub(super) at_work: BTreeMap<AgentName, (Link, Errand)>,
-    pub(super) errands: Errands,
-    pub(super) desk: Desk,
+    pub(super) at_work: BTreeMap<AgentName, (AgentSender, SubagentRun)>,
+    pub(super) subagents: SubagentRuns,
+    pub(super) loop_handle: LoopHandle,
     /// Why it was dropped, once it is.
-    pub(super) why: Option<Why>,
+    pub(super) why: Option<DropReason>,
     pub(super) end: Option<RunEnd>,
-    pub(super) wakers: Wakers,
+    pub(super) sources: EventSources,
     /// Held for its drop: while we have it, no other process runs the member.
     pub(super) _lease: Lease,
 }
@@ -98,7 +100,7 @@ pub(super) struct SaidHere {
 type LocalAnswer = (String, Option<SaidHere>);
 
 /// Everything the loop waits for.
-pub(super) struct Wakers {
+pub(super) struct EventSources {
     stopper: Stopper,
     reports: mpsc::Receiver<Report>,
     requests: mpsc::Receiver<Request>,
@@ -136,7 +138,7 @@ enum Wake {
     GraceOver,
 }
 
-impl Wakers {
+impl EventSources {
     pub(super) fn new(
         stopper: Stopper,
         (reports, requests): (mpsc::Receiver<Report>, mpsc::Receiver<Request>),
@@ -183,7 +185,7 @@ impl SoloLoop {
             if let Some(end) = self.end.take() {
                 break end;
             }
-            let wake = self.wakers.next().await;
+            let wake = self.sources.next().await;
             self.woken(wake).await;
         };
         self.close(end).await
@@ -191,15 +193,15 @@ impl SoloLoop {
 
     async fn begin(&mut self, beginning: Beginning) {
         let Beginning { run, joins, driver, start, passed_over } = beginning;
-        self.quarters.sink.tell(RunEvent::Started(run)).await;
-        self.wakers.machine = Some(self.quarters.look_at_machine());
-        for text in self.quarters.warnings().into_iter().chain(passed_over) {
+        self.run_context.sink.tell(RunEvent::Started(run)).await;
+        self.sources.machine = Some(self.run_context.look_at_machine());
+        for text in self.run_context.warnings().into_iter().chain(passed_over) {
             self.warn(text).await;
         }
-        self.quarters.sink.tell(RunEvent::AgentStarted(joins)).await;
+        self.run_context.sink.tell(RunEvent::AgentStarted(joins)).await;
         self.lead_changed().await;
-        let config = self.quarters.team.config().await;
-        let trust = self.wakers.lead.trust().borrow().clone();
+        let config = self.run_context.team.config().await;
+        let trust = self.sources.lead.trust().borrow().clone();
         if let Some(text) = config.ok().and_then(|config| trust.caution(&config)) {
             self.warn(text).await;
         }
@@ -210,12 +212,12 @@ impl SoloLoop {
     async fn woken(&mut self, wake: Wake) {
         match wake {
             Wake::Reported(report) if report.agent == self.member => self.reported(report.kind).await,
-            Wake::Reported(report) => self.errand_reported(report.agent, report.kind).await,
+            Wake::Reported(report) => self.subagent_reported(report.agent, report.kind).await,
             Wake::Requested(request) => self.requested(request).await,
             Wake::Changed(change) => self.changed(change).await,
             Wake::LeadLookDue => self.lead_changed().await,
             Wake::MachineKnown(warnings) => {
-                self.wakers.machine = None;
+                self.sources.machine = None;
                 for text in warnings {
                     self.warn(text).await;
                 }
@@ -224,15 +226,15 @@ impl SoloLoop {
             Wake::Answered(Ok((_, None)) | Err(Aborted)) => {}
             Wake::Interrupted => {
                 self.link.tell(Event::Interrupted);
-                self.drop_errands();
+                self.drop_subagents();
             }
             Wake::StopAsked => {
-                self.wakers.was_stopped = true;
-                self.drop_agent(Why::Interrupted);
+                self.sources.was_stopped = true;
+                self.drop_agent(DropReason::Interrupted);
             }
             Wake::Killed => {
-                (self.wakers.was_stopped, self.wakers.was_killed) = (true, true);
-                self.drop_agent(Why::Interrupted);
+                (self.sources.was_stopped, self.sources.was_killed) = (true, true);
+                self.drop_agent(DropReason::Interrupted);
             }
             Wake::GraceOver => self.end = Some(self.end_of_drop()),
         }
@@ -240,7 +242,7 @@ impl SoloLoop {
 
     pub(super) async fn warn(&mut self, text: String) {
         tracing::warn!("{text}");
-        self.quarters.sink.tell(RunEvent::Warning { text }).await;
+        self.run_context.sink.tell(RunEvent::Warning { text }).await;
     }
 
     /// Looks who leads the team. What a new lead signed before it was known is looked at again, and before the agent goes on:
@@ -248,7 +250,7 @@ impl SoloLoop {
     async fn lead_changed(&mut self) {
         if self.look_for_lead().await {
             self.link.ring();
-            let Ok(config) = self.quarters.team.config().await else { return };
+            let Ok(config) = self.run_context.team.config().await else { return };
             if let Some(member) = config.member(self.member.as_str()) {
                 let look = self.known_mode.look_again(&self.as_reader(), member);
                 self.heed_mode(look).await;
@@ -268,7 +270,7 @@ impl SoloLoop {
 
     /// Tells of a mode in the config that was not taken at the start, unless that is not decided yet.
     async fn tell_refused_mode(&mut self) {
-        if self.wakers.lead.is_changing() {
+        if self.sources.lead.is_changing() {
             return;
         }
         if let Some(refused) = self.refused_mode.take().filter(|_| self.known_mode.is_refused()) {
@@ -278,15 +280,15 @@ impl SoloLoop {
 
     /// The team, as what its lead signed is verified.
     fn as_reader(&self) -> Team {
-        self.quarters.team.clone().trusting(self.wakers.lead.trust().borrow().clone())
+        self.run_context.team.clone().trusting(self.sources.lead.trust().borrow().clone())
     }
 
     /// Looks who leads the team, and so whether the agent is to wait; says whether other keys are known now.
     async fn look_for_lead(&mut self) -> bool {
-        let trust = self.wakers.lead.trust();
+        let trust = self.sources.lead.trust();
         let before = trust.borrow().clone();
-        let was_led = self.wakers.lead.is_known();
-        let is_led = match self.wakers.lead.look(&self.quarters.team).await {
+        let was_led = self.sources.lead.is_known();
+        let is_led = match self.sources.lead.look(&self.run_context.team).await {
             Ok(Look::Led) => true,
             Ok(Look::Nobody) => false,
             Ok(Look::Refused(refused)) => {
@@ -315,15 +317,15 @@ impl SoloLoop {
             }
             Change::Unwatched { reason } => self.warn(format!("{reason}; changes are looked for every second")).await,
             Change::Gone => {
-                self.wakers.watch = None;
-                self.drop_agent(Why::Gone);
+                self.sources.watch = None;
+                self.drop_agent(DropReason::Gone);
             }
         }
     }
 
     /// Lets the agent know of a mode that was set from outside, and ends it when it was taken out of the team.
     async fn config_changed(&mut self) {
-        let Ok(config) = self.quarters.team.config().await else { return };
+        let Ok(config) = self.run_context.team.config().await else { return };
         let Some(member) = config.member(self.member.as_str()) else { return self.is_missing().await };
         self.entry_seen.member = member.clone();
         // A new lead takes the lease before it signs anything, so the lease read now tells whose signature this may be.
@@ -331,7 +333,7 @@ impl SoloLoop {
             if self.look_for_lead().await {
                 self.link.ring();
             }
-            if self.wakers.lead.is_changing() {
+            if self.sources.lead.is_changing() {
                 return self.park_or_go_on();
             }
         }
@@ -343,11 +345,11 @@ impl SoloLoop {
     /// Puts the member's entry back that a stale config dropped. A lead of another client has its reasons, which it notes
     /// nowhere: a member that has agreed to leave, or that it removes once more at once, ends.
     async fn is_missing(&mut self) {
-        let is_leaving = self.ledger.of(&self.member).state == Status::ShutdownRequested;
+        let is_leaving = self.usage_totals.of(&self.member).state == Status::ShutdownRequested;
         let is_meant =
             self.entry_seen.put_back_at.is_some_and(|at| at.elapsed() < MEANT_WITHIN) && !self.is_placed_by_us;
         if !is_leaving && !is_meant {
-            match self.quarters.team.mend_members(vec![self.entry_seen.member.clone()]).await {
+            match self.run_context.team.mend_members(vec![self.entry_seen.member.clone()]).await {
                 Ok(mended) if !mended.put_back.is_empty() => {
                     self.entry_seen.put_back_at = Some(Instant::now());
                     let text = "another program wrote an older config.json and so dropped this member; it is put back";
@@ -357,7 +359,7 @@ impl SoloLoop {
                 Err(error) => return self.warn(format!("who is in the team cannot be seen: {error}")).await,
             }
             // The lead may have been faster.
-            let config = self.quarters.team.config().await;
+            let config = self.run_context.team.config().await;
             if config.is_ok_and(|config| config.member(self.member.as_str()).is_some()) {
                 return;
             }
@@ -371,8 +373,8 @@ impl SoloLoop {
             ModeLook::Changed(mode) => {
                 if let Some(mode) = mode_named(&mode) {
                     self.link.tell(Event::ModeChanged(mode));
-                    self.narrow_errands(mode);
-                    self.quarters.sink.tell(RunEvent::ModeChanged { agent: self.member.clone(), mode }).await;
+                    self.narrow_subagents(mode);
+                    self.run_context.sink.tell(RunEvent::ModeChanged { agent: self.member.clone(), mode }).await;
                 }
             }
             ModeLook::Refused(refused) => self.refuse_mode(&refused).await,
@@ -381,7 +383,7 @@ impl SoloLoop {
 
     /// Tells that a mode in the config was not taken.
     async fn refuse_mode(&mut self, refused: &RefusedMode) {
-        self.quarters.team.note_refused_mode(&self.member, refused).await;
+        self.run_context.team.note_refused_mode(&self.member, refused).await;
         self.warn(refused.to_string()).await;
     }
 
@@ -391,7 +393,7 @@ impl SoloLoop {
             ReportKind::WaitsForModel { reason, delay } => {
                 // The lead's process reads it in the journal.
                 let detail = waiting_for_model(&reason, delay);
-                self.quarters.note_state(&self.member, Status::Active, Some(detail)).await;
+                self.run_context.note_state(&self.member, Status::Active, Some(detail)).await;
             }
             ReportKind::Spent(spending) => {
                 self.turns += 1;
@@ -407,7 +409,10 @@ impl SoloLoop {
                     question.abort();
                 }
                 let agent = self.member.clone();
-                self.quarters.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None }).await;
+                self.run_context
+                    .sink
+                    .tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None })
+                    .await;
             }
             ReportKind::UsedUp => self.used_up(),
             ReportKind::Broke { reason } => {
@@ -424,22 +429,22 @@ impl SoloLoop {
 
     /// Counts a model call of the member, or of a subagent of its: its lead reads the member's cost in the journal.
     pub(super) async fn spent(&mut self, spending: &Spending) {
-        self.quarters.note_turn(&self.member, spending).await;
-        self.ledger.spend(&self.member, spending);
-        if let Some(most) = self.limits.max_cost_usd.filter(|most| self.ledger.cost_usd() >= *most) {
-            self.drop_agent(Why::Limit(Limit::Cost, format!("it has cost its ${most:.2}")));
+        self.run_context.note_turn(&self.member, spending).await;
+        self.usage_totals.spend(&self.member, spending);
+        if let Some(most) = self.limits.max_cost_usd.filter(|most| self.usage_totals.cost_usd() >= *most) {
+            self.drop_agent(DropReason::Limit(Limit::Cost, format!("it has cost its ${most:.2}")));
         }
     }
 
     async fn announced(&mut self, announcement: Announcement) {
         let Announcement { status, detail, fault: _, until_noted } = announcement;
-        let account = self.ledger.of(&self.member);
+        let account = self.usage_totals.of(&self.member);
         (account.state, account.reason) = (status, detail.clone());
         // One that may not go on is at rest, but its lead is not to take that for the end of its work: why it ends follows.
-        if matches!(self.why, Some(Why::Limit(..))) {
+        if matches!(self.why, Some(DropReason::Limit(..))) {
             return;
         }
-        self.quarters.note_state(&self.member, status, detail).await;
+        self.run_context.note_state(&self.member, status, detail).await;
         drop(until_noted);
         match status {
             Status::Active | Status::ShutdownRequested => self.set_active(true).await,
@@ -453,7 +458,7 @@ impl SoloLoop {
         if self.is_active == Some(is_active) {
             return;
         }
-        match self.quarters.team.set_active(&self.member, is_active).await {
+        match self.run_context.team.set_active(&self.member, is_active).await {
             Ok(()) => self.is_active = Some(is_active),
             Err(error) => tracing::debug!(agent = %self.member, %error, "the config does not say whether it is active"),
         }
@@ -464,8 +469,11 @@ impl SoloLoop {
         if let Some((what, lasts)) = always {
             let member = self.member.clone();
             // Before the answer itself: with that the lead may have nothing more to read in the journal.
-            self.quarters.team.note([Noted::AllowedAlways { member: member.clone(), what: what.clone(), lasts }]).await;
-            self.quarters.sink.tell(RunEvent::AllowedAlways { agent: member, what }).await;
+            self.run_context
+                .team
+                .note([Noted::AllowedAlways { member: member.clone(), what: what.clone(), lasts }])
+                .await;
+            self.run_context.sink.tell(RunEvent::AllowedAlways { agent: member, what }).await;
         }
         self.link.tell(Event::Answered { call, grant });
     }
@@ -474,7 +482,7 @@ impl SoloLoop {
     fn ask_here(&mut self, call: ToolCall, question: Question, folder: PathBuf) {
         let pending = Pending::of_ours(self.member.clone(), &call, question, folder);
         let id = call.id.clone();
-        let asking = self.quarters.asking.clone();
+        let asking = self.run_context.asking.clone();
         let answer: BoxFuture<'static, LocalAnswer> = match asking.asks().clone() {
             Asks::Deny => return,
             Asks::Allow => {
@@ -493,6 +501,6 @@ impl SoloLoop {
         };
         let (handle, registration) = AbortHandle::new_pair();
         self.asked.insert(call.id, handle);
-        self.wakers.answers.push(Box::pin(Abortable::new(answer, registration)));
+        self.sources.answers.push(Box::pin(Abortable::new(answer, registration)));
     }
 }

@@ -15,17 +15,17 @@ use tokio_util::sync::CancellationToken;
 use super::deferred::Deferred;
 use super::lead::Lead;
 use super::options::{Entry, SoloOptions};
-use super::solo_loop::{Beginning, EntrySeen, SoloLoop, Wakers};
+use super::solo_loop::{Beginning, EntrySeen, EventSources, SoloLoop};
 use crate::agent::Role;
-use crate::crew::{
-    Desk, EVENTS_WAITING, Errands, Hire, Hired, InProcess, Ledger, Quarters, REPORTS_WAITING, holder_of_ours,
-    mode_named, says_mode, store_error,
-};
 use crate::driver::Sink;
 use crate::events::{AgentStarted, RunStarted};
 use crate::gate::{DEFAULT_TYPE, PermissionMode};
 use crate::prompts::Prompt;
 use crate::run::{RunError, RunHandle, RunLimits, Stopper};
+use crate::team_run::{
+    AgentSpec, BuiltAgent, EVENTS_WAITING, InProcess, LoopHandle, REPORTS_WAITING, RunContext, SubagentRuns,
+    UsageTotals, holder_of_ours, mode_named, says_mode, store_error,
+};
 
 /// Starts a member: takes its lease, sees to its entry in the config, and lets its agent go on from its transcript, or
 /// begin.
@@ -84,27 +84,27 @@ impl Arrival {
         let Self { team, member, watch, lease, lead } = self;
         let as_reader = team.clone().trusting(lead.trust().borrow().clone());
         let (known_mode, refused_mode) = KnownMode::of(&as_reader, &member);
-        let (entry, grace) = (options.entry, options.furnishings.shutdown_grace);
+        let (entry, grace) = (options.entry, options.agent_options.shutdown_grace);
         let limits =
-            RunLimits { max_turns: options.furnishings.limits.turns_of(&member), ..options.furnishings.limits };
+            RunLimits { max_turns: options.agent_options.limits.turns_of(&member), ..options.agent_options.limits };
         let (reports, reported) = mpsc::channel(REPORTS_WAITING);
         let here = InProcess::default();
         let model = model_name(&member, options.model.as_deref())?;
         let mode = if says_mode(&member) { mode_named(known_mode.mode()) } else { None };
-        let hire = hire(&team, &member, &model, &options, mode, here.token());
-        let mut quarters = Quarters::new(team, Role::Teammate, options.furnishings, model, None, sink, reports)?;
-        quarters.trust = Some(lead.trust());
-        let definition = quarters.definitions.get(agent_type(&member)).cloned().ok();
-        let started = started(&quarters, &member, &hire);
-        let (desk, requests) = Desk::new();
-        let hired = quarters.hire(Hire { definition, ..hire }, &desk).await;
-        let hired = hired.map_err(|error| RunError::Store { team: started.0.team.clone(), source: Box::new(error) })?;
+        let spec = spec(&team, &member, &model, &options, mode, here.token());
+        let mut run_context = RunContext::new(team, Role::Teammate, options.agent_options, model, None, sink, reports)?;
+        run_context.trust = Some(lead.trust());
+        let definition = run_context.definitions.get(agent_type(&member)).cloned().ok();
+        let started = started(&run_context, &member, &spec);
+        let (loop_handle, requests) = LoopHandle::new();
+        let built = run_context.spec(AgentSpec { definition, ..spec }, &loop_handle).await;
+        let built = built.map_err(|error| RunError::Store { team: started.0.team.clone(), source: Box::new(error) })?;
         let (mut run, joins) = started;
-        run.tools.clone_from(&hired.tools);
-        run.resumed = hired.conversation_turns > 0;
-        let mut ledger = Ledger::default();
-        ledger.open(&member.name, joins.agent_type.clone(), &run.model);
-        carry_over(&quarters.team, &member.name, &mut ledger, limits).await?;
+        run.tools.clone_from(&built.tools);
+        run.resumed = built.conversation_turns > 0;
+        let mut usage_totals = UsageTotals::default();
+        usage_totals.open(&member.name, joins.agent_type.clone(), &run.model);
+        carry_over(&run_context.team, &member.name, &mut usage_totals, limits).await?;
         let solo = SoloLoop {
             inbox: member.name.inbox_file(),
             is_placed_by_us: entry == Entry::Placed && SpawnRecord::of(&member).is_some(),
@@ -114,26 +114,26 @@ impl Arrival {
             member: member.name.clone(),
             entry_seen: EntrySeen { member, put_back_at: None },
             entry,
-            quarters,
+            run_context,
             here,
-            ledger,
+            usage_totals,
             limits,
             grace,
             began: Instant::now(),
-            link: hired.link,
-            turns: hired.conversation_turns,
+            link: built.link,
+            turns: built.conversation_turns,
             parks: false,
             is_parked: false,
             asked: HashMap::new(),
             at_work: BTreeMap::new(),
-            errands: Errands::default(),
-            desk,
+            subagents: SubagentRuns::default(),
+            loop_handle,
             why: None,
             end: None,
-            wakers: Wakers::new(stopper, (reported, requests), watch, lead),
+            sources: EventSources::new(stopper, (reported, requests), watch, lead),
             _lease: lease,
         };
-        let Hired { driver, start, passed_over, .. } = hired;
+        let BuiltAgent { driver, start, passed_over, .. } = built;
         Ok((solo, Beginning { run, joins, driver, start, passed_over }))
     }
 }
@@ -147,12 +147,17 @@ async fn lease_of(team: &Team, name: &AgentName) -> Result<Lease, RunError> {
 }
 
 /// Adds what the member took before; refuses to go on with one that has cost all that it may cost.
-async fn carry_over(team: &Team, member: &AgentName, ledger: &mut Ledger, limits: RunLimits) -> Result<(), RunError> {
+async fn carry_over(
+    team: &Team,
+    member: &AgentName,
+    usage_totals: &mut UsageTotals,
+    limits: RunLimits,
+) -> Result<(), RunError> {
     let summary = team.backend().journal_summary(team.dir()).await;
     let (summary, _) = summary.map_err(|error| store_error(team, error))?;
     let Some(before) = summary.members.get(member) else { return Ok(()) };
-    ledger.carry_over(member, before, None);
-    let cost_usd = ledger.cost_usd();
+    usage_totals.carry_over(member, before, None);
+    let cost_usd = usage_totals.cost_usd();
     match limits.max_cost_usd {
         Some(most_usd) if cost_usd > 0.0 && cost_usd >= most_usd => Err(RunError::Spent { cost_usd, most_usd }),
         Some(_) | None => Ok(()),
@@ -185,7 +190,7 @@ async fn joined(team: &Team, name: &AgentName, options: &SoloOptions) -> Result<
         name: options.name.clone(),
         agent_type: options.agent_type.clone().unwrap_or_else(|| DEFAULT_TYPE.to_owned()),
         model: options.model.clone().unwrap_or_default(),
-        cwd: options.furnishings.cwd.to_string_lossy().into_owned(),
+        cwd: options.agent_options.cwd.to_string_lossy().into_owned(),
         color: options.color.clone(),
         ..JoinMember::default()
     };
@@ -206,14 +211,14 @@ fn model_name(member: &Member, asked: Option<&str>) -> Result<String, RunError> 
 }
 
 /// The agent as it is hired; its definition is the quarters' to find.
-fn hire(
+fn spec(
     team: &Team,
     member: &Member,
     model: &str,
     options: &SoloOptions,
     mode: Option<PermissionMode>,
     cancel: CancellationToken,
-) -> Hire {
+) -> AgentSpec {
     let folder = member.worktree_path.as_ref().or(member.cwd.as_ref());
     let prompt = match options.entry {
         Entry::Placed => None,
@@ -223,15 +228,15 @@ fn hire(
             text.inspect_err(|error| tracing::error!(%error, "a prompt does not fit its values")).ok()
         }
     };
-    Hire {
+    AgentSpec {
         name: member.name.clone(),
         role: Role::Teammate,
         definition: None,
-        model: Arc::new(Deferred::new(model.to_owned(), options.furnishings.open_model.clone())),
-        mode: mode.unwrap_or(options.furnishings.mode),
-        cwd: folder.map_or_else(|| options.furnishings.cwd.clone(), PathBuf::from),
+        model: Arc::new(Deferred::new(model.to_owned(), options.agent_options.open_model.clone())),
+        mode: mode.unwrap_or(options.agent_options.mode),
+        cwd: folder.map_or_else(|| options.agent_options.cwd.clone(), PathBuf::from),
         parent_call: None,
-        max_turns: options.furnishings.limits.turns_of(member),
+        max_turns: options.agent_options.limits.turns_of(member),
         prompt,
         remembers: None,
         cancel,
@@ -239,27 +244,27 @@ fn hire(
 }
 
 /// What the face is told first: of the run, and of its one agent.
-fn started(quarters: &Quarters, member: &Member, hire: &Hire) -> (RunStarted, AgentStarted) {
+fn started(run_context: &RunContext, member: &Member, spec: &AgentSpec) -> (RunStarted, AgentStarted) {
     let run = RunStarted {
         agent: member.name.clone(),
-        team: quarters.team.name().to_string(),
-        team_file: quarters.team.file(),
-        session_id: quarters.session_id.clone(),
-        cwd: hire.cwd.clone(),
-        model: quarters.model_name.clone(),
-        mode: hire.mode,
+        team: run_context.team.name().to_string(),
+        team_file: run_context.team.file(),
+        session_id: run_context.session_id.clone(),
+        cwd: spec.cwd.clone(),
+        model: run_context.model_name.clone(),
+        mode: spec.mode,
         tools: Vec::new(),
-        agents: quarters.definitions.iter().map(|definition| definition.name.clone()).collect(),
+        agents: run_context.definitions.iter().map(|definition| definition.name.clone()).collect(),
         resumed: false,
     };
     let joins = AgentStarted {
         agent: member.name.clone(),
         parent_call: None,
         agent_type: Some(agent_type(member).to_owned()),
-        model: quarters.model_name.clone(),
+        model: run_context.model_name.clone(),
         color: member.color.clone(),
-        cwd: hire.cwd.clone(),
-        mode: hire.mode,
+        cwd: spec.cwd.clone(),
+        mode: spec.mode,
     };
     (run, joins)
 }

@@ -61,7 +61,7 @@ struct Stamps {
 
 /// A file as an agent saw it, to be kept with its conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct FileSeen {
     /// The canonical path.
     pub path: PathBuf,
     /// The SHA-256 of its content, in hex.
@@ -118,19 +118,19 @@ impl ReadLog {
     }
 
     /// The files that were noted since this was asked last, as they are known now.
-    pub fn take_news(&self) -> Vec<Seen> {
+    pub fn take_news(&self) -> Vec<FileSeen> {
         let mut stamps = self.stamps();
         let news = std::mem::take(&mut stamps.news);
         let seen = |path: PathBuf| {
             let sha256 = stamps.by_path.get(&path)?.to_hex();
-            Some(Seen { path, sha256 })
+            Some(FileSeen { path, sha256 })
         };
         news.into_iter().filter_map(seen).collect()
     }
 
     /// Takes over what an earlier run of this agent has seen. A hash that is none is passed over: then the file counts as
     /// not read.
-    pub fn restore(&self, seen: &Seen) {
+    pub fn restore(&self, seen: &FileSeen) {
         if let Some(stamp) = Stamp::from_hex(&seen.sha256) {
             self.stamps().by_path.insert(seen.path.clone(), stamp);
         }

@@ -266,7 +266,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::tools::Seen;
+    use crate::tools::FileSeen;
     use crate::transcript::{Grant, Step};
 
     fn id(text: &str) -> MessageId {
@@ -311,7 +311,7 @@ mod tests {
                 text: "x".repeat(500),
                 is_error: false,
                 context: Vec::new(),
-                seen: vec![Seen { path: "/f".into(), sha256: "00".to_owned() }],
+                seen: vec![FileSeen { path: "/f".into(), sha256: "00".to_owned() }],
             },
             Step::PlanSent { request: "plan-1".to_owned() },
             Step::ShutdownAsked { request: "s-1".to_owned() },

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::Status;
-use crate::tools::Seen;
+use crate::tools::FileSeen;
 
 /// One line of a transcript.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -105,7 +105,7 @@ pub enum Step {
         context: Vec<String>,
         /// The files the agent has seen by it, so that it may still change them after a crash.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        seen: Vec<Seen>,
+        seen: Vec<FileSeen>,
     },
     /// A plan went to the lead.
     PlanSent {

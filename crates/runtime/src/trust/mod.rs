@@ -15,6 +15,6 @@ mod repository;
 pub use items::{Item, ItemKind};
 pub use project::{Counted, LeftOut, Project, WhyLeftOut};
 pub(crate) use record::FILE;
-pub use record::{Answer, FolderTrust, Standing, TRUSTED_ITEMS, Trust, TrustError};
+pub use record::{Answer, FolderTrust, TRUSTED_ITEMS, Trust, TrustError, TrustState};
 pub use repository::Repository;
 pub(crate) use repository::checkout_around;

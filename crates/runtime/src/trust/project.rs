@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::items::{Item, ItemKind, Lister, counting, without_trust};
-use super::record::Standing;
+use super::record::TrustState;
 use super::repository::Repository;
 use crate::definitions::{AgentFiles, Origin};
 use crate::gate::PermissionMode;
@@ -132,9 +132,9 @@ impl Project {
 
     /// What counts of it.
     #[must_use]
-    pub fn counted(self, standing: Standing) -> Counted {
+    pub fn counted(self, standing: TrustState) -> Counted {
         let why = match standing {
-            Standing::UsersOwn => {
+            TrustState::UsersOwn => {
                 return Counted {
                     layers: self.layers,
                     agents: self.agents,
@@ -143,7 +143,7 @@ impl Project {
                     warnings: self.warnings,
                 };
             }
-            Standing::Trusted | Standing::NothingToTrust => {
+            TrustState::Trusted | TrustState::NothingToTrust => {
                 return Counted {
                     layers: reduced(self.layers, counting),
                     agents: self.agents,
@@ -152,9 +152,9 @@ impl Project {
                     warnings: self.warnings,
                 };
             }
-            Standing::NotTrusted => WhyLeftOut::NotTrusted,
-            Standing::Declined => WhyLeftOut::Declined,
-            Standing::Grown => WhyLeftOut::Grown,
+            TrustState::NotTrusted => WhyLeftOut::NotTrusted,
+            TrustState::Declined => WhyLeftOut::Declined,
+            TrustState::Grown => WhyLeftOut::Grown,
         };
         let left_out = left_out(&self.items, why).into_iter().chain(self.never).collect();
         Counted {

@@ -83,7 +83,7 @@ pub enum Answer {
 
 /// How a project stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum TrustState {
     /// Its folder is the user's own.
     UsersOwn,
     /// Its files would do nothing that needs trust.
@@ -168,13 +168,13 @@ impl Trust {
 
     /// How a project stands.
     #[must_use]
-    pub fn standing(&self, project: &Project) -> Standing {
+    pub fn state(&self, project: &Project) -> TrustState {
         if project.is_user_s() {
-            return Standing::UsersOwn;
+            return TrustState::UsersOwn;
         }
         let items = project.items();
         if !items.iter().any(super::Item::acts) {
-            return Standing::NothingToTrust;
+            return TrustState::NothingToTrust;
         }
         let kept = project.top().and_then(Path::to_str).and_then(|top| self.folder(top));
         let about = |items: &BTreeSet<String>, digest: &str| items.contains(digest);
@@ -182,13 +182,13 @@ impl Trust {
         let is_trusted =
             |digest: &str| self.run.contains(digest) || trusted.is_some_and(|kept| about(&kept.items, digest));
         if items.iter().all(|item| is_trusted(&item.digest)) {
-            return Standing::Trusted;
+            return TrustState::Trusted;
         }
         match kept {
-            None => Standing::NotTrusted,
-            Some(kept) if kept.answer == Answer::Trusted => Standing::Grown,
-            Some(kept) if items.iter().all(|item| about(&kept.items, &item.digest)) => Standing::Declined,
-            Some(_) => Standing::NotTrusted,
+            None => TrustState::NotTrusted,
+            Some(kept) if kept.answer == Answer::Trusted => TrustState::Grown,
+            Some(kept) if items.iter().all(|item| about(&kept.items, &item.digest)) => TrustState::Declined,
+            Some(_) => TrustState::NotTrusted,
         }
     }
 
@@ -390,9 +390,9 @@ mod tests {
             Project::read(&self.dir.path().join("repo"), &self.root()).unwrap()
         }
 
-        fn standing(&self, rules: &[&str]) -> Standing {
+        fn state(&self, rules: &[&str]) -> TrustState {
             let project = self.allowing(rules);
-            Trust::load(&self.root()).unwrap().standing(&project)
+            Trust::load(&self.root()).unwrap().state(&project)
         }
 
         fn answer(&self, rules: &[&str], answer: Answer) {
@@ -403,25 +403,25 @@ mod tests {
     #[test]
     fn trust_holds_while_the_list_does_not_grow() {
         let place = Place::new();
-        assert_eq!(place.standing(&[]), Standing::NothingToTrust);
-        assert_eq!(place.standing(&["A"]), Standing::NotTrusted);
+        assert_eq!(place.state(&[]), TrustState::NothingToTrust);
+        assert_eq!(place.state(&["A"]), TrustState::NotTrusted);
         place.answer(&["A", "B"], Answer::Trusted);
-        assert_eq!(place.standing(&["A", "B"]), Standing::Trusted);
-        assert_eq!(place.standing(&["B"]), Standing::Trusted);
-        assert_eq!(place.standing(&["B", "C"]), Standing::Grown);
+        assert_eq!(place.state(&["A", "B"]), TrustState::Trusted);
+        assert_eq!(place.state(&["B"]), TrustState::Trusted);
+        assert_eq!(place.state(&["B", "C"]), TrustState::Grown);
         assert!(Trust::forget(&place.root(), &place.allowing(&[]).top().unwrap().display().to_string()).unwrap());
-        assert_eq!(place.standing(&["A"]), Standing::NotTrusted);
+        assert_eq!(place.state(&["A"]), TrustState::NotTrusted);
     }
 
     #[test]
     fn a_no_is_kept_until_the_list_grows() {
         let place = Place::new();
         place.answer(&["A", "B"], Answer::Declined);
-        assert_eq!(place.standing(&["A"]), Standing::Declined);
-        assert_eq!(place.standing(&["A", "C"]), Standing::NotTrusted);
+        assert_eq!(place.state(&["A"]), TrustState::Declined);
+        assert_eq!(place.state(&["A", "C"]), TrustState::NotTrusted);
         place.answer(&["A", "C"], Answer::Trusted);
-        assert_eq!(place.standing(&["A", "C"]), Standing::Trusted);
-        assert_eq!(place.standing(&["A", "B"]), Standing::Grown);
+        assert_eq!(place.state(&["A", "C"]), TrustState::Trusted);
+        assert_eq!(place.state(&["A", "B"]), TrustState::Grown);
     }
 
     #[test]
@@ -430,8 +430,8 @@ mod tests {
         let project = place.allowing(&["A"]);
         let digests: Vec<&str> = project.items().iter().map(|item| item.digest.as_str()).collect();
         let trust = Trust::default().with_run_items(&json!({"pitcrew": {TRUSTED_ITEMS: digests}}));
-        assert_eq!(trust.standing(&project), Standing::Trusted);
-        assert_eq!(trust.standing(&place.allowing(&["A", "B"])), Standing::NotTrusted);
+        assert_eq!(trust.state(&project), TrustState::Trusted);
+        assert_eq!(trust.state(&place.allowing(&["A", "B"])), TrustState::NotTrusted);
     }
 
     #[test]
@@ -450,7 +450,7 @@ mod tests {
             (&json!(1), &json!({"answer": "perhaps"}), &json!(3))
         );
         assert_eq!(Trust::load(&place.root()).unwrap().folders().len(), 1);
-        assert_eq!(place.standing(&["A"]), Standing::Trusted);
+        assert_eq!(place.state(&["A"]), TrustState::Trusted);
     }
 
     #[test]

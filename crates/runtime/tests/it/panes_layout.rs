@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::future::join_all;
 use pitcrew_runtime::panes::{PaneId, PaneState, Panes, Tmux};
 
-use crate::panes_setting::{Server, tag};
+use crate::panes_env::{Server, tag};
 
 const LASTING: &[&str] = &["sleep", "300"];
 

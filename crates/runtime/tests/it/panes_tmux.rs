@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pitcrew_runtime::panes::{NewPane, PaneError, PaneId, PaneState, Panes};
 
-use crate::panes_setting::{Server, ended, program, tag, told};
+use crate::panes_env::{Server, ended, program, tag, told};
 use crate::patience::until;
 
 /// A program that runs until its pane is closed.

@@ -8,13 +8,13 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use pitcrew_runtime::sandbox::{Machine, Means, Profile, Sandbox, Support};
+use pitcrew_runtime::sandbox::{Machine, Mechanism, Profile, Sandbox, Support};
 use pitcrew_runtime::tools::{ShellState, ToolContext};
 use serde_json::json;
 
 use crate::patience::until;
 use crate::sandbox_read::inner;
-use crate::tools_setting::Setting;
+use crate::tools_env::TestEnv;
 
 /// What an agent could think of, from the working folder; each works where nothing is confined. `$ROOT` is the root,
 /// `$OTHER` a process outside.
@@ -114,14 +114,14 @@ const ESCAPES: &[&str] = &[
 
 /// A root beside the working folder, as a team has it.
 struct Ground {
-    setting: Setting,
+    setting: TestEnv,
     base: PathBuf,
     root: PathBuf,
 }
 
 impl Ground {
     fn new() -> Self {
-        let mut setting = Setting::new();
+        let mut setting = TestEnv::new();
         let base = setting.context.cwd.parent().unwrap().to_path_buf();
         let root = base.join("root");
         for folder in [
@@ -243,7 +243,7 @@ fn bubblewrap(ground: &Ground, cwd: &Path) -> Option<Sandbox> {
         return None;
     }
     let sandbox = Sandbox::new(machine(&ground.root));
-    assert_eq!(sandbox.means(cwd), Means::Bubblewrap);
+    assert_eq!(sandbox.means(cwd), Mechanism::Bubblewrap);
     Some(sandbox)
 }
 
@@ -261,7 +261,7 @@ async fn the_attacks_succeed_where_nothing_is_confined() {
 async fn a_command_under_landlock_changes_nothing_of_the_team() {
     let ground = Ground::new();
     let Some(sandbox) = landlock(&ground) else { return };
-    assert_eq!(sandbox.means(&ground.setting.context.cwd), Means::Landlock);
+    assert_eq!(sandbox.means(&ground.setting.context.cwd), Mechanism::Landlock);
     ground.check_attacks(&sandbox).await;
 }
 
@@ -301,7 +301,7 @@ async fn bubblewrap_keeps_what_is_not_there_and_leaves_nothing_in_its_place() {
         fs::remove_dir_all(ground.root.join(folder)).unwrap();
     }
     fs::remove_file(ground.root.join("settings.json")).unwrap();
-    assert_eq!(sandbox.means(&ground.base), Means::Bubblewrap);
+    assert_eq!(sandbox.means(&ground.base), Mechanism::Bubblewrap);
     for name in ["teams", "tasks", "settings.json", "settings.local.json", "agents", "hooks", "plugins"] {
         ground.bash(&sandbox, &format!("echo forged > $ROOT/{name}; mkdir -p $ROOT/{name}/x; true")).await;
         assert!(fs::symlink_metadata(ground.root.join(name)).is_err(), "{name}");
@@ -327,7 +327,7 @@ async fn settings_that_the_user_replaces_meanwhile_stay_out_of_reach_in_bubblewr
 }
 
 /// Settings that are a link to a file elsewhere, and an agent that goes for either.
-async fn check_linked_settings(ground: &Ground, sandbox: &Sandbox, wanted: Means) {
+async fn check_linked_settings(ground: &Ground, sandbox: &Sandbox, wanted: Mechanism) {
     let (dotfiles, link) = (ground.base.join("dotfiles"), ground.root.join("settings.json"));
     fs::create_dir_all(dotfiles.join("more")).unwrap();
     fs::write(dotfiles.join("claude.json"), "kept").unwrap();
@@ -355,7 +355,7 @@ async fn check_linked_settings(ground: &Ground, sandbox: &Sandbox, wanted: Means
 async fn settings_behind_a_link_are_kept_by_landlock() {
     let ground = Ground::new();
     let Some(sandbox) = landlock(&ground) else { return };
-    check_linked_settings(&ground, &sandbox, Means::Landlock).await;
+    check_linked_settings(&ground, &sandbox, Mechanism::Landlock).await;
 }
 
 #[tokio::test]
@@ -363,7 +363,7 @@ async fn settings_behind_a_link_are_kept_by_bubblewrap() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
     let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
-    check_linked_settings(&ground, &sandbox, Means::Bubblewrap).await;
+    check_linked_settings(&ground, &sandbox, Mechanism::Bubblewrap).await;
 }
 
 #[tokio::test]
@@ -445,7 +445,7 @@ async fn a_root_behind_a_symbolic_link_is_kept_and_so_is_the_link() {
     let link = ground.base.join("home/.claude");
     symlink("../root", &link).unwrap();
     let sandbox = Sandbox::new(Machine::with_root(&link, &temporary()));
-    if sandbox.means(&ground.setting.context.cwd) != Means::Landlock {
+    if sandbox.means(&ground.setting.context.cwd) != Mechanism::Landlock {
         skipped("this kernel has no Landlock");
         return;
     }
@@ -531,7 +531,7 @@ fn is_apart(test: &str) -> bool {
 }
 
 /// Another mount of the root's folder, and an agent that goes in there.
-async fn check_second_mount(ground: &Ground, sandbox: &Sandbox, wanted: Means) {
+async fn check_second_mount(ground: &Ground, sandbox: &Sandbox, wanted: Mechanism) {
     let shown = ground.base.join("shown");
     fs::create_dir_all(&shown).unwrap();
     assert!(Command::new("mount").arg("--bind").args([&ground.root, &shown]).status().unwrap().success());
@@ -560,7 +560,7 @@ async fn a_mount_that_shows_the_root_elsewhere_is_no_way_in() {
     }
     let ground = Ground::new();
     let Some(sandbox) = landlock(&ground) else { return };
-    check_second_mount(&ground, &sandbox, Means::Landlock).await;
+    check_second_mount(&ground, &sandbox, Mechanism::Landlock).await;
 }
 
 #[tokio::test]
@@ -571,5 +571,5 @@ async fn a_mount_that_shows_the_root_elsewhere_is_no_way_in_for_bubblewrap() {
     let mut ground = Ground::new();
     ground.setting.context.cwd = ground.base.clone();
     let Some(sandbox) = bubblewrap(&ground, &ground.base) else { return };
-    check_second_mount(&ground, &sandbox, Means::Bubblewrap).await;
+    check_second_mount(&ground, &sandbox, Mechanism::Bubblewrap).await;
 }

@@ -19,7 +19,7 @@ use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_runtime::tools::ToolContext;
 use serde_json::json;
 
-use crate::tools_setting::Setting;
+use crate::tools_env::TestEnv;
 
 /// Changes that work where nothing holds a command, from the working folder; `$OUT` is a folder beside it.
 const CHANGES: &[&str] = &[
@@ -279,7 +279,7 @@ pub(crate) type FileState = (u32, u32, i64, i64, u64, Vec<u8>);
 
 /// A working folder with things beside it, and a home.
 pub(crate) struct Ground {
-    pub(crate) setting: Setting,
+    pub(crate) setting: TestEnv,
     pub(crate) base: PathBuf,
     pub(crate) sandbox: Sandbox,
     pub(crate) other: Child,
@@ -323,7 +323,7 @@ impl Ground {
     }
 
     pub(crate) fn with(sandbox: impl FnOnce(Machine) -> Sandbox) -> Self {
-        let mut setting = Setting::new();
+        let mut setting = TestEnv::new();
         let base = setting.context.cwd.parent().unwrap().to_path_buf();
         let home = base.join("home");
         for folder in

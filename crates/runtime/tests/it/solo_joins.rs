@@ -9,8 +9,8 @@ use pitcrew_runtime::run::{Entry, RunEnd, Runtime, SoloOptions};
 use pitcrew_team::store::StoreError;
 use pitcrew_team::{Actor, Team};
 
-use crate::crew_setting::{Setting, finish, until};
-use crate::solo_setting::{AGREES, dismiss, idle_notices, lead_mail, start, tell, until_it_is, until_the_config_says};
+use crate::solo_env::{AGREES, dismiss, idle_notices, lead_mail, start, tell, until_it_is, until_the_config_says};
+use crate::team_env::{TestRun, finish, until};
 
 /// A guest that says it is there, does what it is told, and shuts down when it is asked to.
 fn guest() -> String {
@@ -26,7 +26,7 @@ agents:
 ";
 
 /// The recorded team of the reference client, whose lead the test speaks for.
-async fn recorded_team(setting: &Setting) -> Team {
+async fn recorded_team(setting: &TestRun) -> Team {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/claude-2.1.39/in-process");
     copy(&recorded, &setting.root);
     setting.team().await
@@ -45,7 +45,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn joins(setting: &Setting, script: &str) -> SoloOptions {
+fn joins(setting: &TestRun, script: &str) -> SoloOptions {
     SoloOptions {
         name: "guest".to_owned(),
         entry: Entry::Joins,
@@ -56,7 +56,7 @@ fn joins(setting: &Setting, script: &str) -> SoloOptions {
 
 #[tokio::test]
 async fn a_guest_tells_the_lead_that_it_is_there_works_and_leaves_when_it_is_asked_to() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = recorded_team(&setting).await;
     let mut handle = start(joins(&setting, &guest())).await;
     until_it_is(&mut handle, Status::Idle).await;
@@ -83,7 +83,7 @@ fn names(config: &TeamConfig) -> Vec<&str> {
 
 #[tokio::test]
 async fn a_lead_that_takes_a_guest_out_by_itself_is_not_in_its_way() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = recorded_team(&setting).await;
     let mut handle = start(joins(&setting, &format!("{GREETS}{AGREES}"))).await;
     until_it_is(&mut handle, Status::Idle).await;
@@ -102,7 +102,7 @@ async fn a_lead_that_takes_a_guest_out_by_itself_is_not_in_its_way() {
 
 #[tokio::test]
 async fn a_guest_that_was_stopped_comes_back_as_the_same_member() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = recorded_team(&setting).await;
     let mut handle = start(joins(&setting, &guest())).await;
     until_it_is(&mut handle, Status::Idle).await;
@@ -118,7 +118,7 @@ async fn a_guest_that_was_stopped_comes_back_as_the_same_member() {
 
 #[tokio::test]
 async fn a_guest_cannot_take_the_place_of_another_member() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = recorded_team(&setting).await;
     for name in ["worker", "Worker", "team-lead"] {
         let options = SoloOptions { name: name.to_owned(), ..joins(&setting, &guest()) };
@@ -129,7 +129,7 @@ async fn a_guest_cannot_take_the_place_of_another_member() {
 
 #[tokio::test]
 async fn a_team_without_a_process_that_leads_it_parks_no_guest() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = recorded_team(&setting).await;
     let mut handle = start(joins(&setting, &guest())).await;
     let seen = until_it_is(&mut handle, Status::Idle).await;

@@ -14,11 +14,11 @@ use pitcrew_team::{Actor, PermissionAnswer, Team};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::crew_setting::{Setting, finish, until};
 use crate::patience::in_time;
-use crate::solo_setting::{
+use crate::solo_env::{
     AGREES, bob, dismiss, idle_notices, lead_lease, lead_mail, start, tell, until_it_is, until_the_config_says,
 };
+use crate::team_env::{TestRun, finish, until};
 
 /// A member that does one thing, and shuts down when it is asked to.
 fn worker() -> String {
@@ -27,12 +27,12 @@ fn worker() -> String {
     )
 }
 
-async fn a_placed_member_works_and_shuts_down(setting: Setting) {
+async fn a_placed_member_works_and_shuts_down(setting: TestRun) {
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     tell(&team, "bob", "Make it.").await;
     let (mut options, model) = setting.alone_overheard(&worker());
-    options.furnishings.mode = PermissionMode::BypassPermissions;
+    options.agent_options.mode = PermissionMode::BypassPermissions;
     let mut handle = start(options).await;
     until_it_is(&mut handle, Status::Idle).await;
     let told = model.told_to("bob");
@@ -68,17 +68,17 @@ async fn states(team: &Team) -> Vec<String> {
 
 #[tokio::test]
 async fn a_placed_member_takes_its_prompt_from_its_inbox_works_and_shuts_down_in_memory() {
-    a_placed_member_works_and_shuts_down(Setting::new()).await;
+    a_placed_member_works_and_shuts_down(TestRun::new()).await;
 }
 
 #[tokio::test]
 async fn a_placed_member_takes_its_prompt_from_its_inbox_works_and_shuts_down_in_files() {
-    a_placed_member_works_and_shuts_down(Setting::in_files()).await;
+    a_placed_member_works_and_shuts_down(TestRun::in_files()).await;
 }
 
 #[tokio::test]
 async fn the_config_says_whether_it_is_in_a_turn() {
-    let setting = Setting::new();
+    let setting = TestRun::new();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     tell(&team, "bob", "Wait.").await;
@@ -94,7 +94,7 @@ async fn the_config_says_whether_it_is_in_a_turn() {
 /// Else its lead, which finds nothing unread and nobody at work, ends the run.
 #[tokio::test]
 async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone("agents: {bob: [{repeat: {at_most: 40, turns: [{text: Yes.}]}}]}")).await;
@@ -130,7 +130,7 @@ async fn whoever_finds_its_mail_read_finds_in_the_journal_that_it_works() {
 
 #[tokio::test]
 async fn two_processes_cannot_run_one_member() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let first = start(setting.alone(&worker())).await;
@@ -145,7 +145,7 @@ async fn two_processes_cannot_run_one_member() {
 
 #[tokio::test]
 async fn a_member_whose_lead_is_gone_takes_no_mail_until_there_is_a_lead_again() {
-    for setting in [Setting::new(), Setting::in_files()] {
+    for setting in [TestRun::new(), TestRun::in_files()] {
         let team = setting.with_bob_in_a_pane().await;
         let lead = lead_lease(&team).await;
         tell(&team, "bob", "Say hello.").await;
@@ -167,7 +167,7 @@ async fn a_member_whose_lead_is_gone_takes_no_mail_until_there_is_a_lead_again()
 
 #[tokio::test]
 async fn a_placed_member_does_not_begin_while_nobody_leads_it() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     tell(&team, "bob", "Say hello.").await;
     let mut handle = start(setting.alone("agents: {bob: [{text: Hello.}]}")).await;
@@ -181,13 +181,13 @@ async fn a_placed_member_does_not_begin_while_nobody_leads_it() {
 
 #[tokio::test]
 async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() {
-    let setting = Setting::new();
+    let setting = TestRun::new();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     tell(&team, "bob", "Sleep.").await;
     let script = "agents: {bob: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
     let mut options = setting.alone(script);
-    options.furnishings.mode = PermissionMode::BypassPermissions;
+    options.agent_options.mode = PermissionMode::BypassPermissions;
     let mut handle = start(options).await;
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
     handle.interrupt();
@@ -204,12 +204,12 @@ async fn an_interrupted_turn_ends_at_once_and_the_next_message_starts_another() 
 }
 
 /// A member that has asked for a permission, the person beside it, and the request.
-async fn asking(setting: &Setting, team: &Team) -> (RunHandle, mpsc::Receiver<pitcrew_runtime::run::Ask>, String) {
+async fn asking(setting: &TestRun, team: &Team) -> (RunHandle, mpsc::Receiver<pitcrew_runtime::run::Ask>, String) {
     tell(team, "bob", "Write it.").await;
     let script = "agents: {bob: [{tools: [{name: Write, input: {file_path: it, content: written}}]}, {text: Well.}]}";
     let (person, asked) = mpsc::channel(1);
     let mut options = setting.alone(script);
-    (options.furnishings.asks, options.furnishings.mode) = (Asks::Person(person), PermissionMode::Default);
+    (options.agent_options.asks, options.agent_options.mode) = (Asks::Person(person), PermissionMode::Default);
     let mut handle = start(options).await;
     until(&mut handle, |event| matches!(event, RunEvent::PermissionAsked { .. })).await;
     let mut changes = team.backend().watch(team.dir()).await.unwrap();
@@ -238,7 +238,7 @@ async fn until_it_was_allowed_and_done(handle: &mut RunHandle) {
 
 #[tokio::test]
 async fn a_permission_that_the_person_beside_it_gives_leaves_no_question_with_the_lead() {
-    let setting = Setting::new();
+    let setting = TestRun::new();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let (mut handle, mut asked, request) = asking(&setting, &team).await;
@@ -257,7 +257,7 @@ async fn a_permission_that_the_person_beside_it_gives_leaves_no_question_with_th
 
 #[tokio::test]
 async fn always_given_beside_a_member_counts_for_it_and_its_lead_can_read_that() {
-    let setting = Setting::new();
+    let setting = TestRun::new();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let (mut handle, mut asked, _request) = asking(&setting, &team).await;
@@ -283,7 +283,7 @@ async fn always_given_beside_a_member_counts_for_it_and_its_lead_can_read_that()
 
 #[tokio::test]
 async fn a_permission_that_the_lead_gives_takes_the_question_from_the_person_beside_it() {
-    let setting = Setting::new();
+    let setting = TestRun::new();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let (mut handle, mut asked, request) = asking(&setting, &team).await;
@@ -301,7 +301,7 @@ async fn a_permission_that_the_lead_gives_takes_the_question_from_the_person_bes
 
 #[tokio::test]
 async fn a_stopped_member_stays_in_the_team_and_goes_on_from_its_transcript() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     tell(&team, "bob", "Count.").await;
@@ -320,7 +320,7 @@ async fn a_stopped_member_stays_in_the_team_and_goes_on_from_its_transcript() {
 
 #[tokio::test]
 async fn a_member_that_is_removed_ends() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone(&worker())).await;
@@ -341,7 +341,7 @@ async fn drop_bob(team: &Team) {
 
 #[tokio::test]
 async fn a_member_that_a_stale_config_drops_puts_itself_back_and_goes_on() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone(&worker())).await;
@@ -364,7 +364,7 @@ async fn a_member_that_a_stale_config_drops_puts_itself_back_and_goes_on() {
 
 #[tokio::test]
 async fn a_member_whose_team_is_deleted_ends() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let _lead = lead_lease(&team).await;
     let mut handle = start(setting.alone(&worker())).await;
@@ -379,10 +379,10 @@ async fn a_member_whose_team_is_deleted_ends() {
 
 #[tokio::test]
 async fn the_lead_of_a_run_can_be_interrupted_and_waits_for_a_word() {
-    let setting = Setting::new();
+    let setting = TestRun::new();
     let script = "agents: {team-lead: [{tools: [{name: Bash, input: {command: sleep 600}}]}, {text: I stopped.}]}";
     let mut options = setting.options(script);
-    options.furnishings.mode = PermissionMode::BypassPermissions;
+    options.agent_options.mode = PermissionMode::BypassPermissions;
     let mut handle = Runtime::start(options).await.unwrap();
     until(&mut handle, |event| matches!(event, RunEvent::ToolStarted { .. })).await;
     handle.interrupt();

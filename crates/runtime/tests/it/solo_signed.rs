@@ -7,13 +7,13 @@ use pitcrew_runtime::events::RunEvent;
 use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::run::{Entry, RunEnd, RunHandle, SoloOptions};
 use pitcrew_team::store::{Event, Lease, LeaseHolder, LeaseName};
-use pitcrew_team::{Actor, LeadSeal, Team};
+use pitcrew_team::{Actor, LeadSigner, Team};
 
-use crate::crew_setting::{Setting, finish, until};
-use crate::solo_setting::{AGREES, dismiss, start, tell, until_it_is};
+use crate::solo_env::{AGREES, dismiss, start, tell, until_it_is};
+use crate::team_env::{TestRun, finish, until};
 
 /// Takes the lease of the run in the name of a process, with the key it signs with.
-async fn lease_of(team: &Team, process: ProcessIdentity, seal: &LeadSeal) -> Lease {
+async fn lease_of(team: &Team, process: ProcessIdentity, seal: &LeadSigner) -> Lease {
     let ProcessIdentity { pid, start_ticks } = process;
     let verify_key = Some(seal.verify_key().to_string());
     let holder = LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key, prepares: false };
@@ -33,10 +33,10 @@ fn stand_in() -> (Child, ProcessIdentity) {
 
 #[tokio::test]
 async fn a_new_lead_s_word_is_taken_when_the_old_lead_s_process_has_ended_and_no_sooner() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let (mut old_process, identity) = stand_in();
-    let (old, new) = (LeadSeal::make(team.teams()).unwrap(), LeadSeal::make(team.teams()).unwrap());
+    let (old, new) = (LeadSigner::make(team.teams()).unwrap(), LeadSigner::make(team.teams()).unwrap());
     let old_lead = team.clone().take_lead(old.clone()).await.unwrap();
     let lease = lease_of(&team, identity, &old).await;
     tell(&old_lead, "bob", "Say hello.").await;
@@ -48,7 +48,7 @@ async fn a_new_lead_s_word_is_taken_when_the_old_lead_s_process_has_ended_and_no
     let usurper = team.clone().sealed(new.clone());
     dismiss(&usurper, "bob").await;
     until_it_warns(&mut handle, "its signature does not fit what it says").await;
-    usurper.set_mode(&Actor::Lead, &crate::solo_setting::bob(), "bypassPermissions").await.unwrap();
+    usurper.set_mode(&Actor::Lead, &crate::solo_env::bob(), "bypassPermissions").await.unwrap();
     until_it_warns(&mut handle, "the mode bypassPermissions in the config was refused").await;
 
     drop(lease);
@@ -67,15 +67,15 @@ async fn a_new_lead_s_word_is_taken_when_the_old_lead_s_process_has_ended_and_no
 #[tokio::test]
 async fn who_joins_a_team_that_is_run_takes_its_lead_s_key_and_a_lead_that_signs_nothing_is_told_of() {
     for signs in [true, false] {
-        let setting = Setting::in_files();
+        let setting = TestRun::in_files();
         let team = setting.with_bob_in_a_pane().await;
-        let seal = LeadSeal::make(team.teams()).unwrap();
+        let seal = LeadSigner::make(team.teams()).unwrap();
         let (lead, _lease) = match signs {
             true => {
                 let lease = lease_of(&team, ProcessIdentity::own(), &seal).await;
                 (team.clone().take_lead(seal).await.unwrap(), lease)
             }
-            false => (team.clone(), crate::solo_setting::lead_lease(&team).await),
+            false => (team.clone(), crate::solo_env::lead_lease(&team).await),
         };
         tell(&lead, "bob", "Say hello.").await;
         let mut handle = start(setting.alone(&format!("agents:\n  bob:\n    - text: Hello.\n{AGREES}"))).await;
@@ -89,10 +89,10 @@ async fn who_joins_a_team_that_is_run_takes_its_lead_s_key_and_a_lead_that_signs
 
 #[tokio::test]
 async fn who_joins_while_nobody_leads_takes_the_word_of_the_lead_that_was_and_of_nobody_else() {
-    let setting = Setting::in_files();
+    let setting = TestRun::in_files();
     let team = setting.with_bob_in_a_pane().await;
     let (mut process, identity) = stand_in();
-    let seal = LeadSeal::make(team.teams()).unwrap();
+    let seal = LeadSigner::make(team.teams()).unwrap();
     let _lead = team.clone().take_lead(seal.clone()).await.unwrap();
     drop(lease_of(&team, identity, &seal).await);
     process.kill().unwrap();
@@ -106,7 +106,7 @@ async fn who_joins_while_nobody_leads_takes_the_word_of_the_lead_that_was_and_of
     };
     let mut handle = start(guest).await;
     until_it_is(&mut handle, Status::Idle).await;
-    let usurper = team.clone().sealed(LeadSeal::make(team.teams()).unwrap());
+    let usurper = team.clone().sealed(LeadSigner::make(team.teams()).unwrap());
     dismiss(&usurper, "guest").await;
     until_it_warns(&mut handle, "its signature does not fit what it says").await;
     handle.stopper().kill();
@@ -115,7 +115,7 @@ async fn who_joins_while_nobody_leads_takes_the_word_of_the_lead_that_was_and_of
 
 /// A team with bob's process to be started by an old lead, and a new lead that holds the lease by then.
 struct BetweenLeads {
-    setting: Setting,
+    setting: TestRun,
     team: Team,
     old_lead: Team,
     new_lead: Team,
@@ -125,9 +125,9 @@ struct BetweenLeads {
 
 impl BetweenLeads {
     async fn new() -> Self {
-        let setting = Setting::in_files();
+        let setting = TestRun::in_files();
         let team = setting.with_bob_in_a_pane().await;
-        let (old, new) = (LeadSeal::make(team.teams()).unwrap(), LeadSeal::make(team.teams()).unwrap());
+        let (old, new) = (LeadSigner::make(team.teams()).unwrap(), LeadSigner::make(team.teams()).unwrap());
         let old_process = stand_in();
         let old_lead = team.clone().take_lead(old.clone()).await.unwrap();
         tell(&old_lead, "bob", "Say hello.").await;
@@ -181,9 +181,9 @@ async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forger
     let mut between = BetweenLeads::new().await;
     // Bob takes no mail while nobody leads him: what he would take is looked at as his process does.
     let reader = between.team.clone().trusting(between.old_lead.trust().clone());
-    let bob = crate::solo_setting::bob();
+    let bob = crate::solo_env::bob();
     dismiss(&between.new_lead, "bob").await;
-    let stranger = between.team.clone().sealed(LeadSeal::make(between.team.teams()).unwrap());
+    let stranger = between.team.clone().sealed(LeadSigner::make(between.team.teams()).unwrap());
     dismiss(&stranger, "bob").await;
     let collected = reader.collect(&bob).await.unwrap();
     assert_eq!(collected.mail.iter().filter(|mail| mail.frame.is_some()).count(), 0, "{collected:?}");
@@ -205,7 +205,7 @@ async fn what_a_new_lead_signs_before_it_is_known_is_taken_afterwards_and_forger
 async fn what_a_lead_signed_that_died_before_it_was_known_counts_under_the_one_after_it() {
     let mut between = BetweenLeads::new().await;
     dismiss(&between.new_lead, "bob").await;
-    let third = LeadSeal::make(between.team.teams()).unwrap();
+    let third = LeadSigner::make(between.team.teams()).unwrap();
     between.lease = None;
     between.lease = Some(lease_of(&between.team, ProcessIdentity::own(), &third).await);
     let _third_lead = between.team.clone().take_lead(third).await.unwrap();

@@ -6,7 +6,7 @@ use pitcrew_runtime::tools::{ShellState, plain_tools};
 use serde_json::{Value, json};
 
 use crate::patience::until;
-use crate::tools_setting::{Setting, is_alive, pids, pids_in, until_gone};
+use crate::tools_env::{TestEnv, is_alive, pids, pids_in, until_gone};
 
 /// Starts processes that tell their numbers: a child, one in another session, one there that does not
 /// mind TERM, and one that moreover has an environment of its own.
@@ -47,7 +47,7 @@ async fn a_result_has_the_recorded_shape() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .find(|line| line["tool_use_result"]["stdout"].is_string())
         .unwrap();
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let outcome = setting.call("Bash", json!({"command": "echo out; echo err >&2"})).await;
     assert_eq!(outcome.text, "out\nerr");
     assert_eq!(
@@ -63,7 +63,7 @@ async fn a_result_has_the_recorded_shape() {
 
 #[tokio::test]
 async fn a_failure_tells_the_exit_code_as_recorded() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let outcome = setting.call("Bash", json!({"command": "echo out; echo err >&2; exit 3"})).await;
     assert!(outcome.is_error);
     assert_eq!(outcome.text, "Exit code 3\nerr\n\nout");
@@ -72,7 +72,7 @@ async fn a_failure_tells_the_exit_code_as_recorded() {
 
 #[tokio::test]
 async fn long_output_is_cut_in_the_middle() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let text = setting.done("Bash", json!({"command": "seq 1 500000; seq 1 500000 >&2"})).await;
     assert!(text.starts_with("1\n2\n3\n"), "{text:.50}");
     assert!(text.ends_with("\n499999\n500000"));
@@ -82,7 +82,7 @@ async fn long_output_is_cut_in_the_middle() {
 
 #[tokio::test]
 async fn each_command_starts_afresh_in_the_working_folder() {
-    let mut setting = Setting::new();
+    let mut setting = TestEnv::new();
     let variables = [("GREETING", "hello"), ("GIT_DIR", "/elsewhere")];
     setting.context.env.extend(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
     setting.done("Bash", json!({"command": "cd / && export GREETING=changed"})).await;
@@ -92,14 +92,14 @@ async fn each_command_starts_afresh_in_the_working_folder() {
 
 #[tokio::test]
 async fn output_that_is_no_text_is_replaced() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let text = setting.done("Bash", json!({"command": r"printf 'a\377b'"})).await;
     assert_eq!(text, "a\u{FFFD}b");
 }
 
 #[tokio::test]
 async fn a_grandchild_that_keeps_the_pipe_open_does_not_hold_the_answer_up() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let text = setting.done("Bash", json!({"command": "sleep 300 & echo $!"})).await;
     let (pid, note) = text.split_once('\n').unwrap();
     let pid = pid.parse().unwrap();
@@ -111,7 +111,7 @@ async fn a_grandchild_that_keeps_the_pipe_open_does_not_hold_the_answer_up() {
 
 #[tokio::test]
 async fn a_grandchild_that_never_stops_writing_does_not_hold_the_answer_up() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let endless = "{ echo y; touch begun; exec yes; } & echo $! > pids; until [ -e begun ]; do sleep 0.01; done";
     let text = setting.done("Bash", json!({"command": endless})).await;
     assert!(text.starts_with("y\n"), "{text:.50}");
@@ -122,7 +122,7 @@ async fn a_grandchild_that_never_stops_writing_does_not_hold_the_answer_up() {
 async fn the_deadline_ends_everything_a_command_started() {
     // A machine that is too busy to start them all in time is given more.
     for timeout_ms in [3_000, 30_000, 90_000] {
-        let mut setting = Setting::new();
+        let mut setting = TestEnv::new();
         setting.context.limits.stop_grace = std::time::Duration::from_millis(200);
         let command = format!("{FAMILY}; echo never");
         let outcome = setting.call("Bash", json!({"command": command, "timeout": timeout_ms})).await;
@@ -141,7 +141,7 @@ async fn the_deadline_ends_everything_a_command_started() {
 
 #[tokio::test]
 async fn an_interrupt_ends_everything_a_command_started() {
-    let mut setting = Setting::new();
+    let mut setting = TestEnv::new();
     setting.context.limits.stop_grace = std::time::Duration::from_millis(200);
     let input = json!({"command": FAMILY});
     let interrupt = async {
@@ -157,7 +157,7 @@ async fn an_interrupt_ends_everything_a_command_started() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_ends_everything_it_started() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let file = setting.path("pids");
     let family = tokio::select! {
         _ = setting.call("Bash", json!({"command": FAMILY})) => panic!("it waits for ever"),
@@ -168,7 +168,7 @@ async fn a_call_that_is_dropped_ends_everything_it_started() {
 
 #[tokio::test]
 async fn a_background_command_runs_on_and_is_stopped_by_its_id() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let input = json!({"command": format!("echo begun; {FAMILY}"), "run_in_background": true});
     let outcome = setting.call("Bash", input).await;
     let id = outcome.data["backgroundTaskId"].as_str().unwrap();
@@ -188,7 +188,7 @@ async fn a_background_command_runs_on_and_is_stopped_by_its_id() {
 
 #[tokio::test]
 async fn a_background_command_that_ended_tells_its_exit_code() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let input = json!({"command": "echo out; exit 4", "run_in_background": true});
     let outcome = setting.call("Bash", input).await;
     let shell = until("it has ended", async || {
@@ -204,7 +204,7 @@ async fn a_background_command_that_ended_tells_its_exit_code() {
 
 #[tokio::test]
 async fn background_output_is_bounded_on_disk() {
-    let mut setting = Setting::new();
+    let mut setting = TestEnv::new();
     setting.context.limits.background_bytes = 10;
     let input = json!({"command": "seq 1 100000", "run_in_background": true});
     setting.done("Bash", input).await;
@@ -220,7 +220,7 @@ async fn background_output_is_bounded_on_disk() {
 
 #[tokio::test]
 async fn dropping_the_last_handle_stops_background_commands() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.done("Bash", json!({"command": FAMILY, "run_in_background": true})).await;
     let family = pids(&setting.path("pids"), FAMILY_SIZE).await;
     drop(setting);
@@ -229,7 +229,7 @@ async fn dropping_the_last_handle_stops_background_commands() {
 
 #[tokio::test]
 async fn a_command_that_cannot_be_run_is_an_error() {
-    let mut setting = Setting::new();
+    let mut setting = TestEnv::new();
     let nul = setting.refused("Bash", json!({"command": "echo \0"})).await;
     assert!(nul.contains("could not be run"), "{nul}");
     setting.context.cwd = setting.path("gone");
@@ -239,7 +239,7 @@ async fn a_command_that_cannot_be_run_is_an_error() {
 
 #[tokio::test]
 async fn bad_input_is_told_in_the_recorded_words() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let text = setting.refused("Bash", json!({"cmd": "ls"})).await;
     insta::assert_snapshot!(text, @r"
     <tool_use_error>InputValidationError: Bash failed due to the following issues:

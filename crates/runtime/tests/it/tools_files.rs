@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use pitcrew_runtime::tools::PathLocks;
 use serde_json::{Value, json};
 
-use crate::tools_setting::Setting;
+use crate::tools_env::TestEnv;
 
 fn edit(file: &str, old: &str, new: &str) -> Value {
     json!({"file_path": file, "old_string": old, "new_string": new})
@@ -22,7 +22,7 @@ fn read(file: &str) -> Value {
 
 #[tokio::test]
 async fn lines_are_shown_with_their_numbers() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.write("a.txt", "one\r\ntwo\n\nfour");
     let text = setting.done("Read", read("a.txt")).await;
     assert_eq!(text, "     1\tone\n     2\ttwo\n     3\t\n     4\tfour\n");
@@ -34,7 +34,7 @@ async fn lines_are_shown_with_their_numbers() {
 
 #[tokio::test]
 async fn what_is_shown_is_bounded() {
-    let mut setting = Setting::new();
+    let mut setting = TestEnv::new();
     setting.context.limits.line_chars = 5;
     setting.context.limits.read_chars = 40;
     setting.write("a.txt", "äöüäöüäöü\n".repeat(100_000));
@@ -49,7 +49,7 @@ async fn what_is_shown_is_bounded() {
 
 #[tokio::test]
 async fn what_is_no_text_file_is_refused() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.write("a.bin", b"a\0b");
     setting.write("a.png", "not looked at");
     setting.write("empty", "");
@@ -72,7 +72,7 @@ async fn what_is_no_text_file_is_refused() {
 
 #[tokio::test]
 async fn a_new_file_is_created_with_its_folders() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let outcome = setting.call("Write", write("a/b/c.txt", "hello")).await;
     assert_eq!(outcome.text, "Created ROOT/project/a/b/c.txt (5 bytes).");
     assert_eq!(outcome.data["type"], "create");
@@ -86,7 +86,7 @@ async fn a_new_file_is_created_with_its_folders() {
 
 #[tokio::test]
 async fn a_file_that_was_not_read_is_not_overwritten() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.write("a.txt", "precious");
     for (tool, input) in [("Write", write("a.txt", "x")), ("Edit", edit("a.txt", "precious", "x"))] {
         let text = setting.refused(tool, input).await;
@@ -97,7 +97,7 @@ async fn a_file_that_was_not_read_is_not_overwritten() {
 
 #[tokio::test]
 async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let path = setting.write("a.txt", "first");
     setting.done("Read", read("a.txt")).await;
     let modified = fs::metadata(&path).unwrap().modified().unwrap();
@@ -117,7 +117,7 @@ async fn a_file_that_changed_since_it_was_read_is_not_overwritten() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_agents_that_edit_one_file_at_once_exactly_one_wins() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let locks = PathLocks::new();
     let agents: Vec<_> = (0..16).map(|_| setting.colleague(&locks)).collect();
     for round in 0..10 {
@@ -141,7 +141,7 @@ async fn of_many_agents_that_edit_one_file_at_once_exactly_one_wins() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_many_agents_that_create_one_file_at_once_exactly_one_wins() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     // Not even the same locks: as if they were in different processes.
     let agents: Vec<_> = (0..16).map(|_| setting.colleague(&PathLocks::new())).collect();
     let writes = agents
@@ -156,7 +156,7 @@ async fn of_many_agents_that_create_one_file_at_once_exactly_one_wins() {
 
 #[tokio::test]
 async fn rights_and_links_are_kept() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let path = setting.write("real/tool.sh", "echo old\n");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
     symlink("real/tool.sh", setting.path("link.sh")).unwrap();
@@ -173,7 +173,7 @@ async fn rights_and_links_are_kept() {
 
 #[tokio::test]
 async fn an_edit_shows_the_lines_around_it() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let content: String = (1..=20).map(|number| format!("line {number}\n")).collect();
     setting.write("a.txt", content);
     setting.done("Read", read("a.txt")).await;
@@ -195,7 +195,7 @@ async fn an_edit_shows_the_lines_around_it() {
 
 #[tokio::test]
 async fn an_edit_keeps_crlf_and_a_missing_last_newline() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.write("a.txt", "one\r\ntwo\r\nthree");
     setting.done("Read", read("a.txt")).await;
     setting.done("Edit", edit("a.txt", "one\ntwo", "1\n2\n2.5")).await;
@@ -204,7 +204,7 @@ async fn an_edit_keeps_crlf_and_a_missing_last_newline() {
 
 #[tokio::test]
 async fn an_edit_that_is_not_clear_changes_nothing() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.write("a.txt", "x = 1\nx = 1\n");
     setting.write("latin.txt", b"caf\xe9");
     setting.done("Read", read("a.txt")).await;
@@ -230,7 +230,7 @@ async fn an_edit_that_is_not_clear_changes_nothing() {
 
 #[tokio::test]
 async fn a_path_through_a_file_or_a_loop_is_an_error() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.write("file", "x");
     symlink("loop", setting.path("loop")).unwrap();
     for path in ["file/below", "loop"] {
@@ -245,7 +245,7 @@ async fn a_path_through_a_file_or_a_loop_is_an_error() {
 
 #[tokio::test]
 async fn an_interrupted_agent_changes_nothing_more() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.context.cancel.cancel();
     let text = setting.refused("Write", write("a.txt", "x")).await;
     assert!(text.contains("interrupted"));

@@ -8,11 +8,11 @@ use pitcrew_runtime::gate::Gate;
 use pitcrew_runtime::settings::{Layer, Settings};
 use serde_json::{Value, json};
 
-use crate::tools_setting::Setting;
+use crate::tools_env::TestEnv;
 
 /// A small project; the later a file stands here, the later it was changed.
-fn project() -> Setting {
-    let setting = Setting::new();
+fn project() -> TestEnv {
+    let setting = TestEnv::new();
     let files: [(&str, &[u8]); 7] = [
         (".gitignore", b"target/\n*.log\n"),
         ("src/main.rs", b"fn main() {\n    greet();\n}\n"),

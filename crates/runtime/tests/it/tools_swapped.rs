@@ -11,7 +11,7 @@ use pitcrew_runtime::settings::{Layer, Settings};
 use pitcrew_runtime::tools::{ToolContext, ToolOutcome};
 use serde_json::{Value, json};
 
-use crate::tools_setting::Setting;
+use crate::tools_env::TestEnv;
 
 /// What only files hold that the agent must not see.
 const CANARY: &str = "CANARY";
@@ -20,8 +20,8 @@ const CANARY: &str = "CANARY";
 const SWAPPED: &str = "changed while it was looked at";
 
 /// A project with the folder `d`, and beside the project the folder `out`, in which nothing may change or be read.
-fn ground() -> Setting {
-    let mut setting = Setting::new();
+fn ground() -> TestEnv {
+    let mut setting = TestEnv::new();
     setting.write("d/file", "inside\n");
     setting.write("d/sub/file", "inside\n");
     setting.write("secret/file", CANARY);
@@ -35,7 +35,7 @@ fn ground() -> Setting {
 }
 
 /// The context of a call that the gate allows without asking, as an agent's driver makes it; none for any other call.
-fn allowed(setting: &Setting, tool: &str, input: &Value) -> Option<ToolContext> {
+fn allowed(setting: &TestEnv, tool: &str, input: &Value) -> Option<ToolContext> {
     let call = Call { tool, input, cwd: &setting.context.cwd, plan_file: None };
     match setting.context.gate.judge_path(PermissionMode::AcceptEdits, &call) {
         Judged { verdict: Verdict::Allow { .. }, path, .. } => {
@@ -47,13 +47,13 @@ fn allowed(setting: &Setting, tool: &str, input: &Value) -> Option<ToolContext> 
 }
 
 /// Puts a link in the place of a folder of the project.
-fn swap(setting: &Setting, name: &str, target: &str) {
+fn swap(setting: &TestEnv, name: &str, target: &str) {
     fs::rename(setting.path(name), setting.path("moved")).unwrap();
     symlink(setting.path(target), setting.path(name)).unwrap();
 }
 
 /// Everything below the folder outside, with what it holds.
-fn outside(setting: &Setting) -> Vec<String> {
+fn outside(setting: &TestEnv) -> Vec<String> {
     fn list(folder: &Path, found: &mut Vec<String>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -163,7 +163,7 @@ async fn a_link_within_the_project_is_worked_on_as_its_target() {
 
 #[tokio::test]
 async fn a_written_file_keeps_its_rights_but_runs_as_nobody_else() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let path = setting.write("program", "old");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o6754)).unwrap();
     setting.done("Read", json!({"file_path": "program"})).await;
@@ -173,7 +173,7 @@ async fn a_written_file_keeps_its_rights_but_runs_as_nobody_else() {
 
 #[tokio::test]
 async fn a_tree_deeper_than_there_are_handles_is_searched() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let deep = "d/".repeat(1_500);
     setting.write(&format!("{deep}file"), "found\n");
     let found = setting.done("Grep", json!({"pattern": "found", "output_mode": "content"})).await;
@@ -187,7 +187,7 @@ struct Swapping {
 }
 
 impl Swapping {
-    fn start(setting: &Setting, target: &str) -> Self {
+    fn start(setting: &TestEnv, target: &str) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
         let (folder, aside, target) = (setting.path("d"), setting.path("d_"), setting.path(target));
         let has_ended = ends.clone();

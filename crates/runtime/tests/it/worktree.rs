@@ -10,14 +10,14 @@ use tempfile::TempDir;
 use crate::git::apart;
 
 /// A repository with one commit, and a folder for worktrees beside it.
-struct Setting {
+struct TestEnv {
     _folder: TempDir,
     repository: PathBuf,
     folder: PathBuf,
     worktrees: Worktrees,
 }
 
-impl Setting {
+impl TestEnv {
     fn empty() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().canonicalize().unwrap();
@@ -75,7 +75,7 @@ fn commit(folder: &Path, name: &str) {
 
 #[tokio::test]
 async fn a_worktree_has_its_own_folder_and_branch() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     assert_eq!(worktree.branch, "pitcrew/probe/worker");
     assert_eq!(worktree.path, setting.folder.join("probe/worker"));
@@ -86,7 +86,7 @@ async fn a_worktree_has_its_own_folder_and_branch() {
 
 #[tokio::test]
 async fn no_program_that_a_repository_names_is_run_by_our_calls() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let repository = setting.repository.clone();
     let canary = repository.with_file_name("canary");
     fs::create_dir(&canary).unwrap();
@@ -120,7 +120,7 @@ async fn no_program_that_a_repository_names_is_run_by_our_calls() {
 
 #[tokio::test]
 async fn a_worktree_without_work_is_removed_with_its_branch() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     assert_eq!(setting.finish(&worktree).await, "removed");
     assert!(!setting.folder.join("probe").exists());
@@ -130,7 +130,7 @@ async fn a_worktree_without_work_is_removed_with_its_branch() {
 
 #[tokio::test]
 async fn files_that_git_ignores_keep_a_worktree_unless_the_user_says_otherwise() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     fs::write(worktree.path.join("ignored"), "x").unwrap();
     assert_eq!(setting.finish(&worktree).await, "git ignores 1 path in it, such as ignored");
@@ -143,7 +143,7 @@ async fn files_that_git_ignores_keep_a_worktree_unless_the_user_says_otherwise()
 #[tokio::test]
 async fn work_in_files_that_git_was_told_not_to_look_at_keeps_a_worktree() {
     for flag in ["--skip-worktree", "--assume-unchanged"] {
-        let setting = Setting::new();
+        let setting = TestEnv::new();
         commit(&setting.repository, "known");
         let worktree = setting.worker().await;
         git(&worktree.path, &format!("update-index {flag} known"));
@@ -155,7 +155,7 @@ async fn work_in_files_that_git_was_told_not_to_look_at_keeps_a_worktree() {
 
 #[tokio::test]
 async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let library = setting.repository.with_file_name("library");
     fs::create_dir(&library).unwrap();
     git(&library, "init --quiet --initial-branch=main");
@@ -186,7 +186,7 @@ async fn a_clean_worktree_with_a_submodule_goes_and_one_with_commits_in_it_stays
 
 #[tokio::test]
 async fn a_folder_that_was_made_anew_in_the_place_of_a_worktree_is_not_touched() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     fs::remove_dir_all(&worktree.path).unwrap();
     fs::create_dir(&worktree.path).unwrap();
@@ -204,7 +204,7 @@ async fn a_folder_that_was_made_anew_in_the_place_of_a_worktree_is_not_touched()
 
 #[tokio::test]
 async fn a_forged_turn_removes_nothing_outside_the_folder_of_worktrees() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.worker().await;
     let victim = setting.folder.with_file_name("victim");
     fs::create_dir(&victim).unwrap();
@@ -221,7 +221,7 @@ async fn a_forged_turn_removes_nothing_outside_the_folder_of_worktrees() {
 
 #[tokio::test]
 async fn what_is_not_committed_is_kept() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     fs::write(worktree.path.join("new file"), "x").unwrap();
     fs::write(worktree.path.join("first"), "changed").unwrap();
@@ -231,7 +231,7 @@ async fn what_is_not_committed_is_kept() {
 
 #[tokio::test]
 async fn what_is_not_merged_is_kept_and_what_is_merged_goes() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     commit(&worktree.path, "second");
     assert_eq!(setting.finish(&worktree).await, "1 commit is not merged into main");
@@ -243,7 +243,7 @@ async fn what_is_not_merged_is_kept_and_what_is_merged_goes() {
 
 #[tokio::test]
 async fn commits_off_the_branch_are_kept_too() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     git(&worktree.path, "checkout --quiet --detach");
     commit(&worktree.path, "second");
@@ -253,7 +253,7 @@ async fn commits_off_the_branch_are_kept_too() {
 
 #[tokio::test]
 async fn a_locked_worktree_is_kept() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     git(&setting.repository, &format!("worktree lock {}", worktree.path.display()));
     assert!(setting.finish(&worktree).await.contains("git would not remove it"));
@@ -264,7 +264,7 @@ async fn a_locked_worktree_is_kept() {
 
 #[tokio::test]
 async fn a_worktree_whose_folder_is_gone_is_cleaned_up() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     fs::remove_dir_all(&worktree.path).unwrap();
     assert_eq!(setting.finish(&worktree).await, "removed");
@@ -273,7 +273,7 @@ async fn a_worktree_whose_folder_is_gone_is_cleaned_up() {
 
 #[tokio::test]
 async fn a_worktree_whose_folder_is_gone_is_made_again_for_a_member_that_goes_on() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     commit(&worktree.path, "work");
     assert!(!setting.worktrees.reopen(&worktree.path).await.unwrap());
@@ -295,7 +295,7 @@ async fn a_worktree_whose_folder_is_gone_is_made_again_for_a_member_that_goes_on
 
 #[tokio::test]
 async fn what_was_kept_does_not_stand_in_the_way_of_the_next() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let kept = setting.worker().await;
     let next = setting.worker().await;
     assert_eq!(next.branch, "pitcrew/probe/worker-2");
@@ -309,7 +309,7 @@ async fn what_was_kept_does_not_stand_in_the_way_of_the_next() {
 
 #[tokio::test]
 async fn the_end_of_a_team_removes_the_folder_but_no_commit() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     fs::write(worktree.path.join("scratch"), "x").unwrap();
     assert_eq!(setting.worktrees.force_remove(&worktree.path).await.unwrap(), None);
@@ -325,7 +325,7 @@ async fn the_end_of_a_team_removes_the_folder_but_no_commit() {
 
 #[tokio::test]
 async fn a_folder_git_no_longer_knows_is_removed_when_it_is_ours() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let worktree = setting.worker().await;
     fs::write(worktree.path.join(".git"), "broken").unwrap();
     setting.worktrees.force_remove(&worktree.path).await.unwrap();
@@ -335,7 +335,7 @@ async fn a_folder_git_no_longer_knows_is_removed_when_it_is_ours() {
 
 #[tokio::test]
 async fn what_we_did_not_make_is_never_removed() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     setting.worker().await;
     let foreign = setting.folder.join("foreign");
     git(&setting.repository, &format!("worktree add --quiet -b theirs {}", foreign.display()));
@@ -360,7 +360,7 @@ async fn what_we_did_not_make_is_never_removed() {
 
 #[tokio::test]
 async fn worktrees_of_nobody_are_listed() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let live = setting.worker().await;
     let orphan = setting.worktrees.create("probe", "gone").await.unwrap();
     let orphans = setting.worktrees.orphans(std::slice::from_ref(&live.path)).await.unwrap();
@@ -369,7 +369,7 @@ async fn worktrees_of_nobody_are_listed() {
 
 #[tokio::test]
 async fn a_worktree_whose_maker_died_over_it_is_taken_back() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let whole = setting.worktrees.create("probe", "whole").await.unwrap();
     let half = whole.path.with_file_name("half");
     let branch = "pitcrew/probe/half";
@@ -387,7 +387,7 @@ async fn a_worktree_whose_maker_died_over_it_is_taken_back() {
 
 #[tokio::test]
 async fn a_removal_that_was_cut_off_is_ended_and_a_worktree_that_still_stands_is_left() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let said = |worktree: &Worktree, marker: &serde_json::Value| {
         let said = serde_json::json!({"path": worktree.path, "branch": worktree.branch, "removed": marker}).to_string();
         std::fs::write(setting.repository.join(".git/pitcrew-worktrees.lock"), said).unwrap();
@@ -406,7 +406,7 @@ async fn a_removal_that_was_cut_off_is_ended_and_a_worktree_that_still_stands_is
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_worktrees_are_made_and_finished_at_once() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let other_process = Worktrees::new(&setting.repository, &setting.folder);
     let made = (0..8).map(|number| {
         let maker = if number % 2 == 0 { &setting.worktrees } else { &other_process };
@@ -422,7 +422,7 @@ async fn many_worktrees_are_made_and_finished_at_once() {
 
 #[tokio::test]
 async fn a_creation_that_fails_half_way_is_taken_back() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     let blob = git(&setting.repository, "rev-parse HEAD:first");
     let (folder, file) = blob.split_at(2);
     fs::remove_file(setting.repository.join(".git/objects").join(folder).join(file)).unwrap();
@@ -435,7 +435,7 @@ async fn a_creation_that_fails_half_way_is_taken_back() {
 
 #[tokio::test]
 async fn what_cannot_be_made_is_an_error_and_leaves_nothing() {
-    let setting = Setting::new();
+    let setting = TestEnv::new();
     for name in ["..", "a/b", "", "-x", "a\0"] {
         let made = setting.worktrees.create("probe", name).await;
         assert!(matches!(made, Err(WorktreeError::Name { .. })), "{made:?}");
@@ -450,7 +450,7 @@ async fn what_cannot_be_made_is_an_error_and_leaves_nothing() {
     git(&setting.repository, "branch pitcrew");
     let made = setting.worktrees.create("probe", "worker").await;
     assert!(matches!(made, Err(WorktreeError::Git { .. })), "{made:?}");
-    let empty = Setting::empty();
+    let empty = TestEnv::empty();
     let made = empty.worktrees.create("probe", "worker").await;
     assert!(matches!(made, Err(WorktreeError::NoCommit { .. })), "{made:?}");
     assert!(!setting.folder.join("probe").exists() && !empty.folder.exists());

@@ -14,7 +14,7 @@ use super::backend::Files;
 use super::disk::{failed, is_absent, make_dir};
 use super::lock::Lock;
 use super::look::{Stands, list, name_of};
-use super::ours::{Means, Place, UNBORN, meaning};
+use super::ours::{FileMeaning, Place, UNBORN, meaning};
 use super::paths::lease_in;
 use super::plain::{self, Unopened};
 use super::rename;
@@ -154,7 +154,7 @@ impl Files {
             Err(error) if is_absent(&error) => {}
             Err(error) => return Err(failed("archive", &tasks)(error)),
         }
-        drop_leavings(&archive);
+        drop_damages(&archive);
         self.forget(team);
         Ok(archive)
     }
@@ -187,7 +187,7 @@ impl Files {
                 self.disk.force_dir(dir)?;
             }
         }
-        drop_leavings(&archive);
+        drop_damages(&archive);
         self.forget(team);
         Ok(Some(archive))
     }
@@ -290,7 +290,7 @@ pub(super) fn is_archive_of(name: &str, team: &TeamDir) -> bool {
 
 /// Removes what is of no use in an archive: empty locks, temporary files, leases. One that stays harms nobody. A link that
 /// stood in a team's place is in the archive as a link, and nothing behind it is touched.
-fn drop_leavings(archive: &Path) {
+fn drop_damages(archive: &Path) {
     let places = [
         ("team", Place::Team),
         ("team/inboxes", Place::Inboxes),
@@ -305,8 +305,8 @@ fn drop_leavings(archive: &Path) {
             let name = name_of(&path);
             let is_lease = place == Place::Ours && lease_in(name).is_some();
             let dropped = match (meaning(place, name), Stands::at(&path)) {
-                (Means::Lock, Ok(Stands::Folder)) => fs::remove_dir(&path),
-                (Means::Lock | Means::Temporary, Ok(Stands::File)) => fs::remove_file(&path),
+                (FileMeaning::Lock, Ok(Stands::Folder)) => fs::remove_dir(&path),
+                (FileMeaning::Lock | FileMeaning::Temporary, Ok(Stands::File)) => fs::remove_file(&path),
                 (_, Ok(Stands::File)) if is_lease => fs::remove_file(&path),
                 _ => continue,
             };

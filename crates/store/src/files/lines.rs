@@ -10,9 +10,9 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::disk::{Disk, failed, is_absent, make_dir};
+use super::file_queue;
 use super::flock::Access;
 use super::plain::{self, Unopened};
-use super::turn;
 use crate::StoreError;
 
 /// How far back one step looks for the end of the last whole line.
@@ -110,7 +110,7 @@ fn open_locked(disk: &Disk, path: &Path) -> Result<File, StoreError> {
         let file = opened.map_err(|error| error.at("open", path))?;
         disk.flock(&file, path, Access::Exclusive)?;
         // While we waited for the lock, another process may have renamed a shorter file over this one.
-        if turn::is_at(&file, path) {
+        if file_queue::is_at(&file, path) {
             return Ok(file);
         }
     }

@@ -11,11 +11,11 @@ use pitcrew_protocol::{AgentName, Task, TeamConfig, TeamDir};
 
 use super::array;
 use super::backend::{FileBackend, Files};
+use super::damage::{BadLine, Damage, FileState};
 use super::disk::{failed, is_absent};
-use super::leaving::{BadLine, Leaving, Seen};
 use super::lines;
 use super::lock::STALE_AFTER;
-use super::ours::{Means, Place, is_unborn, meaning};
+use super::ours::{FileMeaning, Place, is_unborn, meaning};
 use super::paths::lease_in;
 use super::plain;
 use super::teams::{CONFIG, parse, without_end_of_a_longer};
@@ -43,7 +43,7 @@ const SETTINGS: &str = "settings.json";
 #[derive(Debug, Default)]
 pub struct Looked {
     /// What was left behind, sorted.
-    pub found: Vec<Leaving>,
+    pub found: Vec<Damage>,
     /// The folders that are teams by their config, and whose folders are all their own.
     pub teams: Vec<TeamDir>,
     /// Whatever else is among the teams: it may be one that cannot be read.
@@ -89,7 +89,7 @@ impl FileBackend {
     /// [`StoreError::Io`] when the folder cannot be listed.
     pub fn inboxes(&self, team: &TeamDir) -> Result<Vec<AgentName>, StoreError> {
         let inboxes = list(&self.files().paths.inboxes(team))?;
-        let is_inbox = |name: &&str| meaning(Place::Inboxes, name) == Means::Json;
+        let is_inbox = |name: &&str| meaning(Place::Inboxes, name) == FileMeaning::Json;
         let names = inboxes.iter().map(|path| name_of(path)).filter(is_inbox);
         Ok(names.filter_map(|name| name.strip_suffix(".json")).map(AgentName::foreign).collect())
     }
@@ -133,7 +133,7 @@ impl Look<'_> {
         let open = self.files.too_open(team, Treatment::Name);
         if !open.is_empty() {
             let path = team.map_or_else(|| self.files.paths.common(), |team| self.files.paths.team(team));
-            self.found(Leaving::TooOpen { team: team.cloned(), path, open });
+            self.found(Damage::TooOpen { team: team.cloned(), path, open });
         }
     }
 
@@ -146,7 +146,7 @@ impl Look<'_> {
 
     /// A file of ours that matters by its lock or its length, whatever is in it.
     fn at_own_file(&mut self, path: &Path) {
-        let torn = |reason: &str| Leaving::torn(path.to_owned(), reason.to_owned());
+        let torn = |reason: &str| Damage::torn(path.to_owned(), reason.to_owned());
         match Stands::at(path) {
             Ok(Stands::Nothing) => {}
             Ok(Stands::File) => {
@@ -155,7 +155,7 @@ impl Look<'_> {
                 }
             }
             Ok(Stands::Folder) if !list(path).is_ok_and(|inside| inside.is_empty()) => {
-                self.found(Leaving::Occupied { path: path.to_owned() });
+                self.found(Damage::Occupied { path: path.to_owned() });
             }
             Ok(Stands::Folder | Stands::Link | Stands::Other) => {
                 self.found(torn("something else stands where a plain file should"));
@@ -168,7 +168,7 @@ impl Look<'_> {
         let name = name_of(path);
         if is_unborn(name) && matches!(Stands::at(path), Ok(Stands::Folder)) {
             if is_older(path, TEMP_DEAD_AFTER) {
-                self.found(Leaving::Unfinished { path: path.to_owned() });
+                self.found(Damage::Unfinished { path: path.to_owned() });
             }
             return;
         }
@@ -181,7 +181,7 @@ impl Look<'_> {
         let is_folder = self.is_folder(path);
         if is_folder && !is_named_so && !matches!(Stands::at(&path.join(CONFIG)), Ok(Stands::Nothing)) {
             let reason = "no team has a folder of this name".to_owned();
-            self.found(Leaving::BadConfig { path: path.join(CONFIG), reason });
+            self.found(Damage::BadConfig { path: path.join(CONFIG), reason });
         }
         let is_team = is_folder && is_named_so && self.has_config(&team);
         if !is_team {
@@ -224,11 +224,11 @@ impl Look<'_> {
         let bytes = match plain::read(&path, plain::FILE_MOST) {
             Ok(Some(bytes)) => bytes,
             Ok(None) => {
-                self.found(Leaving::NoConfig { path: self.files.paths.team(team) });
+                self.found(Damage::NoConfig { path: self.files.paths.team(team) });
                 return false;
             }
             Err(error) => {
-                self.failed(&path, error, |path, reason| Leaving::BadConfig { path, reason });
+                self.failed(&path, error, |path, reason| Damage::BadConfig { path, reason });
                 return false;
             }
         };
@@ -236,7 +236,7 @@ impl Look<'_> {
             Err(Fault::Torn(reason)) if self.is_being_written(&path) => {
                 let reason =
                     format!("{reason}; it changed only moments ago, and a client may be writing it: look again");
-                self.found(Leaving::Unseen { path, reason });
+                self.found(Damage::Unseen { path, reason });
                 return false;
             }
             Err(Fault::Torn(reason)) if self.has_end_of_a_longer(&path) => {
@@ -250,7 +250,7 @@ impl Look<'_> {
             Ok(config) if config.name.dir() == *team => return true,
             Ok(config) => format!("it is the config of team {}, whose folder is {}", config.name, config.name.dir()),
         };
-        self.found(Leaving::BadConfig { path, reason });
+        self.found(Damage::BadConfig { path, reason });
         false
     }
 
@@ -285,37 +285,37 @@ impl Look<'_> {
         for path in self.listed(folder) {
             let name = name_of(&path);
             match meaning(place, name) {
-                Means::Foreign if place == Place::Ours && lease_in(name).is_some() => self.at_own_file(&path),
-                Means::Foreign => self.at_foreign(&path, place),
-                Means::Temporary if is_older(&path, TEMP_DEAD_AFTER) => self.found(Leaving::Unfinished { path }),
-                Means::Lock if is_stale(&path) => match is_free(&path) {
-                    Ok(true) => self.found(Leaving::StaleLock { path }),
-                    Ok(false) => self.found(Leaving::Occupied { path }),
+                FileMeaning::Foreign if place == Place::Ours && lease_in(name).is_some() => self.at_own_file(&path),
+                FileMeaning::Foreign => self.at_foreign(&path, place),
+                FileMeaning::Temporary if is_older(&path, TEMP_DEAD_AFTER) => self.found(Damage::Unfinished { path }),
+                FileMeaning::Lock if is_stale(&path) => match is_free(&path) {
+                    Ok(true) => self.found(Damage::StaleLock { path }),
+                    Ok(false) => self.found(Damage::Occupied { path }),
                     Err(error) => self.unseen(&path, &error),
                 },
-                Means::Temporary | Means::Lock => {}
-                Means::Lines => self.at_lines(&path),
+                FileMeaning::Temporary | FileMeaning::Lock => {}
+                FileMeaning::Lines => self.at_lines(&path),
                 // It was read already.
-                Means::Json if place == Place::Team => {}
-                Means::Json | Means::HighWater => self.at_json(&path, place),
+                FileMeaning::Json if place == Place::Team => {}
+                FileMeaning::Json | FileMeaning::HighWater => self.at_json(&path, place),
             }
         }
     }
 
     fn at_json(&mut self, path: &Path, place: Place) {
         if matches!(Stands::at(path), Ok(Stands::Folder)) && !list(path).is_ok_and(|inside| inside.is_empty()) {
-            return self.found(Leaving::Occupied { path: path.to_owned() });
+            return self.found(Damage::Occupied { path: path.to_owned() });
         }
         // What changes between the looks is not the state that was seen, and a repair leaves it.
-        let seen = Seen::at(path);
+        let seen = FileState::at(path);
         let looks = (fault_of(path, place), fault_of(path, place));
         match looks {
             (Ok(Some(_)), Ok(Some(Wrong::Torn(reason)))) => {
-                self.found(Leaving::Torn { path: path.to_owned(), reason, seen });
+                self.found(Damage::Torn { path: path.to_owned(), reason, seen });
             }
-            (Ok(Some(_)), Ok(Some(Wrong::NoTask))) => self.found(Leaving::NoTask { path: path.to_owned() }),
+            (Ok(Some(_)), Ok(Some(Wrong::NoTask))) => self.found(Damage::NoTask { path: path.to_owned() }),
             (Ok(Some(_)), Ok(Some(Wrong::Newer(version)))) => {
-                self.found(Leaving::Newer { path: path.to_owned(), version });
+                self.found(Damage::Newer { path: path.to_owned(), version });
             }
             (Ok(_), Ok(_)) => {}
             (_, Err(error)) | (Err(error), _) => self.unseen(path, &error),
@@ -335,19 +335,19 @@ impl Look<'_> {
         };
         // Twice, since somebody may be writing it.
         if [(), ()].iter().all(is_torn) {
-            self.found(Leaving::NoTask { path: path.to_owned() });
+            self.found(Damage::NoTask { path: path.to_owned() });
         }
     }
 
     fn at_lines(&mut self, path: &Path) {
         let is_journal = name_of(path) == super::paths::JOURNAL;
-        let seen = Seen::at(path);
+        let seen = FileState::at(path);
         if let Ok(meta) = fs::symlink_metadata(path) {
             self.files.disk.tell_reading(path, meta.len());
         }
         let lines = match lines::read_bytes(path) {
             Ok(lines) => lines,
-            Err(error) => return self.failed(path, error, |path, reason| Leaving::Torn { path, reason, seen }),
+            Err(error) => return self.failed(path, error, |path, reason| Damage::Torn { path, reason, seen }),
         };
         let (mut bad, mut newest) = (Vec::new(), None);
         for (number, line) in (1..).zip(lines.split_inclusive(|byte| *byte == b'\n')) {
@@ -365,10 +365,10 @@ impl Look<'_> {
             }
         }
         if let Some(version) = newest {
-            return self.found(Leaving::Newer { path: path.to_owned(), version });
+            return self.found(Damage::Newer { path: path.to_owned(), version });
         }
         if !bad.is_empty() {
-            self.found(Leaving::BadLines { path: path.to_owned(), lines: bad });
+            self.found(Damage::BadLines { path: path.to_owned(), lines: bad });
         }
     }
 
@@ -381,7 +381,7 @@ impl Look<'_> {
             return;
         }
         match self.files.unfinished_archive(&team) {
-            Ok(Some(_)) => self.found(Leaving::HalfArchived { team, path: path.to_owned() }),
+            Ok(Some(_)) => self.found(Damage::HalfArchived { team, path: path.to_owned() }),
             Ok(None) => {}
             Err(error) => self.unseen(path, &error),
         }
@@ -397,8 +397,8 @@ impl Look<'_> {
         match stands {
             Ok(Stands::Folder) => return true,
             Ok(Stands::Nothing) => {}
-            Ok(Stands::Link) => self.found(Leaving::Link { path: path.to_owned() }),
-            Ok(Stands::File | Stands::Other) => self.found(Leaving::NoFolder { path: path.to_owned() }),
+            Ok(Stands::Link) => self.found(Damage::Link { path: path.to_owned() }),
+            Ok(Stands::File | Stands::Other) => self.found(Damage::NoFolder { path: path.to_owned() }),
             Err(error) => self.unseen(path, &error),
         }
         false
@@ -415,15 +415,15 @@ impl Look<'_> {
         })
     }
 
-    fn found(&mut self, leaving: Leaving) {
-        self.looked.found.push(leaving);
+    fn found(&mut self, damage: Damage) {
+        self.looked.found.push(damage);
     }
 
     fn unseen(&mut self, path: &Path, error: &StoreError) {
-        self.found(Leaving::Unseen { path: path.to_owned(), reason: chain(error) });
+        self.found(Damage::Unseen { path: path.to_owned(), reason: chain(error) });
     }
 
-    fn failed(&mut self, path: &Path, error: StoreError, corrupt: impl FnOnce(PathBuf, String) -> Leaving) {
+    fn failed(&mut self, path: &Path, error: StoreError, corrupt: impl FnOnce(PathBuf, String) -> Damage) {
         match error {
             StoreError::Corrupt { reason, .. } => self.found(corrupt(path.to_owned(), reason)),
             error => self.unseen(path, &error),
@@ -445,7 +445,7 @@ fn fault_of(path: &Path, place: Place) -> Result<Option<Wrong>, StoreError> {
         Err(StoreError::Corrupt { reason, .. }) => return Ok(Some(Wrong::Torn(reason))),
         Err(error) => return Err(error),
     };
-    if meaning(place, name_of(path)) == Means::HighWater {
+    if meaning(place, name_of(path)) == FileMeaning::HighWater {
         let text = String::from_utf8_lossy(&bytes);
         let reason = || Wrong::Torn("it holds no number".to_owned());
         return Ok(text.trim().parse::<u64>().is_err().then(reason));

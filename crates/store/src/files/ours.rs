@@ -31,7 +31,7 @@ pub(crate) enum Place {
 
 /// What a name means in its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Means {
+pub(crate) enum FileMeaning {
     /// The lock of a file of the team.
     Lock,
     /// A file of a write that never ended, or a lock that was being broken.
@@ -47,24 +47,24 @@ pub(crate) enum Means {
 }
 
 /// What the file called `name` in a folder is.
-pub(crate) fn meaning(place: Place, name: &str) -> Means {
+pub(crate) fn meaning(place: Place, name: &str) -> FileMeaning {
     let is_temporary = middle(name, TEMP_PREFIX, TEMP_SUFFIX).is_some_and(is_hex)
         || name.rsplit_once(".stale-").is_some_and(|(file, id)| is_hex(id) && is_lockable(place, file));
     if is_temporary {
-        return Means::Temporary;
+        return FileMeaning::Temporary;
     }
     if let Some(file) = name.strip_suffix(".lock")
         && is_lockable(place, file)
     {
-        return Means::Lock;
+        return FileMeaning::Lock;
     }
     match place {
-        Place::Tasks if name == HIGH_WATER => Means::HighWater,
-        Place::Logs if is_log(name) => Means::Lines,
-        Place::Ours if name == super::paths::JOURNAL => Means::Lines,
-        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks if is_json(place, name) => Means::Json,
+        Place::Tasks if name == HIGH_WATER => FileMeaning::HighWater,
+        Place::Logs if is_log(name) => FileMeaning::Lines,
+        Place::Ours if name == super::paths::JOURNAL => FileMeaning::Lines,
+        Place::Team | Place::Inboxes | Place::Ours | Place::Tasks if is_json(place, name) => FileMeaning::Json,
         Place::Team | Place::Inboxes | Place::Ours | Place::Tasks | Place::Logs | Place::Output | Place::Writes => {
-            Means::Foreign
+            FileMeaning::Foreign
         }
     }
 }
@@ -126,32 +126,32 @@ mod tests {
         let temp = format!(".pitcrew-{ID}.tmp");
         let broken = format!("bob.json.stale-{ID}");
         let cases = [
-            (Place::Team, "config.json.lock", Means::Lock),
-            (Place::Team, "Cargo.lock", Means::Foreign),
-            (Place::Team, "yarn.lock", Means::Foreign),
-            (Place::Team, "tsconfig.json", Means::Foreign),
-            (Place::Team, "package.json", Means::Foreign),
-            (Place::Team, temp.as_str(), Means::Temporary),
-            (Place::Team, ".pitcrew-notes", Means::Foreign),
-            (Place::Team, ".pitcrew-1.tmp", Means::Foreign),
-            (Place::Inboxes, "bob.json", Means::Json),
-            (Place::Inboxes, "bob.json.lock", Means::Lock),
-            (Place::Inboxes, "my.lock", Means::Foreign),
-            (Place::Inboxes, "b b.json", Means::Foreign),
-            (Place::Inboxes, broken.as_str(), Means::Temporary),
-            (Place::Inboxes, "bob.json.stale-1", Means::Foreign),
-            (Place::Ours, "take-over.json", Means::Json),
-            (Place::Ours, "journal.ndjson", Means::Lines),
-            (Place::Ours, "Cargo.lock", Means::Foreign),
-            (Place::Logs, "bob.ndjson", Means::Lines),
-            (Place::Logs, "bob.until-17.ndjson", Means::Lines),
-            (Place::Logs, "bob.until-.ndjson", Means::Foreign),
-            (Place::Tasks, ".lock.lock", Means::Lock),
-            (Place::Tasks, ".lock", Means::Foreign),
-            (Place::Tasks, "7.json", Means::Json),
-            (Place::Tasks, "7.json.lock", Means::Lock),
-            (Place::Tasks, "notes.json", Means::Foreign),
-            (Place::Tasks, ".highwatermark", Means::HighWater),
+            (Place::Team, "config.json.lock", FileMeaning::Lock),
+            (Place::Team, "Cargo.lock", FileMeaning::Foreign),
+            (Place::Team, "yarn.lock", FileMeaning::Foreign),
+            (Place::Team, "tsconfig.json", FileMeaning::Foreign),
+            (Place::Team, "package.json", FileMeaning::Foreign),
+            (Place::Team, temp.as_str(), FileMeaning::Temporary),
+            (Place::Team, ".pitcrew-notes", FileMeaning::Foreign),
+            (Place::Team, ".pitcrew-1.tmp", FileMeaning::Foreign),
+            (Place::Inboxes, "bob.json", FileMeaning::Json),
+            (Place::Inboxes, "bob.json.lock", FileMeaning::Lock),
+            (Place::Inboxes, "my.lock", FileMeaning::Foreign),
+            (Place::Inboxes, "b b.json", FileMeaning::Foreign),
+            (Place::Inboxes, broken.as_str(), FileMeaning::Temporary),
+            (Place::Inboxes, "bob.json.stale-1", FileMeaning::Foreign),
+            (Place::Ours, "take-over.json", FileMeaning::Json),
+            (Place::Ours, "journal.ndjson", FileMeaning::Lines),
+            (Place::Ours, "Cargo.lock", FileMeaning::Foreign),
+            (Place::Logs, "bob.ndjson", FileMeaning::Lines),
+            (Place::Logs, "bob.until-17.ndjson", FileMeaning::Lines),
+            (Place::Logs, "bob.until-.ndjson", FileMeaning::Foreign),
+            (Place::Tasks, ".lock.lock", FileMeaning::Lock),
+            (Place::Tasks, ".lock", FileMeaning::Foreign),
+            (Place::Tasks, "7.json", FileMeaning::Json),
+            (Place::Tasks, "7.json.lock", FileMeaning::Lock),
+            (Place::Tasks, "notes.json", FileMeaning::Foreign),
+            (Place::Tasks, ".highwatermark", FileMeaning::HighWater),
         ];
         for (place, name, means) in cases {
             assert_eq!(meaning(place, name), means, "{place:?} {name}");

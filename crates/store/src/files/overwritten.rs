@@ -18,8 +18,8 @@ use super::disk::{Snapshot, Stamp, failed, is_absent};
 use super::lines;
 use super::lock;
 use super::look::name_of;
+use super::lost_updates::{self, FieldWrite, Outcome};
 use super::mail::{ARCHIVE_TAIL, names, stored};
-use super::reapply::{self, FieldWrite, Outcome};
 use super::teams::{CONFIG, parse, pretty};
 use super::update::{self, Fault, Plan};
 use super::written_log::{self, INBOX_LOG_KEPT, INBOX_LOG_MOST, InboxLine};
@@ -71,7 +71,7 @@ pub(crate) struct MailUpdate<T> {
 }
 
 /// What is wrong with a task file or the config.
-pub(super) enum Damage {
+pub(super) enum LostUpdate {
     None,
     /// Fields were undone; this is the file with them put back.
     Undone(Value, Outcome),
@@ -179,23 +179,23 @@ impl Files {
         log: &Path,
         is_config: bool,
         snapshot: &Snapshot,
-    ) -> Result<Damage, Fault> {
+    ) -> Result<LostUpdate, Fault> {
         let name = name_of(path);
         let mut now: Value = parse(&snapshot.bytes)?;
         let (outcome, logged) = self.logs.with_writes(&self.disk, log, |writes| {
             let writes: Vec<&FieldWrite> = writes.iter().filter(|write| write.file == name).collect();
-            if !is_config && reapply::is_back_again(&writes, &now) {
+            if !is_config && lost_updates::is_back_again(&writes, &now) {
                 return (None, 0);
             }
-            (Some(reapply::put_back(&writes, &snapshot.stamp, is_config, &mut now)), writes.len() as u64)
+            (Some(lost_updates::put_back(&writes, &snapshot.stamp, is_config, &mut now)), writes.len() as u64)
         })?;
         Ok(match outcome {
-            None => Damage::BackAgain,
+            None => LostUpdate::BackAgain,
             Some(outcome) if outcome.put_back.is_empty() => {
                 self.logs.set_checked(path, snapshot.stamp, logged);
-                Damage::None
+                LostUpdate::None
             }
-            Some(outcome) => Damage::Undone(now, outcome),
+            Some(outcome) => LostUpdate::Undone(now, outcome),
         })
     }
 
@@ -227,12 +227,12 @@ impl Files {
             since = lines::length(&log);
             let lost = self.lost_mail(team, inbox, since, before)?;
             let text = before.map(|snapshot| self.checked_text(&path, snapshot)).transpose()?;
-            let mended = (!lost.is_empty()).then(|| lost.put_into(text.unwrap_or("[]"))).transpose();
-            let mended = mended.map_err(Fault::Torn)?;
+            let repaired = (!lost.is_empty()).then(|| lost.put_into(text.unwrap_or("[]"))).transpose();
+            let repaired = repaired.map_err(Fault::Torn)?;
             let told = lost.told(inbox);
-            Ok(match (plan(mended.as_deref().or(text))?, mended) {
+            Ok(match (plan(repaired.as_deref().or(text))?, repaired) {
                 (Plan::Write(bytes, value), _) => Plan::Write(bytes, (value, told)),
-                (Plan::Keep(value), Some(mended)) => Plan::Write(mended.into_bytes(), (value, told)),
+                (Plan::Keep(value), Some(repaired)) => Plan::Write(repaired.into_bytes(), (value, told)),
                 (Plan::Keep(value), None) => Plan::Keep((value, None)),
                 (Plan::Remove(value), _) => Plan::Remove((value, None)),
             })
@@ -391,11 +391,11 @@ impl Files {
             let damage = self.damage(path, log, lock_of == path, snapshot)?;
             let told = damage.told(told_as.clone());
             match damage {
-                Damage::None => Ok(Plan::Keep(None)),
-                Damage::BackAgain => Ok(Plan::Remove(told)),
-                Damage::Undone(mended, _) => {
-                    let mended: T = serde_json::from_value(mended).map_err(|e| Fault::Torn(e.to_string()))?;
-                    Ok(Plan::Write(pretty(&mended)?, told))
+                LostUpdate::None => Ok(Plan::Keep(None)),
+                LostUpdate::BackAgain => Ok(Plan::Remove(told)),
+                LostUpdate::Undone(repaired, _) => {
+                    let repaired: T = serde_json::from_value(repaired).map_err(|e| Fault::Torn(e.to_string()))?;
+                    Ok(Plan::Write(pretty(&repaired)?, told))
                 }
             }
         })?;
@@ -408,7 +408,7 @@ impl Files {
     }
 }
 
-impl Damage {
+impl LostUpdate {
     pub(super) fn told(&self, file: String) -> Option<Overwritten> {
         match self {
             Self::None => None,

@@ -17,8 +17,8 @@ use super::folders::Changed;
 use super::lines;
 use super::lock::Lock;
 use super::look::{is_marked_deleted, name_of};
+use super::lost_updates::{self, FieldChange, FieldWrite};
 use super::plain;
-use super::reapply::{self, FieldChange, FieldWrite};
 use super::teams::{parse, pretty, value_of};
 use super::update::{self, Fault};
 use super::written_log;
@@ -166,7 +166,7 @@ impl Files {
             .map(|(id, task)| {
                 let path = self.paths.task(team, id);
                 let task = value_of(task).map_err(|fault| fault.at(&path))?;
-                Ok((path, reapply::identity_of(&task)))
+                Ok((path, lost_updates::identity_of(&task)))
             })
             .collect::<Result<_, StoreError>>()?;
         if changed.is_empty() && removed.is_empty() {
@@ -231,11 +231,11 @@ impl Files {
             if self.is_verified(team, &reading) {
                 break;
             }
-            let mended = self.mend_tasks(team, &reading)?;
-            if mended.is_empty() {
+            let repaired = self.mend_tasks(team, &reading)?;
+            if repaired.is_empty() {
                 break;
             }
-            found.extend(mended);
+            found.extend(repaired);
         }
         Ok(found)
     }
@@ -262,7 +262,7 @@ impl Files {
                     let is_as_left = writes.last().is_some_and(|last| last.stamp == Some(*stamp))
                         || self.logs.is_checked(&folder.join(file), stamp, writes.len() as u64);
                     let task = find(&reading.listed, stem);
-                    !is_as_left || !task.is_none_or(|task| reapply::has_last_mark(writes.iter().copied(), task))
+                    !is_as_left || !task.is_none_or(|task| lost_updates::has_last_mark(writes.iter().copied(), task))
                 });
                 suspects.map(|(file, _)| file.to_owned()).collect::<Vec<String>>()
             })?
@@ -504,7 +504,7 @@ fn matters(name: &str) -> bool {
 /// What an edit changed in a task; nothing for a new one, which no older reading has.
 fn changed_fields(was: Option<&Task>, task: &Task) -> Result<Vec<FieldChange>, Fault> {
     let Some(was) = was else { return Ok(Vec::new()) };
-    Ok(reapply::changes(&value_of(was)?, &value_of(task)?))
+    Ok(lost_updates::changes(&value_of(was)?, &value_of(task)?))
 }
 
 fn differs_in_edges_only(task: &Task, was: Option<&Task>) -> bool {

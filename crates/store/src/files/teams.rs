@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::backend::Files;
 use super::disk::{Snapshot, Stamp, failed, is_absent};
 use super::lines;
-use super::overwritten::Damage;
-use super::reapply::{self, FieldWrite};
+use super::lost_updates::{self, FieldWrite};
+use super::overwritten::LostUpdate;
 use super::update::{self, Fault, Plan};
 use super::written_log;
 use crate::{DocumentEdit, Overwritten, StoreError, TeamEdit, own_mode};
@@ -214,7 +214,7 @@ impl Files {
             if config == read {
                 return Ok(Plan::Keep((config, Vec::new(), None)));
             }
-            let fields = reapply::changes(&value_of(&there)?, &value_of(&config)?);
+            let fields = lost_updates::changes(&value_of(&there)?, &value_of(&config)?);
             Ok(Plan::Write(pretty(&config)?, (config, fields, told)))
         })?;
         let (config, fields, told) = updated.value;
@@ -240,9 +240,9 @@ impl Files {
         let damage = self.damage(path, log, true, snapshot)?;
         let told = damage.told(CONFIG.to_owned());
         match damage {
-            Damage::None | Damage::BackAgain => Ok((read.clone(), None)),
-            Damage::Undone(mended, _) => {
-                Ok((serde_json::from_value(mended).map_err(|e| Fault::Torn(e.to_string()))?, told))
+            LostUpdate::None | LostUpdate::BackAgain => Ok((read.clone(), None)),
+            LostUpdate::Undone(repaired, _) => {
+                Ok((serde_json::from_value(repaired).map_err(|e| Fault::Torn(e.to_string()))?, told))
             }
         }
     }

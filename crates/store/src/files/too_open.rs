@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, Stat, openat, statat
 
 use super::backend::Files;
 use super::look::Stands;
-use super::ours::{Means, Place, meaning};
+use super::ours::{FileMeaning, Place, meaning};
 use super::paths::{JOURNAL, lease_in};
 use super::plain::CAREFUL;
 use crate::own_mode;
@@ -66,7 +66,7 @@ enum Extent {
 impl Extent {
     /// Whether what is called `name` in such a folder is ours, and how far.
     fn of(self, name: &str) -> Option<Self> {
-        let is_ours = |place: Place| meaning(place, name) != Means::Foreign;
+        let is_ours = |place: Place| meaning(place, name) != FileMeaning::Foreign;
         let when = |condition: bool| condition.then_some(Self::Whole);
         match self {
             Self::Itself | Self::Shared => None,

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::disk::is_absent;
 use super::look::{Stands, list};
-use super::ours::{Means, Place, meaning};
+use super::ours::{FileMeaning, Place, meaning};
 use super::plain;
 
 /// Opens a temporary file that was just made and locks it. `None` when it was swept before it was locked.
@@ -32,7 +32,7 @@ pub(crate) fn sweep(folders: &[(PathBuf, Place)]) {
     for (folder, place) in folders {
         let is_temporary = |path: &PathBuf| {
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-            name.starts_with('.') && meaning(*place, name) == Means::Temporary
+            name.starts_with('.') && meaning(*place, name) == FileMeaning::Temporary
         };
         // A link may have come since the folder was checked.
         if !folder.ancestors().take(2).all(|it| matches!(Stands::at(it), Ok(Stands::Folder))) {

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::disk::{Disk, Snapshot, Stamp, is_absent, make_dir};
+use super::file_queue::{PATIENCE, Turn};
 use super::lock::Lock;
-use super::turn::{PATIENCE, Turn};
 use crate::StoreError;
 
 /// From this try on the lock is held as a whole.

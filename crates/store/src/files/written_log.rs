@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 use super::disk::{Disk, Stamp, is_absent, make_dir};
 use super::lines;
-use super::reapply::FieldWrite;
+use super::lost_updates::FieldWrite;
 use crate::StoreError;
 
 /// A log of an inbox is shortened when it is longer than this.

@@ -5,11 +5,11 @@ mod archived;
 #[cfg(test)]
 mod crashes;
 #[cfg(test)]
+mod damages;
+#[cfg(test)]
 mod faults;
 #[cfg(test)]
 mod foreign;
-#[cfg(test)]
-mod leavings;
 #[cfg(test)]
 mod moved;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pitcrew_protocol::{AgentName, MessageId, TeamDir};
-use pitcrew_store::{Backend as _, Event, JournalEntry, Leaving, LogName, Mend, StoreError};
+use pitcrew_store::{Backend as _, Damage, Event, JournalEntry, LogName, Mend, StoreError};
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::scene::{Scene, id, message, worker};
@@ -86,8 +86,10 @@ async fn an_odd_inbox_is_named_and_moved_aside_on_demand() {
             names(scene.backend.acknowledge(&scene.team, &worker(), &[MessageId("m1".into())]).await, &path, odd);
             names(scene.backend.trim_inbox(&scene.team, &worker(), 0).await, &path, odd);
             let found = scene.backend.look().found;
-            assert!(matches!(&found[..], [Leaving::Torn { path: torn, .. }] if *torn == path), "{odd:?}: {found:?}");
-            let Mend::Kept(kept) = scene.backend.mend(&found[0], &mut scene.backend.keep()).unwrap() else { panic!() };
+            assert!(matches!(&found[..], [Damage::Torn { path: torn, .. }] if *torn == path), "{odd:?}: {found:?}");
+            let Mend::Kept(kept) = scene.backend.repair(&found[0], &mut scene.backend.keep()).unwrap() else {
+                panic!()
+            };
             assert!(fs::symlink_metadata(kept).is_ok());
             scene.send("m2").await;
             assert_eq!(scene.ids().await, ["m2"], "{odd:?}");

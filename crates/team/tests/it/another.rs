@@ -2,9 +2,9 @@
 
 use pitcrew_protocol::{AgentName, ErrorCode, Rate, TeamCreateInput};
 use pitcrew_store::{Event, LogName, Turn};
-use pitcrew_team::{Actor, AnotherTeam, KnownMode, LeadSeal, Team, asked_name};
+use pitcrew_team::{Actor, AnotherTeam, KnownMode, LeadSigner, Team, asked_name};
 
-use crate::crew::{Crew, create, is, limits, member, name};
+use crate::team_env::{Crew, create, is, limits, member, name};
 
 fn another(asked: &str) -> AnotherTeam {
     let input = TeamCreateInput { team_name: asked.into(), description: None, agent_type: Some("captain".into()) };
@@ -14,7 +14,7 @@ fn another(asked: &str) -> AnotherTeam {
 
 /// A team with a signing lead, in which nobody is any more.
 async fn led(crew: &Crew) -> Team {
-    let seal = LeadSeal::make(&crew.teams).unwrap();
+    let seal = LeadSigner::make(&crew.teams).unwrap();
     let lead = crew.team.clone().take_lead(seal).await.unwrap();
     let config = lead.config().await.unwrap();
     for member in config.teammates() {

@@ -6,7 +6,7 @@ use pitcrew_protocol::{ErrorCode, Limits, StatusChange, TaskId, TaskStatus, Task
 use pitcrew_team::Actor;
 use proptest::prelude::*;
 
-use crate::crew::{Crew, as_member, is, limits, member, name, task, update};
+use crate::team_env::{Crew, as_member, is, limits, member, name, task, update};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_any_number_of_claims_at_once_one_wins_and_the_rest_are_told_who() {

@@ -3,7 +3,7 @@
 use pitcrew_protocol::MessageId;
 use pitcrew_team::{Actor, DeliveryState, Mail, Program, SpawnMember};
 
-use crate::crew::{Crew, as_member, member, message, name};
+use crate::team_env::{Crew, as_member, member, message, name};
 
 /// A crew with a teammate that another client runs, and a message of `worker` that it has taken.
 async fn taken(text: &str) -> (Crew, Mail) {

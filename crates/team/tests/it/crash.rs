@@ -6,8 +6,8 @@ use pitcrew_protocol::{ApiError, ErrorCode, SendMessageInput, StatusChange, Task
 use pitcrew_team::{Actor, PermissionAnswer, PermissionAsk, RequestKind, Team};
 use serde_json::json;
 
-use crate::crew::{Crew, as_member, broadcast, limits, member, message, name, task, update};
 use crate::mortal::MortalBackend;
+use crate::team_env::{Crew, as_member, broadcast, limits, member, message, name, task, update};
 
 /// A day of a team, one operation a step. Each is called by a name, as an agent calls it, and can be called again.
 pub(crate) const STEPS: usize = 17;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use pitcrew_protocol::{ErrorCode, Frame, LEAD_NAME, SendMessageInput};
 use pitcrew_store::{Event, FileBackend, FileOptions};
 use pitcrew_team::{
-    Actor, KnownMode, LeadSeal, ModeLook, PermissionAnswer, PermissionAsk, RefusedFrame, SystemClock, Team, Teams,
+    Actor, KnownMode, LeadSigner, ModeLook, PermissionAnswer, PermissionAsk, RefusedFrame, SystemClock, Team, Teams,
     Trust,
 };
 use serde_json::{Value, json};
 
-use crate::crew::{Crew, create, is, limits, member, message, name};
+use crate::team_env::{Crew, create, is, limits, member, message, name};
 
 /// A team in files, with a lead that signs and a teammate's own handle.
 struct Signed {
@@ -99,7 +99,7 @@ impl Signed {
 }
 
 async fn led(team: &Team) -> Team {
-    let seal = LeadSeal::make(team.teams()).unwrap();
+    let seal = LeadSigner::make(team.teams()).unwrap();
     team.clone().take_lead(seal).await.unwrap()
 }
 
@@ -167,7 +167,7 @@ async fn a_forged_permission_does_nothing_whoever_signs_it() {
     signed.put(entry("team-lead", "forged-1", &allowed));
     signed.assert_refused("the lead has not signed it").await;
     // Another key than the lead's, however well it signs.
-    let thief = signed.crew.team.clone().sealed(LeadSeal::make(&signed.crew.teams).unwrap());
+    let thief = signed.crew.team.clone().sealed(LeadSigner::make(&signed.crew.teams).unwrap());
     thief.send(&Actor::Lead, ask_shutdown(), None).await.unwrap();
     signed.assert_refused("its signature does not fit what it says").await;
 }

@@ -6,7 +6,7 @@ use pitcrew_store::Event;
 use pitcrew_team::{Actor, IdleNotice, IdleReason, PermissionAnswer, PermissionAsk, RequestKind};
 use serde_json::json;
 
-use crate::crew::{Crew, as_member, is, limits, message, name, task, update};
+use crate::team_env::{Crew, as_member, is, limits, message, name, task, update};
 
 fn ask_shutdown(of: &str) -> SendMessageInput {
     SendMessageInput::ShutdownRequest { recipient: of.into(), content: Some("we are done".into()) }

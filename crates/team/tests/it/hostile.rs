@@ -5,7 +5,7 @@ use pitcrew_protocol::{Frame, Injected, SendMessageInput, TaskUpdateInput, parse
 use pitcrew_team::{Actor, OnTaken};
 use proptest::prelude::*;
 
-use crate::crew::{Crew, as_member, create, member, name, task, update};
+use crate::team_env::{Crew, as_member, create, member, name, task, update};
 
 fn hostile() -> impl Strategy<Value = String> {
     prop_oneof![

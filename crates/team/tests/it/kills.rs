@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use pitcrew_protocol::{ErrorCode, MessageId};
-use pitcrew_store::{Durability, FileBackend, FileOptions, Leaving};
+use pitcrew_store::{Damage, Durability, FileBackend, FileOptions};
 use pitcrew_team::{Actor, Team, Teams};
 use serde::{Deserialize, Serialize};
 
 use crate::crash::{STEPS, outcome, step};
-use crate::crew::{Crew, StillClock, create, limits, member, message, name, task};
+use crate::team_env::{Crew, StillClock, create, limits, member, message, name, task};
 
 const VARIABLE: &str = "PITCREW_TEAM_TEST_JOB";
 
@@ -258,9 +258,9 @@ async fn a_killed_deletion_of_a_team_is_finished_and_its_evidence_kept_once() {
             Work::Delete.on(&teams).await;
         }
         // The copy is as open as the umask makes it.
-        for leaving in files.look().found.into_iter().filter(|found| !matches!(found, Leaving::TooOpen { .. })) {
-            assert!(died && matches!(leaving, Leaving::HalfArchived { .. }), "{leaving:?}");
-            let _mended = files.mend(&leaving, &mut files.keep()).unwrap();
+        for leaving in files.look().found.into_iter().filter(|found| !matches!(found, Damage::TooOpen { .. })) {
+            assert!(died && matches!(leaving, Damage::HalfArchived { .. }), "{leaving:?}");
+            let _mended = files.repair(&leaving, &mut files.keep()).unwrap();
         }
         let archive = root.path().join("pitcrew/archive");
         for (file, times) in [("tasks/1.json", 1), ("pitcrew/journal.ndjson", 1), ("inboxes/worker.json", 1)] {

@@ -4,7 +4,7 @@ use pitcrew_protocol::{ErrorCode, Message, MessageId};
 use pitcrew_store::Appended;
 use pitcrew_team::{Actor, DeliveryState, IdleNotice, IdleReason};
 
-use crate::crew::{Crew, as_member, create, is, message, name};
+use crate::team_env::{Crew, as_member, create, is, message, name};
 
 #[tokio::test]
 async fn a_message_is_persisted_then_injected_then_acknowledged() {

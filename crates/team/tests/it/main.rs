@@ -9,8 +9,6 @@ mod conversations;
 #[cfg(test)]
 mod crash;
 #[cfg(test)]
-mod crew;
-#[cfg(test)]
 mod forged;
 #[cfg(test)]
 mod handshakes;
@@ -32,6 +30,8 @@ mod send;
 mod started;
 #[cfg(test)]
 mod tasks;
+#[cfg(test)]
+mod team_env;
 #[cfg(test)]
 mod teams;
 #[cfg(test)]

@@ -5,7 +5,7 @@ use pitcrew_protocol::{ErrorCode, Limits, TaskStatus};
 use pitcrew_store::Event;
 use pitcrew_team::{Actor, Enlisted, SpawnRecord};
 
-use crate::crew::{Crew, as_member, is, limits, member, message, name, task};
+use crate::team_env::{Crew, as_member, is, limits, member, message, name, task};
 
 #[tokio::test]
 async fn a_teammate_is_written_as_recorded() {
@@ -129,7 +129,7 @@ async fn a_removed_member_leaves_its_tasks_to_the_pool_and_its_mail_to_the_dead(
     }
     crew.team.claim(&as_member("worker"), Some("1")).await.unwrap();
     crew.team.claim(&as_member("worker"), Some("2")).await.unwrap();
-    let mut done = crate::crew::update("2");
+    let mut done = crate::team_env::update("2");
     done.status = Some(pitcrew_protocol::StatusChange::To(TaskStatus::Completed));
     crew.team.update_task(&as_member("worker"), done).await.unwrap();
     crew.team.claim(&as_member("planner"), Some("3")).await.unwrap();

@@ -8,7 +8,7 @@ use pitcrew_store::{FileBackend, FileOptions};
 use pitcrew_team::{Actor, SystemClock, Team, Teams};
 use serde_json::Value;
 
-use crate::crew::{as_member, is, limits, message, name, task, update};
+use crate::team_env::{as_member, is, limits, message, name, task, update};
 
 fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();

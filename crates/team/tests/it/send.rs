@@ -5,7 +5,7 @@ use pitcrew_protocol::{AgentName, ErrorCode, Frame, Limits, SendMessageInput, Te
 use pitcrew_team::{Actor, DeliveryState, MemberEnd, OPERATOR, SentView};
 use serde_json::json;
 
-use crate::crew::{Crew, as_member, broadcast, is, limits, message, name};
+use crate::team_env::{Crew, as_member, broadcast, is, limits, message, name};
 
 #[tokio::test]
 async fn a_message_is_stored_and_answered_as_recorded() {
@@ -196,7 +196,10 @@ async fn an_outside_writer_sends_texts_only() {
     is(&crew.refused(&outside, message("worker", frame)).await, ErrorCode::PermissionDenied);
     let request = SendMessageInput::ShutdownRequest { recipient: "worker".into(), content: None };
     is(&crew.refused(&outside, request).await, ErrorCode::PermissionDenied);
-    is(&crew.team.create_task(&outside, crate::crew::task("x"), None).await.unwrap_err(), ErrorCode::PermissionDenied);
+    is(
+        &crew.team.create_task(&outside, crate::team_env::task("x"), None).await.unwrap_err(),
+        ErrorCode::PermissionDenied,
+    );
     assert_eq!(crew.unread("worker").await, []);
 }
 

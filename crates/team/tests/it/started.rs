@@ -4,7 +4,7 @@ use pitcrew_protocol::ErrorCode;
 use pitcrew_store::Event;
 use pitcrew_team::{Actor, Escaped, JoinMember, MAIL_WAITS_MS, PaneHost, PanePlace, ProcessRef, SpawnRecord, Started};
 
-use crate::crew::{Crew, as_member, is, member, message, name};
+use crate::team_env::{Crew, as_member, is, member, message, name};
 
 fn started(pid: u32) -> Started {
     Started {

@@ -6,7 +6,7 @@ use pitcrew_store::Event;
 use pitcrew_team::{Actor, TaskListView, TaskView};
 use serde_json::json;
 
-use crate::crew::{Crew, as_member, is, limits, name, task, update};
+use crate::team_env::{Crew, as_member, is, limits, name, task, update};
 
 const START: Option<StatusChange> = Some(StatusChange::To(TaskStatus::InProgress));
 const DONE: Option<StatusChange> = Some(StatusChange::To(TaskStatus::Completed));

@@ -5,7 +5,7 @@ use pitcrew_protocol::{ErrorCode, Limits, Rate, TeamDir};
 use pitcrew_store::Event;
 use pitcrew_team::{Actor, OnTaken};
 
-use crate::crew::{Crew, as_member, create, is, limits, name};
+use crate::team_env::{Crew, as_member, create, is, limits, name};
 
 #[tokio::test]
 async fn a_new_team_is_written_as_recorded() {

@@ -5,7 +5,7 @@ use pitcrew_team::{Actor, SentView, SpawnView, TaskListView, TaskView};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::crew::{Crew, create, member, message, name, task, update};
+use crate::team_env::{Crew, create, member, message, name, task, update};
 
 /// Whether a value is of a type as the reference writes it.
 fn is(value: &Value, kind: &str) -> bool {

@@ -6,7 +6,7 @@ use pitcrew_protocol::{Frame, SendMessageInput, StatusChange, TaskStatus, TaskUp
 use pitcrew_store::{Backend, FileBackend, FileOptions, MemoryBackend};
 use pitcrew_team::{Actor, IdleNotice, IdleReason, SystemClock, Teams};
 
-use crate::crew::{Crew, as_member, limits, member, message, name, task, update};
+use crate::team_env::{Crew, as_member, limits, member, message, name, task, update};
 
 /// Plans, works, talks and ends; the same on any backend.
 async fn live(backend: Arc<dyn Backend>) {
@@ -88,10 +88,10 @@ async fn of_claims_through_two_processes_one_wins() {
 async fn a_config_that_cannot_be_read_is_told_with_its_path_and_harms_no_other_team() {
     let root = tempfile::tempdir().unwrap();
     let crew = Crew::on(Arc::new(FileBackend::open(root.path(), FileOptions::default())), limits()).await;
-    crew.teams.create(crate::crew::create("other")).await.unwrap();
+    crew.teams.create(crate::team_env::create("other")).await.unwrap();
     std::fs::write(crew.team.file(), "{ not json").unwrap();
     let error = crew.team.send(&Actor::Lead, message("worker", "x"), None).await.unwrap_err();
-    crate::crew::is(&error, pitcrew_protocol::ErrorCode::InternalError);
+    crate::team_env::is(&error, pitcrew_protocol::ErrorCode::InternalError);
     assert_eq!(error.details["path"], crew.team.file().display().to_string());
     assert!(error.details.contains_key("reason"));
     let list = crew.teams.list().await.unwrap();

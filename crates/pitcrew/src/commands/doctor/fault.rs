@@ -5,7 +5,7 @@ use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_runtime::sandbox::Unfinished;
 use pitcrew_runtime::supervision::TaggedPane;
 use pitcrew_runtime::worktree::{Worktree, Worktrees};
-use pitcrew_store::{Keep, Leaving};
+use pitcrew_store::{Damage, Keep};
 use pitcrew_team::{Started, Team};
 
 use super::report::Finding;
@@ -22,7 +22,7 @@ pub(super) struct Fault {
 /// What mends a fault.
 pub(super) enum Remedy {
     /// The store does.
-    Files(Leaving),
+    Files(Damage),
     /// What another program undid is put back.
     PutBack(TeamDir),
     /// What a member's dead process left is cleared away.
@@ -70,7 +70,7 @@ impl Fault {
     }
 
     /// Mends it, and says in its finding what came of that. A remedy that fails leaves the fault, and the others go on.
-    pub(super) async fn mended(self, rooms: &Rooms, keep: &mut Keep) -> Finding {
+    pub(super) async fn repaired(self, rooms: &Rooms, keep: &mut Keep) -> Finding {
         let Self { mut finding, remedy } = self;
         let Some(remedy) = remedy else { return finding };
         match remedy.apply(rooms, keep).await {
@@ -85,7 +85,7 @@ impl Fault {
 impl Remedy {
     async fn apply(self, rooms: &Rooms, keep: &mut Keep) -> Result<Mended, Failure> {
         match self {
-            Self::Files(leaving) => files::mend(rooms, &leaving, keep),
+            Self::Files(damage) => files::repair(rooms, &damage, keep),
             Self::PutBack(team) => overwritten::put_back(rooms, &team),
             Self::ClearAway { team, name, started } => processes::clear_away(rooms, &team, name, *started).await,
             Self::ClosePane(pane) => Ok(processes::close(&pane).await),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use pitcrew_store::{BadLine, FileBackend, Keep, Leaving, Mend};
+use pitcrew_store::{BadLine, Damage, FileBackend, Keep, Mend};
 
 use super::fault::{Fault, Mended, Remedy};
 use super::report::Finding;
@@ -18,64 +18,64 @@ const PATHS_SHOWN: usize = 5;
 /// What keeps a repair from the rest of a team.
 const NOT_A_TEAM: &str = "so this is no team, and nothing in it is touched";
 
-pub(super) fn fault(leaving: Leaving) -> Fault {
-    let can_mend = FileBackend::can_mend(&leaving);
-    let (finding, does) = shown(&leaving);
-    match can_mend {
-        true => Fault::mended_by(Remedy::Files(leaving), does, finding),
+pub(super) fn fault(damage: Damage) -> Fault {
+    let can_repair = FileBackend::can_repair(&damage);
+    let (finding, does) = shown(&damage);
+    match can_repair {
+        true => Fault::mended_by(Remedy::Files(damage), does, finding),
         false => Fault::left_to_a_person(finding),
     }
 }
 
 /// What is shown of it, and what a repair does about it.
-fn shown(leaving: &Leaving) -> (Finding, &'static str) {
-    match leaving {
-        Leaving::StaleLock { path } => {
+fn shown(damage: &Damage) -> (Finding, &'static str) {
+    match damage {
+        Damage::StaleLock { path } => {
             (Finding::new("stale_lock", "its holder gives no sign any more").at(path), "taken away")
         }
-        Leaving::Occupied { path } => {
+        Damage::Occupied { path } => {
             let detail = "a folder where a lock or a file should be, with something in it that is not ours";
             (Finding::new("occupied", detail).at(path), "")
         }
-        Leaving::NoTask { path } => {
+        Damage::NoTask { path } => {
             (Finding::new("no_task", "it is among the tasks and is none; it is passed over").at(path), "")
         }
-        Leaving::Unfinished { path } => {
+        Damage::Unfinished { path } => {
             (Finding::new("unfinished", "left by a write that never ended").at(path), "taken away")
         }
-        Leaving::Torn { path, reason, .. } => (Finding::new("torn", reason.as_str()).at(path), "taken away"),
-        Leaving::BadLines { path, lines } => {
+        Damage::Torn { path, reason, .. } => (Finding::new("torn", reason.as_str()).at(path), "taken away"),
+        Damage::BadLines { path, lines } => {
             let detail = format!("{}: no lines of ours", numbers(lines));
             (Finding::new("bad_lines", detail).at(path), "taken out")
         }
-        Leaving::HalfArchived { team, path } => {
+        Damage::HalfArchived { team, path } => {
             let detail = "its tasks are not in the archive yet";
             (Finding::new("half_archived", detail).in_team(team).at(path), "moved to the archive")
         }
-        Leaving::Link { path } => {
+        Damage::Link { path } => {
             let detail = "a link where a folder should be; what is behind it is neither looked at nor touched. Put a \
                           folder in its place; only the root may be a link";
             (Finding::new("link", detail).at(path), "")
         }
-        Leaving::NoFolder { path } => {
+        Damage::NoFolder { path } => {
             (Finding::new("no_folder", "no folder, and should be one; move it away, and one is made").at(path), "")
         }
-        Leaving::NoConfig { path } => {
+        Damage::NoConfig { path } => {
             (Finding::new("no_config", format!("there is no config.json in it, {NOT_A_TEAM}")).at(path), "")
         }
-        Leaving::BadConfig { path, reason } => {
+        Damage::BadConfig { path, reason } => {
             (Finding::new("bad_config", format!("{reason}; {NOT_A_TEAM}")).at(path), "")
         }
-        Leaving::Newer { path, version } => {
+        Damage::Newer { path, version } => {
             let detail = format!("of version {version}, written by a newer pitcrew; use that one");
             (Finding::new("newer", detail).at(path), "")
         }
-        Leaving::TooOpen { team, path, open } => {
+        Damage::TooOpen { team, path, open } => {
             let detail = format!("other users of this machine may use {}", paths(open, path));
             let finding = Finding::new("too_open", detail).at(path);
             (team.iter().fold(finding, Finding::in_team), "closed to others")
         }
-        Leaving::Unseen { path, reason } => {
+        Damage::Unseen { path, reason } => {
             (Finding::new("unchecked", format!("it cannot be looked at: {reason}")).at(path), "")
         }
     }
@@ -102,8 +102,8 @@ fn paths(open: &[PathBuf], folder: &Path) -> String {
     format!("{}{and_more}", shown.join(", "))
 }
 
-pub(super) fn mend(rooms: &Rooms, leaving: &Leaving, keep: &mut Keep) -> Result<Mended, Failure> {
-    Ok(match rooms.files.mend(leaving, keep).map_err(Failure::internal)? {
+pub(super) fn repair(rooms: &Rooms, damage: &Damage, keep: &mut Keep) -> Result<Mended, Failure> {
+    Ok(match rooms.files.repair(damage, keep).map_err(Failure::internal)? {
         Mend::Done => Mended::Done("mended".to_owned()),
         Mend::Changed => Mended::Done("it was written meanwhile, and stays as it is now".to_owned()),
         Mend::Kept(place) => Mended::Done(format!("kept as {}", place.display())),

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use pitcrew_runtime::transcript::read;
-use pitcrew_store::{BadLine, Keep, Leaving, LogName, Mend};
+use pitcrew_store::{BadLine, Damage, Keep, LogName, Mend};
 use pitcrew_team::{Team, UnreadEntry};
 
 use super::fault::{Fault, Mended, Remedy};
@@ -23,7 +23,7 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
             // What is no JSON, or of a later version, is among the files' faults.
             Err(_) if known.iter().any(|place| *place == path.display().to_string()) => {}
             Err(error) if error.details.contains_key("corrupt") => {
-                faults.push(super::files::fault(Leaving::torn(path, error.message)));
+                faults.push(super::files::fault(Damage::torn(path, error.message)));
             }
             Err(error) => return Err(error.into()),
         }
@@ -50,7 +50,7 @@ pub(super) async fn look(view: &TeamView, known: &[String]) -> Result<Vec<Fault>
         };
         let lines: Vec<BadLine> = unread.into_iter().filter_map(bad_line).filter(is_json).collect();
         if !lines.is_empty() {
-            faults.push(super::files::fault(Leaving::BadLines { path, lines }));
+            faults.push(super::files::fault(Damage::BadLines { path, lines }));
         }
     }
     Ok(faults)

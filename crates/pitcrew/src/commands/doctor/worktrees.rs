@@ -22,7 +22,7 @@ pub(super) async fn look(
     folders: &BTreeSet<PathBuf>,
     unread: &[TeamDir],
 ) -> Vec<Fault> {
-    let elsewhere = folders.iter().cloned().chain(rooms.worktrees.standing());
+    let elsewhere = folders.iter().cloned().chain(rooms.worktrees.existing());
     let elsewhere = elsewhere.filter(|folder| folder.is_dir()).map(|folder| rooms.worktrees.in_repository_of(folder));
     let (mut faults, mut seen) = (Vec::new(), BTreeSet::new());
     for worktrees in std::iter::once(rooms.worktrees.clone()).chain(elsewhere) {

@@ -1,7 +1,7 @@
 //! `pitcrew member mode`.
 
 use clap_complete::engine::ArgValueCompleter;
-use pitcrew_runtime::door::Knock;
+use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{Actor, Program, SpawnRecord};
 use serde_json::json;
 
@@ -9,7 +9,7 @@ use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
 use crate::selection::TeamChoice;
-use crate::{lead, linger};
+use crate::{lead, settle};
 
 /// Change a member's permission mode, also while it runs
 ///
@@ -37,11 +37,11 @@ impl Mode {
             let message = format!("{name} is run by Claude Code, which has no mode \"delegate\"");
             return Err(Failure::usage(message).hint("a teammate of pitcrew has it"));
         }
-        let request = Knock::Mode { member: name.to_string(), mode: self.mode.clone() };
+        let request = ControlRequest::Mode { member: name.to_string(), mode: self.mode.clone() };
         if lead::ask(&team, &request).await?.is_none() {
             let set = team.set_mode(&Actor::User, &name, &self.mode).await;
             set.map_err(|error| lead::without(&team, error))?;
-            linger::until_kept(&team).await?;
+            settle::until_kept(&team).await?;
         }
         let takes_effect = if is_client { "when it is started again" } else { "now" };
         let answer = json!({"success": true, "name": name, "mode": self.mode, "takes_effect": takes_effect});

@@ -8,11 +8,11 @@ use serde_json::json;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind};
-use crate::linger;
+use crate::member_status::{MemberStatus, Whereabouts};
 use crate::output::shell_word;
 use crate::running::Running;
 use crate::selection::TeamChoice;
-use crate::whereabouts::{Standing, Whereabouts};
+use crate::settle;
 
 /// Take a member out of the team: its tasks are free again, its unread mail goes back to the senders
 ///
@@ -44,7 +44,7 @@ impl Remove {
         }
         let was_running = member.is_some_and(|(_, it)| it.runs());
         let removed = team.remove_member(&Actor::User, &AgentName::foreign(&name)).await?;
-        linger::until_kept(&team).await?;
+        settle::until_kept(&team).await?;
         let answer = json!({
             "success": true,
             "message": format!("{name} is no member of {} any more", team.name()),
@@ -88,20 +88,22 @@ impl Outlives {
     fn of(member: &Member, state: &Whereabouts, running: &Running) -> Option<Self> {
         let pid = state.pid();
         match (SpawnRecord::of(member).map(|record| record.program), state.state()) {
-            (_, Standing::Gone | Standing::NotRunning) => None,
-            (None, Standing::Running | Standing::Starting | Standing::Late) => Some(Self::OfClient { pid }),
-            (None, Standing::Unknown) => Some(Self::Unknown),
+            (_, MemberStatus::Gone | MemberStatus::NotRunning) => None,
+            (None, MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) => Some(Self::OfClient { pid }),
+            (None, MemberStatus::Unknown) => Some(Self::Unknown),
             // What we run looks at the config and ends by itself.
             (Some(Program::Pitcrew), _) => None,
-            (Some(Program::Claude), Standing::Unknown) => None,
-            (Some(Program::Claude), Standing::Running | Standing::Starting | Standing::Late) => match running {
-                Running::ByPitcrew { .. } => None,
-                Running::BySession { .. }
-                | Running::Stale { .. }
-                | Running::Elsewhere { .. }
-                | Running::No
-                | Running::Unknown => Some(Self::OfEndedRun { pid }),
-            },
+            (Some(Program::Claude), MemberStatus::Unknown) => None,
+            (Some(Program::Claude), MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late) => {
+                match running {
+                    Running::ByPitcrew { .. } => None,
+                    Running::BySession { .. }
+                    | Running::Stale { .. }
+                    | Running::Elsewhere { .. }
+                    | Running::No
+                    | Running::Unknown => Some(Self::OfEndedRun { pid }),
+                }
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode};
-use pitcrew_runtime::door::Knock;
+use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::Team;
 use serde_json::{Map, Value};
 
@@ -64,7 +64,7 @@ pub(crate) struct Spawn {
 impl Spawn {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
         let team = self.team.open(context).await?;
-        let request = Knock::Spawn { input: self.input()? };
+        let request = ControlRequest::Spawn { input: self.input()? };
         let Some(answer) = lead::ask(&team, &request).await? else { return Err(nobody_to_ask(&team).await?) };
         context.output.answer(&answer, |answer| {
             let of = |key: &str| printable(answer.get(key).and_then(Value::as_str).unwrap_or("?")).into_owned();

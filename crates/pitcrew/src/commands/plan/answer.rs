@@ -2,7 +2,7 @@
 
 use clap_complete::engine::ArgValueCompleter;
 use pitcrew_protocol::{ApiError, ErrorCode};
-use pitcrew_runtime::door::Knock;
+use pitcrew_runtime::control_socket::ControlRequest;
 use pitcrew_team::{PlanState, PlanView, Team};
 
 use super::find;
@@ -69,7 +69,7 @@ async fn answer(
         return Err(not_open(&plan));
     }
     let (request, member) = (plan.request_id.clone(), plan.member.to_string());
-    let asked = Knock::Plan { request, member, approve, feedback };
+    let asked = ControlRequest::Plan { request, member, approve, feedback };
     let Some(answer) = lead::ask(team, &asked).await? else { return Err(nobody_signs(team).await?) };
     let done = if approve { "approved" } else { "rejected" };
     context.output.answer(&answer, |_| format!("the plan of {} is {done}", plan.member))

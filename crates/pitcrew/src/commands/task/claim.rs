@@ -6,8 +6,8 @@ use pitcrew_team::{Actor, TaskView};
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::linger;
 use crate::selection::TeamChoice;
+use crate::settle;
 
 /// Make a member the owner of a task and set it in progress; of any number of claims one wins
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ impl Claim {
         let owner = team.member(&self.member).await?.name;
         let actor = Actor::Member(owner.clone());
         let task = team.claim(&actor, self.id.as_deref()).await?;
-        linger::until_kept(&team).await?;
+        settle::until_kept(&team).await?;
         context
             .output
             .answer(&TaskView::of(&task), |task| format!("task #{} is {owner}'s: {}", task.task_id, task.subject))

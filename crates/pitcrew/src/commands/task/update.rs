@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
-use crate::linger;
 use crate::output;
 use crate::selection::TeamChoice;
+use crate::settle;
 
 /// Change a task: its status, owner, blockers, texts or free fields
 #[derive(Debug, clap::Args)]
@@ -78,7 +78,7 @@ impl Update {
                 "the owner is not told: in a session's team only its lead may sign that; `pitcrew send` can tell it",
             );
         }
-        linger::until_kept(&team).await?;
+        settle::until_kept(&team).await?;
         match self.status {
             Some(StatusChange::Deleted) => {
                 let gone = json!({"taskId": updated.task_id, "status": "deleted"});

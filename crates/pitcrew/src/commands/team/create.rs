@@ -6,8 +6,8 @@ use pitcrew_team::{CreateTeam, MadeBy, OnTaken};
 
 use crate::completing;
 use crate::context::Context;
-use crate::crew;
 use crate::failure::Failure;
+use crate::run_options;
 
 /// What stands for the model of a lead that nobody has started yet.
 const INHERITED: &str = "inherit";
@@ -31,7 +31,7 @@ pub(crate) struct Create {
 
 impl Create {
     pub(crate) async fn run(self, context: &Context) -> Result<(), Failure> {
-        crew::teams_must_be_on(context)?;
+        run_options::teams_must_be_on(context)?;
         let input =
             TeamCreateInput { team_name: self.name, description: self.description, agent_type: self.agent_type };
         let wanted = CreateTeam {

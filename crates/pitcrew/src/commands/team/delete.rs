@@ -13,11 +13,11 @@ use serde::Serialize;
 use crate::commands::shutdown::is_agents;
 use crate::context::Context;
 use crate::failure::{Failure, FailureKind, chain};
-use crate::leftovers::Leftovers;
+use crate::member_status::Whereabouts;
+use crate::orphans::Leftovers;
 use crate::output::{self, printable, shell_word};
 use crate::running::Running;
 use crate::selection::{self, NamedTeam, Purpose};
-use crate::whereabouts::Whereabouts;
 
 /// How long what still runs has to heed TERM before it is killed.
 const TERM_GRACE: Duration = Duration::from_secs(3);

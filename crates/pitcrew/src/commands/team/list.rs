@@ -8,9 +8,9 @@ use serde::Serialize;
 use crate::archive::day_and_time;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::member_status::Whereabouts;
 use crate::output::{self, first_line};
 use crate::running::Running;
-use crate::whereabouts::Whereabouts;
 
 /// The widest description in the table.
 const DESCRIPTION_CHARS: usize = 50;

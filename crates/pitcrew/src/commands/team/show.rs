@@ -14,10 +14,10 @@ use crate::commands::task::list::table as tasks;
 use crate::completing;
 use crate::context::Context;
 use crate::failure::Failure;
+use crate::member_status::Whereabouts;
 use crate::output::{self, FAINT, STRONG, printable, shell_word};
 use crate::running::Running;
 use crate::selection::{self, Chosen};
-use crate::whereabouts::Whereabouts;
 
 /// Show a team: its members and where they run, its tasks, and who runs it
 ///

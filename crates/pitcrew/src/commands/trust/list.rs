@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use pitcrew_runtime::trust::{Answer, FolderTrust, Standing, Trust};
+use pitcrew_runtime::trust::{Answer, FolderTrust, Trust, TrustState};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -43,9 +43,9 @@ impl Row {
     fn of(context: &Context, trust: &Trust, kept: &FolderTrust) -> Self {
         let folder = Path::new(&kept.folder);
         let project = folder.is_dir().then(|| trusting::read(context, folder).ok()).flatten();
-        let holds = project.map(|project| match trust.standing(&project) {
-            Standing::UsersOwn | Standing::NothingToTrust | Standing::Trusted | Standing::Declined => true,
-            Standing::NotTrusted | Standing::Grown => false,
+        let holds = project.map(|project| match trust.state(&project) {
+            TrustState::UsersOwn | TrustState::NothingToTrust | TrustState::Trusted | TrustState::Declined => true,
+            TrustState::NotTrusted | TrustState::Grown => false,
         });
         Self { kept: kept.clone(), things: kept.items.len(), holds }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::ValueHint;
-use pitcrew_runtime::trust::{Item, LeftOut, Standing, Trust};
+use pitcrew_runtime::trust::{Item, LeftOut, Trust, TrustState};
 use serde::Serialize;
 
 use crate::context::Context;
@@ -50,7 +50,7 @@ impl Show {
     pub(crate) fn run(self, context: &Context) -> Result<(), Failure> {
         let (project, folder) = trusting::find(context, self.folder.as_deref())?;
         let trust = Trust::load(&context.root).map_err(Failure::unusable)?;
-        let (state, said) = in_words(trust.standing(&project));
+        let (state, said) = in_words(trust.state(&project));
         let never = |left: &LeftOut| Never { file: left.file.clone(), keys: left.keys.clone() };
         let shown = Shown {
             folder,
@@ -65,14 +65,14 @@ impl Show {
 }
 
 /// How far files count, for programs and for people.
-fn in_words(standing: Standing) -> (&'static str, &'static str) {
-    match standing {
-        Standing::UsersOwn => ("users_own", "is the root itself, and its files count"),
-        Standing::NothingToTrust => ("nothing_to_trust", "has nothing that needs trust"),
-        Standing::Trusted => ("trusted", "is trusted, and its files do this:"),
-        Standing::Declined => ("declined", "is not trusted, as you said. Its files would do this:"),
-        Standing::NotTrusted => ("not_trusted", "is not trusted. Its files would do this:"),
-        Standing::Grown => ("grown", "was trusted when its files did less. Now they would do this:"),
+fn in_words(member_status: TrustState) -> (&'static str, &'static str) {
+    match member_status {
+        TrustState::UsersOwn => ("users_own", "is the root itself, and its files count"),
+        TrustState::NothingToTrust => ("nothing_to_trust", "has nothing that needs trust"),
+        TrustState::Trusted => ("trusted", "is trusted, and its files do this:"),
+        TrustState::Declined => ("declined", "is not trusted, as you said. Its files would do this:"),
+        TrustState::NotTrusted => ("not_trusted", "is not trusted. Its files would do this:"),
+        TrustState::Grown => ("grown", "was trusted when its files did less. Now they would do this:"),
     }
 }
 

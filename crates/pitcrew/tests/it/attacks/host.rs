@@ -31,7 +31,7 @@ pub(super) enum User {
 
 /// What the simulated machine offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Means {
+pub(super) struct Mechanism {
     pub(super) landlock: bool,
     pub(super) bubblewrap: bool,
 }
@@ -48,7 +48,7 @@ pub(super) struct Held {
 pub(super) struct Host {
     dir: tempfile::TempDir,
     pub(super) user: User,
-    pub(super) means: Means,
+    pub(super) means: Mechanism,
 }
 
 impl fmt::Display for Host {
@@ -69,7 +69,7 @@ impl fmt::Display for Host {
 
 impl Host {
     /// A host, or the reason why it cannot be simulated here.
-    pub(super) fn new(user: User, means: Means) -> Result<Self, String> {
+    pub(super) fn new(user: User, means: Mechanism) -> Result<Self, String> {
         if user == User::Root && !is_root() {
             return Err("not run as root".to_owned());
         }

@@ -18,14 +18,14 @@ mod sandbox_settings;
 mod swapped_folders;
 
 use ground::Ground;
-use host::{Host, Means, User};
+use host::{Host, Mechanism, User};
 use list::{Attack, Extent};
 use play::{Played, Way, culprit, play};
 
-const BOTH: Means = Means { landlock: true, bubblewrap: true };
-const LANDLOCK: Means = Means { landlock: true, bubblewrap: false };
-const BUBBLEWRAP: Means = Means { landlock: false, bubblewrap: true };
-const NEITHER: Means = Means { landlock: false, bubblewrap: false };
+const BOTH: Mechanism = Mechanism { landlock: true, bubblewrap: true };
+const LANDLOCK: Mechanism = Mechanism { landlock: true, bubblewrap: false };
+const BUBBLEWRAP: Mechanism = Mechanism { landlock: false, bubblewrap: true };
+const NEITHER: Mechanism = Mechanism { landlock: false, bubblewrap: false };
 
 /// What asks somebody outside who is no pitcrew's: nothing is promised about that in *free*, and it is not to be played on
 /// the machine of whoever runs the tests.
@@ -37,7 +37,7 @@ fn skipped(what: &str, why: &str) {
 }
 
 /// A host, if it can be simulated here, and offers what it should.
-fn host(user: User, means: Means) -> Option<Host> {
+fn host(user: User, means: Mechanism) -> Option<Host> {
     let host = match Host::new(user, means) {
         Ok(host) => host,
         Err(reason) => {
@@ -47,7 +47,7 @@ fn host(user: User, means: Means) -> Option<Host> {
     };
     let held = host.held();
     let is_offered = |what: &str| what.starts_with("held");
-    let Means { landlock, bubblewrap } = means;
+    let Mechanism { landlock, bubblewrap } = means;
     let found = (is_offered(&held.read), is_offered(&held.work), is_offered(&held.free));
     let expected = (landlock, landlock && bubblewrap, landlock || bubblewrap);
     // What is covered is gone; a machine may lack more.
@@ -125,7 +125,7 @@ fn play_way(host: &Host, way: Way) -> Played {
     played
 }
 
-fn play_all(user: User, means: Means, ways: &[Way]) {
+fn play_all(user: User, means: Mechanism, ways: &[Way]) {
     let Some(host) = host(user, means) else { return };
     for way in ways {
         let played = play_way(&host, *way);

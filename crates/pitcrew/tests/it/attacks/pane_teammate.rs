@@ -174,7 +174,7 @@ fn check(host: &Host, way: Way) {
     assert!(played.ran > 0, "{host}, {way:?}: {played}");
 }
 
-fn check_all(user: User, means: super::Means, ways: &[Way]) {
+fn check_all(user: User, means: super::Mechanism, ways: &[Way]) {
     if Command::new("tmux").arg("-V").output().is_err() {
         return skipped("attacks by a teammate in a pane", "tmux is not installed");
     }

@@ -11,11 +11,11 @@ use pitcrew_runtime::identity::ProcessIdentity;
 use pitcrew_store::LeaseName;
 use serde_json::Value;
 
-use super::crew::Crew;
+use super::agents::Crew;
 use crate::processes::{command_line, environments, has, processes_in};
-use crate::room::Room;
 use crate::supervision::block_on;
 use crate::terminal::Terminal;
+use crate::test_env::TestEnv;
 
 /// Somebody who crashed.
 pub(super) struct Dead {
@@ -230,7 +230,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-fn git(room: &Room, at: &Path, args: &[&str]) -> String {
+fn git(room: &TestEnv, at: &Path, args: &[&str]) -> String {
     let output = room.tool("git", args).current_dir(at).output().unwrap();
     String::from_utf8(output.stdout).unwrap()
 }

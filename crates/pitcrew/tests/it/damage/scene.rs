@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::room::{Room, copy};
+use crate::test_env::{TestEnv, copy};
 
 /// An id as our temporary files have it.
 pub(super) const ID: &str = "0123456789abcdef0123456789abcdef";
@@ -47,13 +47,13 @@ pub(super) type Tree = BTreeMap<PathBuf, Entry>;
 
 /// A root of its own for one damage.
 pub(crate) struct Scene {
-    pub(super) room: Room,
+    pub(super) room: TestEnv,
     no_loss: Mutex<BTreeSet<PathBuf>>,
 }
 
 /// What every scene begins with, made once.
-static TEMPLATE: LazyLock<Room> = LazyLock::new(|| {
-    let room = Room::with_crew();
+static TEMPLATE: LazyLock<TestEnv> = LazyLock::new(|| {
+    let room = TestEnv::with_crew();
     room.ok(&["send", "bob", "the first"]);
     room.ok(&["send", "ann", "the second"]);
     for subject in ["one", "two", "three"] {
@@ -102,7 +102,7 @@ const FOREIGN: [(&str, &str); 16] = [
 
 impl Scene {
     pub(super) fn new() -> Self {
-        let room = Room::new();
+        let room = TestEnv::new();
         copy(&TEMPLATE.root(), &room.root());
         let scene = Self { room, no_loss: Mutex::default() };
         for (path, text) in FOREIGN {

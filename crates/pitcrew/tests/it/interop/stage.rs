@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::script::Script;
 use crate::patience;
-use crate::room::Ran;
+use crate::test_env::Ran;
 
 /// The team every scenario is about.
 pub(crate) const TEAM: &str = "probe";

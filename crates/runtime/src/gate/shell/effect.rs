@@ -3,7 +3,7 @@
 use super::code::only_prints;
 use super::git;
 use super::options::{Arguments, Language, Operands, Program, known};
-use super::word::{Fate, Word};
+use super::shell_word::{Fate, ShellWord};
 use super::wrapper::looks_up;
 
 /// What one command, wrappers taken off, would do.
@@ -21,7 +21,7 @@ pub(crate) enum Effect {
         target: String,
     },
     /// It goes to another folder.
-    Enters(Option<Word>),
+    Enters(Option<ShellWord>),
     /// Nobody knows.
     Unknown,
 }
@@ -30,11 +30,11 @@ pub(crate) enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// The words that name what is read.
-    pub(crate) paths: Vec<Word>,
+    pub(crate) paths: Vec<ShellWord>,
     /// Whether it reads whole trees.
     pub(crate) reach: Reach,
     /// Texts that are paths if a file of that name exists.
-    pub(crate) mentioned: Vec<Word>,
+    pub(crate) mentioned: Vec<ShellWord>,
     /// It has options that are not known: only the profile *read* makes sure that it only reads, and only there.
     pub(crate) unproven: bool,
 }
@@ -53,7 +53,7 @@ pub(crate) enum Reach {
 }
 
 /// Tells what a simple command does.
-pub(crate) fn effect(words: &[Word]) -> Effect {
+pub(crate) fn effect(words: &[ShellWord]) -> Effect {
     let Some((name, args)) = words.split_first() else {
         return reads(Vec::new());
     };
@@ -71,7 +71,7 @@ pub(crate) fn effect(words: &[Word]) -> Effect {
         "[" if args.split_last().is_some_and(|(last, args)| last.exact() == Some("]") && is_plain_test(args)) => {
             reads(Vec::new())
         }
-        "printf" if !args.first().is_some_and(Word::may_be_flag) => reads(Vec::new()),
+        "printf" if !args.first().is_some_and(ShellWord::may_be_flag) => reads(Vec::new()),
         "find" => found(args),
         "date" if is_reading_date(args) => reads(Vec::new()),
         "git" => git::effect(args),
@@ -84,7 +84,7 @@ pub(crate) fn effect(words: &[Word]) -> Effect {
 }
 
 /// What a program of the table does. None when that is not known.
-fn program_effect(program: &Program, args: &[Word]) -> Option<Effect> {
+fn program_effect(program: &Program, args: &[ShellWord]) -> Option<Effect> {
     let Arguments { options, mut operands, mut paths, mut mentioned, unproven, .. } = program.arguments(args)?;
     let has = |names: &[&str]| options.iter().any(|(name, _)| names.contains(&name.as_str()));
     let is_jq = program.operands == Operands::Code(Language::Jq);
@@ -118,16 +118,18 @@ fn program_effect(program: &Program, args: &[Word]) -> Option<Effect> {
                 }
             }
             // `a=b` between the files of awk sets a variable.
-            paths.extend(operands.iter().filter_map(|word| word.text.split_once('=')).map(|(_, it)| Word::literal(it)));
+            paths.extend(
+                operands.iter().filter_map(|word| word.text.split_once('=')).map(|(_, it)| ShellWord::literal(it)),
+            );
         }
     }
     paths.extend(operands);
     // What expands while it runs may be any file.
-    let is_known = |word: &Word| word.exact().is_some() || word.fate == Fate::Begins;
+    let is_known = |word: &ShellWord| word.exact().is_some() || word.fate == Fate::Begins;
     paths.iter().all(is_known).then_some(Effect::Reads(Reading { paths, reach, mentioned, unproven }))
 }
 
-pub(super) fn reads(paths: Vec<Word>) -> Effect {
+pub(super) fn reads(paths: Vec<ShellWord>) -> Effect {
     Effect::Reads(Reading { paths, reach: Reach::Named, mentioned: Vec::new(), unproven: false })
 }
 
@@ -141,7 +143,7 @@ const FIND_KNOWN: &str = "-H -P -not -o -or -a -and -print -print0 -ls -prune -e
 const FIND_ASKED: [&str; 6] = ["-exec", "-ok", "-delete", "-fprint", "-fls", "-files0-from"];
 
 /// `find` with actions that only print.
-fn found(args: &[Word]) -> Effect {
+fn found(args: &[ShellWord]) -> Effect {
     let mut reading = Reading { paths: Vec::new(), reach: Reach::Named, mentioned: Vec::new(), unproven: false };
     let mut is_expression = false;
     for word in args {
@@ -168,7 +170,7 @@ fn found(args: &[Word]) -> Effect {
     Effect::Reads(reading)
 }
 
-fn is_reading_date(args: &[Word]) -> bool {
+fn is_reading_date(args: &[ShellWord]) -> bool {
     let mut args = args.iter();
     while let Some(word) = args.next() {
         match word.exact() {
@@ -181,7 +183,7 @@ fn is_reading_date(args: &[Word]) -> bool {
     true
 }
 
-fn enters(args: &[Word]) -> Effect {
+fn enters(args: &[ShellWord]) -> Effect {
     match args {
         [folder] if !folder.may_be_flag() && folder.exact().is_some() => Effect::Enters(Some(folder.clone())),
         _ => Effect::Enters(None),
@@ -189,7 +191,7 @@ fn enters(args: &[Word]) -> Effect {
 }
 
 /// Commands whose plain words are all files they make or change, with harmless flags only.
-fn touches(args: &[Word], flags: &str) -> Effect {
+fn touches(args: &[ShellWord], flags: &str) -> Effect {
     let mut paths = Vec::new();
     for word in args {
         match word.exact() {
@@ -218,13 +220,13 @@ fn copies(touches: Effect) -> Effect {
 
 /// Whether a test only looks: `-v` and `-R` take names of array elements, and run commands in their indices. A word that is
 /// not known may be such an operator, unless it stands where none can.
-fn is_plain_test(args: &[Word]) -> bool {
+fn is_plain_test(args: &[ShellWord]) -> bool {
     const ONE: &str = "-n -z -e -f -d -s -r -w -x -L -h -b -c -g -k -p -t -u -O -G -S -N";
     const TWO: &str = "= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef";
-    let is = |word: &Word, operators: &str| {
+    let is = |word: &ShellWord, operators: &str| {
         word.exact().is_some_and(|text| operators.split(' ').any(|operator| operator == text))
     };
-    let is_known = |word: &Word| word.exact().is_some_and(|text| text != "-v" && text != "-R");
+    let is_known = |word: &ShellWord| word.exact().is_some_and(|text| text != "-v" && text != "-R");
     let args = match args {
         [first, rest @ ..] if first.exact() == Some("!") => rest,
         _ => args,

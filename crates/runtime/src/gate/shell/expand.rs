@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::script::{Assigned, Values};
-use super::word::{Quoting, Unit, Word};
+use super::shell_word::{Quoting, ShellWord, Unit};
 
 /// How many forms one command may take.
 const FORM_LIMIT: usize = 64;
@@ -63,7 +63,7 @@ impl Scope {
         Self { set: BTreeSet::new(), ..self.clone() }
     }
 
-    fn constant_list(&self, words: &[Word]) -> Option<Vec<String>> {
+    fn constant_list(&self, words: &[ShellWord]) -> Option<Vec<String>> {
         let constant = Self { variables: BTreeMap::new(), ..self.clone() };
         let mut all = Vec::new();
         for word in words {
@@ -75,10 +75,10 @@ impl Scope {
     }
 
     /// The forms that a command may take. A word that is not known whole stays as it is in each of them.
-    pub(crate) fn forms(&self, words: &[Word]) -> Vec<Vec<Word>> {
-        let mut forms: Vec<Vec<Word>> = vec![Vec::new()];
+    pub(crate) fn forms(&self, words: &[ShellWord]) -> Vec<Vec<ShellWord>> {
+        let mut forms: Vec<Vec<ShellWord>> = vec![Vec::new()];
         for word in words {
-            let literal = |texts: Vec<String>| texts.iter().map(|text| Word::literal(text)).collect::<Vec<_>>();
+            let literal = |texts: Vec<String>| texts.iter().map(|text| ShellWord::literal(text)).collect::<Vec<_>>();
             let becomes = match word.exact() {
                 Some(_) => None,
                 None => self.forms_of(word).map(|forms| forms.into_iter().map(literal).collect::<Vec<_>>()),
@@ -91,7 +91,7 @@ impl Scope {
                 forms.iter_mut().for_each(|form| form.extend_from_slice(only));
                 continue;
             }
-            let joined = |form: &Vec<Word>| {
+            let joined = |form: &Vec<ShellWord>| {
                 let form = form.clone();
                 becomes.iter().map(move |more| [form.as_slice(), more.as_slice()].concat()).collect::<Vec<_>>()
             };
@@ -101,7 +101,7 @@ impl Scope {
     }
 
     /// The lists of words that a word may become; None when that is not known.
-    fn forms_of(&self, word: &Word) -> Option<Vec<Vec<String>>> {
+    fn forms_of(&self, word: &ShellWord) -> Option<Vec<Vec<String>>> {
         if word.exact().is_some() {
             return Some(vec![vec![word.text.clone()]]);
         }

@@ -2,7 +2,7 @@
 
 use super::effect::{Effect, Reach, Reading, reads};
 use super::options::{Arguments, Program};
-use super::word::{Fate, Word};
+use super::shell_word::{Fate, ShellWord};
 
 /// What the operands and options of a command let see of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +38,7 @@ const COMMANDS: [(Program, Shows); 15] = [
 ];
 
 /// Tells what `git ARGS` does.
-pub(super) fn effect(args: &[Word]) -> Effect {
+pub(super) fn effect(args: &[ShellWord]) -> Effect {
     let args = match args {
         [first, rest @ ..] if matches!(first.exact(), Some("--no-pager" | "--no-optional-locks" | "-P")) => rest,
         _ => args,
@@ -52,7 +52,7 @@ pub(super) fn effect(args: &[Word]) -> Effect {
     if let Some((program, shows)) = COMMANDS.iter().find(|(program, _)| program.name == verb) {
         return program.arguments(args).map_or(Effect::Unknown, |arguments| shown(*shows, arguments));
     }
-    let Some(texts) = args.iter().map(Word::exact).collect::<Option<Vec<&str>>>() else {
+    let Some(texts) = args.iter().map(ShellWord::exact).collect::<Option<Vec<&str>>>() else {
         return Effect::Unknown;
     };
     let is_reading = match verb {
@@ -118,26 +118,27 @@ fn shown(shows: Shows, arguments: Arguments) -> Effect {
         };
     // `-S` and `-G` tell of contents by what they find, `-L` shows them.
     let searches = ["-S", "-G", "-L"].iter().any(|it| arguments.has(it));
-    let ranges: Vec<Word> = arguments.values("-L").cloned().collect();
+    let ranges: Vec<ShellWord> = arguments.values("-L").cloned().collect();
     let has_pattern = shows == Shows::Matches && !arguments.has("-e");
     let operands = arguments.operands.iter().skip(usize::from(has_pattern));
     // What is skipped may be the value of an option that is not known.
     let skipped = arguments.operands.first().filter(|_| has_pattern && arguments.unproven).cloned();
-    let mut paths: Vec<Word> = arguments.paths.clone();
+    let mut paths: Vec<ShellWord> = arguments.paths.clone();
     paths.extend(operands.chain(&ranges).cloned());
     if !paths.iter().all(|word| word.exact().is_some() || word.fate == Fate::Begins) {
         return Effect::Unknown;
     }
-    let named =
-        |word: &Word| named(&word.text).into_iter().next().map_or_else(|| word.clone(), |text| renamed(word, text));
+    let named = |word: &ShellWord| {
+        named(&word.text).into_iter().next().map_or_else(|| word.clone(), |text| renamed(word, text))
+    };
     let paths = paths.iter().map(named).collect();
     let reach = if contents || searches { Reach::History } else { Reach::Named };
     let mentioned = arguments.mentioned.into_iter().chain(skipped).collect();
     Effect::Reads(Reading { paths, reach, mentioned, unproven: arguments.unproven })
 }
 
-fn renamed(word: &Word, text: &str) -> Word {
-    Word { text: text.to_owned(), ..word.clone() }
+fn renamed(word: &ShellWord, text: &str) -> ShellWord {
+    ShellWord { text: text.to_owned(), ..word.clone() }
 }
 
 /// The path in `REV:PATH`, `RANGE:PATH` or a pathspec with magic. It may begin at the top of the repository.
@@ -148,7 +149,7 @@ pub(crate) fn named(text: &str) -> Option<&str> {
 }
 
 /// Whether the word is `REV:PATH`; `:/TEXT` is a commit.
-pub(crate) fn is_blob(word: &Word) -> bool {
+pub(crate) fn is_blob(word: &ShellWord) -> bool {
     let text = word.exact().filter(|text| !text.starts_with(":/"));
     text.and_then(named).is_some_and(|path| !path.is_empty())
 }
@@ -157,15 +158,15 @@ pub(crate) fn is_blob(word: &Word) -> bool {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     /// What it shows, before `--`: revisions, and perhaps files.
-    pub(crate) operands: Vec<Word>,
+    pub(crate) operands: Vec<ShellWord>,
     /// The files it is limited to, after `--`.
-    pub(crate) limits: Vec<Word>,
+    pub(crate) limits: Vec<ShellWord>,
     /// It puts all that is tracked into another folder.
     pub(crate) copies: bool,
 }
 
 /// What `git ARGS` shows of contents, if it may show any. For denying, so rather too much than too little.
-pub(crate) fn history(args: &[Word]) -> Option<History> {
+pub(crate) fn history(args: &[ShellWord]) -> Option<History> {
     let mut args = args;
     while let Some((first, rest)) = args.split_first() {
         let skipped = match first.text.as_str() {
@@ -208,7 +209,7 @@ pub(crate) fn history(args: &[Word]) -> Option<History> {
 
 /// Whether a command that changes something also shows contents, or puts them where no rule keeps them, with these
 /// arguments.
-fn shows_in_form(verb: &str, args: &[Word]) -> bool {
+fn shows_in_form(verb: &str, args: &[ShellWord]) -> bool {
     let asks = |long: &[&str], short: &[char]| {
         args.iter().map(|word| word.text.as_str()).any(|text| match text.strip_prefix("--") {
             // The beginning of a long option is enough for git.
@@ -226,14 +227,14 @@ fn shows_in_form(verb: &str, args: &[Word]) -> bool {
         // It takes all options of `log`.
         "reflog" => !args
             .iter()
-            .map(Word::exact)
+            .map(ShellWord::exact)
             .all(|text| text.is_some_and(|text| !text.starts_with('-') || text == "--oneline" || is_count(text))),
-        "worktree" => args.first().and_then(Word::exact).is_none_or(|verb| verb == "add"),
+        "worktree" => args.first().and_then(ShellWord::exact).is_none_or(|verb| verb == "add"),
         _ => false,
     }
 }
 
-fn after_dashes(args: &[Word]) -> Vec<Word> {
+fn after_dashes(args: &[ShellWord]) -> Vec<ShellWord> {
     let dashes = args.iter().position(|word| word.text == "--");
     dashes.and_then(|at| args.get(at + 1..)).unwrap_or_default().to_vec()
 }

@@ -15,14 +15,14 @@ mod options;
 mod oracle;
 mod reader;
 mod script;
-mod word;
+mod shell_word;
 mod wrapper;
 mod writes;
 
 pub(crate) use effect::{Effect, Reach, Reading, effect};
 pub(crate) use expand::Scope;
 pub(crate) use git::{History, history, is_blob, named as git_path};
-pub(crate) use script::{Part, Redirect, Script};
-pub(crate) use word::Word;
+pub(crate) use script::{Redirect, Script, SimpleCommand};
+pub(crate) use shell_word::ShellWord;
 pub(crate) use wrapper::{Inner, is_own_variable, is_safe_variable, unwrap};
 pub(crate) use writes::{Written, written};

@@ -6,7 +6,7 @@
 //! Short options are listed as for `getopt`: `n` is a flag, `n:` takes a value, `n@` a path, `n?` only a joined value, and `#`
 //! is any digit. Long ones end in `=`, `@` or `?` for the same.
 
-use super::word::{Fate, Word};
+use super::shell_word::{Fate, ShellWord};
 
 /// A program, or one command of git.
 #[derive(Clone, Copy, Debug)]
@@ -50,14 +50,14 @@ pub(super) enum Language {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arguments {
     /// The known options with their values.
-    pub(super) options: Vec<(String, Option<Word>)>,
-    pub(super) operands: Vec<Word>,
+    pub(super) options: Vec<(String, Option<ShellWord>)>,
+    pub(super) operands: Vec<ShellWord>,
     /// How many operands are before `--`, if that is there.
     pub(super) before_dashes: Option<usize>,
     /// Values of options that name files.
-    pub(super) paths: Vec<Word>,
+    pub(super) paths: Vec<ShellWord>,
     /// What is joined to unknown options: a path, where a file of that name exists.
-    pub(super) mentioned: Vec<Word>,
+    pub(super) mentioned: Vec<ShellWord>,
     /// There is an unknown option.
     pub(super) unproven: bool,
 }
@@ -67,7 +67,7 @@ impl Arguments {
         self.options.iter().any(|(name, _)| name == option)
     }
 
-    pub(super) fn values<'a>(&'a self, option: &'a str) -> impl Iterator<Item = &'a Word> {
+    pub(super) fn values<'a>(&'a self, option: &'a str) -> impl Iterator<Item = &'a ShellWord> {
         self.options.iter().filter(move |(name, _)| name == option).filter_map(|(_, value)| value.as_ref())
     }
 }
@@ -186,7 +186,7 @@ impl Program {
     }
 
     /// Takes the arguments apart. None when there is an option that is asked about, or a word that may be one.
-    pub(super) fn arguments(&self, args: &[Word]) -> Option<Arguments> {
+    pub(super) fn arguments(&self, args: &[ShellWord]) -> Option<Arguments> {
         let mut found = Arguments::default();
         let mut rest = args.iter();
         while let Some(word) = rest.next() {
@@ -210,7 +210,7 @@ impl Program {
     fn long_option<'a>(
         &self,
         text: &str,
-        rest: &mut impl Iterator<Item = &'a Word>,
+        rest: &mut impl Iterator<Item = &'a ShellWord>,
         found: &mut Arguments,
     ) -> Option<()> {
         let (name, joined) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
@@ -227,7 +227,7 @@ impl Program {
             None if is_asked(false) => None,
             None => {
                 found.unproven = true;
-                found.mentioned.extend(joined.map(Word::literal));
+                found.mentioned.extend(joined.map(ShellWord::literal));
                 Some(())
             }
         }
@@ -236,7 +236,7 @@ impl Program {
     fn short_options<'a>(
         &self,
         text: &str,
-        rest: &mut impl Iterator<Item = &'a Word>,
+        rest: &mut impl Iterator<Item = &'a ShellWord>,
         found: &mut Arguments,
     ) -> Option<()> {
         let is_asked = |letter: char| self.asked.split_whitespace().any(|it| it.chars().eq([letter]));
@@ -252,7 +252,7 @@ impl Program {
                 found.unproven = true;
                 // Where its value begins is not known.
                 let tails = joined.char_indices().filter_map(|(at, _)| joined.get(at..));
-                found.mentioned.extend(tails.map(Word::literal));
+                found.mentioned.extend(tails.map(ShellWord::literal));
                 return Some(());
             };
             let kind =
@@ -275,9 +275,9 @@ impl Arguments {
         name: &str,
         kind: char,
         joined: Option<&str>,
-        rest: &mut impl Iterator<Item = &'a Word>,
+        rest: &mut impl Iterator<Item = &'a ShellWord>,
     ) -> Option<()> {
-        let joined = joined.map(Word::literal);
+        let joined = joined.map(ShellWord::literal);
         let value = match kind {
             ':' | '=' | '@' if joined.is_none() => {
                 let next = rest.next()?.clone();
@@ -317,7 +317,7 @@ mod tests {
         let Some(found) = known(&name.text).unwrap().arguments(args) else {
             return "asked".to_owned();
         };
-        let list = |words: &[Word]| words.iter().map(|word| word.raw.clone()).collect::<Vec<_>>().join(" ");
+        let list = |words: &[ShellWord]| words.iter().map(|word| word.raw.clone()).collect::<Vec<_>>().join(" ");
         let unproven = if found.unproven { format!(" | unproven: {}", list(&found.mentioned)) } else { String::new() };
         format!("{} | {}{unproven}", list(&found.operands), list(&found.paths))
     }

@@ -17,17 +17,17 @@ use super::{Redirect, Script};
 
 /// What runs and what is written, each in the letters of the source.
 #[derive(Debug, Default)]
-struct Seen {
+struct Effects {
     commands: BTreeSet<Vec<String>>,
     writes: BTreeSet<String>,
 }
 
-fn ours(command: &str) -> Option<Seen> {
+fn ours(command: &str) -> Option<Effects> {
     let script = Script::parse(command);
     if !script.doubts.is_empty() {
         return None;
     }
-    let mut seen = Seen::default();
+    let mut seen = Effects::default();
     for part in script.parts {
         seen.commands.insert(part.words.iter().map(|word| word.raw.clone()).collect());
         for redirect in part.redirects {
@@ -40,17 +40,17 @@ fn ours(command: &str) -> Option<Seen> {
 }
 
 /// None when brush does not take the text for a program at all.
-fn theirs(command: &str) -> Option<Seen> {
+fn theirs(command: &str) -> Option<Effects> {
     let options = ParserOptions::default();
     let program = Parser::new(Cursor::new(command), &options).parse_program().ok()?;
-    let mut seen = Seen::default();
+    let mut seen = Effects::default();
     for list in &program.complete_commands {
         seen.list(list);
     }
     Some(seen)
 }
 
-impl Seen {
+impl Effects {
     fn list(&mut self, list: &CompoundList) {
         for item in &list.0 {
             let AndOrList { first, additional } = &item.0;

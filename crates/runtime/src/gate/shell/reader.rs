@@ -3,7 +3,7 @@
 //! What is not surely read the same way by every shell is a doubt. The grammar above the words is in `script`.
 
 use super::script::Script;
-use super::word::{Quoting, Unit, Word};
+use super::shell_word::{Quoting, ShellWord, Unit};
 
 /// A deeper nesting is not looked at: it is a doubt, and the stack stays small.
 const DEPTH_LIMIT: usize = 60;
@@ -115,7 +115,7 @@ impl Reader {
     }
 
     /// Reads the word that is next, if one is.
-    pub(super) fn word(&mut self) -> Option<Word> {
+    pub(super) fn word(&mut self) -> Option<ShellWord> {
         let start = self.at;
         let mut units = Vec::new();
         while let Some(c) = self.peek() {
@@ -144,7 +144,7 @@ impl Reader {
                 }
             }
         }
-        (self.at > start).then(|| Word::from_units(self.since(start), units))
+        (self.at > start).then(|| ShellWord::from_units(self.since(start), units))
     }
 
     fn single_quoted(&mut self, units: &mut Vec<Unit>) {

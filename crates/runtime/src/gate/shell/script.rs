@@ -4,7 +4,7 @@
 //! them.
 
 use super::reader::{Document, Reader};
-use super::word::{Unit, Word};
+use super::shell_word::{ShellWord, Unit};
 
 /// A longer command is not looked at: it is a doubt.
 const LENGTH_LIMIT_BYTES: usize = 32 * 1024;
@@ -13,16 +13,16 @@ const LENGTH_LIMIT_BYTES: usize = 32 * 1024;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     /// Everything that would run, in the order written.
-    pub(crate) parts: Vec<Part>,
+    pub(crate) parts: Vec<SimpleCommand>,
     /// What could not be understood.
     pub(crate) doubts: Vec<String>,
 }
 
 /// One simple command, or the redirects of a compound one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Part {
+pub(crate) struct SimpleCommand {
     /// The command and its arguments; empty when there are only redirects or assignments.
-    pub(crate) words: Vec<Word>,
+    pub(crate) words: Vec<ShellWord>,
     /// The variables it sets.
     pub(crate) assigned: Vec<Assigned>,
     /// The files its redirects open.
@@ -44,9 +44,9 @@ pub(crate) struct Assigned {
 #[derive(Clone, Debug)]
 pub(crate) enum Values {
     /// This word, which is neither split nor matched with file names.
-    One(Word),
+    One(ShellWord),
     /// Each word that one of these becomes, one after the other.
-    Each(Vec<Word>),
+    Each(Vec<ShellWord>),
     /// Something not known.
     Unknown,
 }
@@ -55,9 +55,9 @@ pub(crate) enum Values {
 #[derive(Clone, Debug)]
 pub(crate) enum Redirect {
     /// Opened to be read.
-    Read(Word),
+    Read(ShellWord),
     /// Created, cut or appended to.
-    Write(Word),
+    Write(ShellWord),
 }
 
 impl Script {
@@ -270,7 +270,7 @@ impl Reader {
             }
             values = Values::Each(words);
         }
-        self.add(Part { assigned: vec![Assigned { name, values }], ..Part::default() });
+        self.add(SimpleCommand { assigned: vec![Assigned { name, values }], ..SimpleCommand::default() });
         self.skip_blanks();
         self.take(";");
         self.skip_lines();
@@ -332,16 +332,16 @@ impl Reader {
         }
         let is_compound = self.bare_word().is_some_and(|word| RESERVED.contains(&word.as_str()));
         if is_compound || self.peek() == Some('(') {
-            self.add(Part { words: prefix, ..Part::default() });
+            self.add(SimpleCommand { words: prefix, ..SimpleCommand::default() });
             self.nested(Self::command);
         } else {
             self.simple(prefix);
         }
     }
 
-    fn simple(&mut self, prefix: Vec<Word>) {
+    fn simple(&mut self, prefix: Vec<ShellWord>) {
         let bare = prefix.len();
-        let mut part = Part { words: prefix, ..Part::default() };
+        let mut part = SimpleCommand { words: prefix, ..SimpleCommand::default() };
         loop {
             self.skip_blanks();
             if self.redirect(&mut part) {
@@ -379,7 +379,7 @@ impl Reader {
     }
 
     /// Reads `name=value`, if that is next.
-    fn assignment(&mut self, part: &mut Part) -> bool {
+    fn assignment(&mut self, part: &mut SimpleCommand) -> bool {
         let mut length = 0;
         while self.peek_at(length).is_some_and(|c| c.is_ascii_alphanumeric() || c == '_') {
             length += 1;
@@ -415,7 +415,7 @@ impl Reader {
 
     /// Reads the redirects of a compound command.
     fn redirects(&mut self) {
-        let mut part = Part::default();
+        let mut part = SimpleCommand::default();
         self.skip_blanks();
         while self.redirect(&mut part) {
             self.skip_blanks();
@@ -426,7 +426,7 @@ impl Reader {
     }
 
     /// Reads one redirect, if that is next.
-    fn redirect(&mut self, part: &mut Part) -> bool {
+    fn redirect(&mut self, part: &mut SimpleCommand) -> bool {
         let mut digits = 0;
         while self.peek_at(digits).is_some_and(|c| c.is_ascii_digit()) {
             digits += 1;
@@ -462,7 +462,7 @@ impl Reader {
         true
     }
 
-    fn announce(&mut self, end: &Word, strips_tabs: bool) {
+    fn announce(&mut self, end: &ShellWord, strips_tabs: bool) {
         self.doubt("it holds a here-document");
         let expands = end.units.iter().all(|unit| matches!(unit, Unit::Plain(_)));
         let letter = |unit: &Unit| match unit {
@@ -507,11 +507,11 @@ impl Reader {
         if computes && !is_plain {
             self.doubt("it computes inside a test");
         }
-        self.add(Part::default());
+        self.add(SimpleCommand::default());
         self.redirects();
     }
 
-    fn add(&mut self, mut part: Part) {
+    fn add(&mut self, mut part: SimpleCommand) {
         part.repeated = self.loops > 0;
         self.script.parts.push(part);
     }

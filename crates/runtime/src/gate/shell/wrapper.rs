@@ -1,6 +1,6 @@
 //! Commands that run another command, and what they would run.
 
-use super::word::Word;
+use super::shell_word::ShellWord;
 
 /// What a command runs in its turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,7 +8,7 @@ pub(crate) enum Inner {
     /// Nothing that is known of.
     Nothing,
     /// The same as these words alone would.
-    Command(Vec<Word>),
+    Command(Vec<ShellWord>),
     /// The same as this script alone would.
     Script(String),
     /// Some command among its words, in circumstances of its own.
@@ -18,7 +18,7 @@ pub(crate) enum Inner {
 }
 
 /// Looks through one layer of wrapping.
-pub(crate) fn unwrap(words: &[Word]) -> Inner {
+pub(crate) fn unwrap(words: &[ShellWord]) -> Inner {
     let Some((name, args)) = words.split_first() else {
         return Inner::Nothing;
     };
@@ -47,7 +47,7 @@ pub(crate) fn unwrap(words: &[Word]) -> Inner {
 }
 
 /// Whether `command` only says where a command is.
-pub(super) fn looks_up(args: &[Word]) -> bool {
+pub(super) fn looks_up(args: &[ShellWord]) -> bool {
     let flags = || args.iter().take_while(|word| word.exact().is_some_and(is_lookup_flag));
     flags().any(|flag| flag.text.contains(['v', 'V']))
 }
@@ -58,10 +58,10 @@ fn is_lookup_flag(flag: &str) -> bool {
 }
 
 /// Skips known flags and `positional` words; the rest is the command.
-fn rest(args: &[Word], flag: impl Fn(&str) -> bool, positional: usize) -> Inner {
+fn rest(args: &[ShellWord], flag: impl Fn(&str) -> bool, positional: usize) -> Inner {
     let skipped = args.iter().take_while(|word| word.exact().is_some_and(&flag)).count();
     let after = args.get(skipped..).unwrap_or_default();
-    if after.first().is_some_and(Word::may_be_flag) {
+    if after.first().is_some_and(ShellWord::may_be_flag) {
         return Inner::Somewhere;
     }
     if !after.iter().take(positional).all(|word| word.exact().is_some()) {
@@ -77,8 +77,8 @@ fn long_value(flag: &str) -> bool {
     flag.starts_with("--signal=") || flag.starts_with("--kill-after=")
 }
 
-fn nice(args: &[Word]) -> Inner {
-    match args.first().and_then(Word::exact) {
+fn nice(args: &[ShellWord]) -> Inner {
+    match args.first().and_then(ShellWord::exact) {
         Some("-n") => rest(args.get(1..).unwrap_or_default(), |_| false, 1),
         _ => rest(args, |flag| flag.starts_with("--adjustment=") || is_number(flag), 0),
     }
@@ -88,13 +88,13 @@ fn is_number(flag: &str) -> bool {
     flag.len() > 1 && flag.chars().skip(1).all(|c| c.is_ascii_digit())
 }
 
-fn env(args: &[Word]) -> Inner {
-    let assigned = |word: &Word| {
+fn env(args: &[ShellWord]) -> Inner {
+    let assigned = |word: &ShellWord| {
         word.exact().and_then(|text| text.split_once('=')).is_some_and(|(name, _)| is_safe_variable(name))
     };
     let skipped = args.iter().take_while(|word| assigned(word)).count();
     let command = args.get(skipped..).unwrap_or_default();
-    let other = |word: &Word| word.may_be_flag() || word.text.contains('=') || word.exact().is_none();
+    let other = |word: &ShellWord| word.may_be_flag() || word.text.contains('=') || word.exact().is_none();
     match command.first() {
         None => Inner::Nothing,
         Some(first) if other(first) => Inner::Somewhere,
@@ -102,7 +102,7 @@ fn env(args: &[Word]) -> Inner {
     }
 }
 
-fn xargs(args: &[Word]) -> Inner {
+fn xargs(args: &[ShellWord]) -> Inner {
     let mut args = args;
     while let Some((first, after)) = args.split_first() {
         match first.exact() {
@@ -114,7 +114,7 @@ fn xargs(args: &[Word]) -> Inner {
             Some(flag) if flag.starts_with('-') => return Inner::Somewhere,
             Some(_) => {
                 let mut words = args.to_vec();
-                words.push(Word::unknown("<standard input>"));
+                words.push(ShellWord::unknown("<standard input>"));
                 return Inner::Command(words);
             }
             None => return Inner::Opaque,
@@ -123,14 +123,14 @@ fn xargs(args: &[Word]) -> Inner {
     Inner::Nothing
 }
 
-fn joined(args: &[Word]) -> Inner {
-    let texts: Option<Vec<&str>> = args.iter().map(Word::exact).collect();
+fn joined(args: &[ShellWord]) -> Inner {
+    let texts: Option<Vec<&str>> = args.iter().map(ShellWord::exact).collect();
     texts.map_or(Inner::Opaque, |texts| Inner::Script(texts.join(" ")))
 }
 
 /// `sh -c SCRIPT` only: with more words the script has arguments, with other flags other rules.
-fn shell(args: &[Word]) -> Inner {
-    let texts: Option<Vec<&str>> = args.iter().map(Word::exact).collect();
+fn shell(args: &[ShellWord]) -> Inner {
+    let texts: Option<Vec<&str>> = args.iter().map(ShellWord::exact).collect();
     match texts.as_deref() {
         Some(["-c", script]) => Inner::Script((*script).to_owned()),
         Some(words) if words.iter().any(|word| word.starts_with('-') && word.ends_with('c')) => Inner::Opaque,

@@ -1,18 +1,18 @@
 //! What a simple command writes to, as far as its words say it: for denying, so rather too much than too little.
 
-use super::word::Word;
+use super::shell_word::ShellWord;
 
 /// A file or folder that a command changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Written<'a> {
     /// It is made, or something in it is.
-    Into(&'a Word),
+    Into(&'a ShellWord),
     /// It and all below it is moved, removed or made otherwise accessible.
-    Whole(&'a Word),
+    Whole(&'a ShellWord),
 }
 
 /// Tells what a command of a known name writes to.
-pub(crate) fn written(words: &[Word]) -> Vec<Written<'_>> {
+pub(crate) fn written(words: &[ShellWord]) -> Vec<Written<'_>> {
     let Some((name, args)) = words.split_first() else {
         return Vec::new();
     };
@@ -56,14 +56,14 @@ pub(crate) fn written(words: &[Word]) -> Vec<Written<'_>> {
 
 impl<'a> Written<'a> {
     /// The word that names it.
-    pub(crate) fn word(self) -> &'a Word {
+    pub(crate) fn word(self) -> &'a ShellWord {
         match self {
             Self::Into(word) | Self::Whole(word) => word,
         }
     }
 }
 
-fn edits_in_place(word: &Word) -> bool {
+fn edits_in_place(word: &ShellWord) -> bool {
     word.text.starts_with("--in-place")
         || word.text.starts_with('-') && !word.text.starts_with("--") && word.text.contains('i')
 }
@@ -73,7 +73,7 @@ fn is_action(text: &str) -> bool {
 }
 
 /// The word that stands after a flag, or is joined to it.
-fn after_flag<'a>(args: &'a [Word], flags: &[&str]) -> Option<&'a Word> {
+fn after_flag<'a>(args: &'a [ShellWord], flags: &[&str]) -> Option<&'a ShellWord> {
     let at = args.iter().position(|word| {
         let name = word.text.split_once('=').map_or(word.text.as_str(), |(name, _)| name);
         flags.contains(&name)

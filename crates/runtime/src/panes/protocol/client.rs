@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::task::AbortOnDropHandle;
 
-use super::link::Link;
+use super::connection::Connection;
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
 use crate::panes::{NewPane, PaneError, PaneId, PaneState, PaneTag, Panes, StartedPane};
 
@@ -125,7 +125,7 @@ impl Panes for PaneProgram {
 
 /// Answers requests until nobody can ask any more.
 async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
-    let mut open: Option<(Link, Hello)> = None;
+    let mut open: Option<(Connection, Hello)> = None;
     while let Some(Call { op, answer }) = waiting.recv().await {
         let outcome = ask_one(&argv, &mut open, op).await;
         if let Err(PaneError::Broken { .. } | PaneError::Slow { .. }) = &outcome {
@@ -137,9 +137,9 @@ async fn answer_all(argv: Vec<String>, mut waiting: mpsc::Receiver<Call>) {
     }
 }
 
-async fn ask_one(argv: &[String], open: &mut Option<(Link, Hello)>, op: Op) -> Result<Value, PaneError> {
+async fn ask_one(argv: &[String], open: &mut Option<(Connection, Hello)>, op: Op) -> Result<Value, PaneError> {
     if open.is_none() {
-        let mut link = Link::open(argv)?;
+        let mut link = Connection::open(argv)?;
         let hello = link.hello().await?;
         *open = Some((link, hello));
     }

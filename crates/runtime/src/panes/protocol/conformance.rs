@@ -12,7 +12,7 @@ use pitcrew_protocol::{AgentName, TeamDir};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::link::Link;
+use super::connection::Connection;
 use super::probe::{Meeting, Met};
 use super::wire::{Alive, Capability, Hello, Listed, Op, Refusal, Screen, Start, Started, code};
 use crate::panes::{NewPane, PaneError, PaneId, PaneTag};
@@ -138,7 +138,7 @@ fn chain(failure: &Failure) -> String {
 struct Bench {
     argv: Vec<String>,
     probe: Vec<String>,
-    link: Link,
+    link: Connection,
     hello: Hello,
     meeting: Meeting,
     root: String,
@@ -148,7 +148,7 @@ struct Bench {
 impl Bench {
     async fn open(argv: &[String], probe: &[String]) -> Result<Self, Failure> {
         let meeting = Meeting::open()?;
-        let mut link = Link::open(argv)?;
+        let mut link = Connection::open(argv)?;
         let hello = link.hello().await?;
         // A root of its own: panes of other checks, or of a real team, are never meant.
         let root = uuid::Uuid::new_v4().simple().to_string();
@@ -546,7 +546,7 @@ async fn eight_run_at_once(bench: &mut Bench) -> Outcome {
 async fn panes_outlive_the_program_that_made_them(bench: &mut Bench) -> Outcome {
     let (started, met) = bench.start(bench.pane("bob", &[])).await?;
     // The one before is dropped, and with that killed.
-    bench.link = Link::open(&bench.argv)?;
+    bench.link = Connection::open(&bench.argv)?;
     bench.link.hello().await?;
     let alive = bench.alive(&started.pane).await?;
     holds("it still runs", &alive, matches!(alive, Alive::Running { .. }))?;

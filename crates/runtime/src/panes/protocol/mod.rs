@@ -6,7 +6,7 @@
 
 mod client;
 pub mod conformance;
-mod link;
+mod connection;
 mod probe;
 mod server;
 pub mod wire;

@@ -1,0 +1,228 @@
+//! The loop of the view: events of the agent, keys, signals, questions and changes of the team meet here.
+
+use crossterm::event::{Event as Key, EventStream};
+use futures_util::StreamExt as _;
+use pitcrew_protocol::{AgentName, SendMessageInput};
+use pitcrew_runtime::events::RunEvent;
+use pitcrew_runtime::question::Section;
+use pitcrew_runtime::run::RunHandle;
+use pitcrew_store::{Change, Watch};
+use pitcrew_team::{Actor, MessageView, Team};
+
+use super::super::asking::{Heard, Questions, ShownPages};
+use super::super::signals::{EndSignal, Signals};
+use super::super::tally::Tally;
+use super::super::warnings::Remarks;
+use super::super::watch::Watched;
+use super::agent_view::AgentView;
+use super::entry::{Entry, Typed};
+use super::terminal::Terminal;
+use crate::failure::Failure;
+use crate::output::{self, FAINT, printable};
+
+/// Everything that can wake the loop.
+enum Wake {
+    Event(Box<RunEvent>),
+    Over,
+    Signal(EndSignal),
+    Heard(Heard),
+    Key(Key),
+    Changed(Change),
+    Remark(String),
+}
+
+/// The view, and what it works on.
+struct AgentScreen {
+    team: Team,
+    agent: AgentName,
+    agent_view: AgentView,
+    entry: Entry,
+    terminal: Terminal,
+    questions: Questions,
+    /// What of the question is to be seen.
+    seen: ShownPages,
+    /// Messages that wait in the inbox.
+    unread: usize,
+    signal: Option<EndSignal>,
+}
+
+/// Shows one agent until it ends. What is typed is sent to it as the user's message, or answers its question; Esc cuts its
+/// turn off; the first Ctrl-C lets it end in order, the second at once.
+///
+/// # Errors
+/// When the terminal cannot be read key by key, or is gone.
+pub(crate) async fn watch(
+    mut handle: RunHandle,
+    team: Team,
+    agent: AgentName,
+    mut signals: Signals,
+    questions: Option<Questions>,
+) -> Result<Watched, Failure> {
+    let mut changes = team.backend().watch(team.dir()).await.map_err(Failure::internal)?;
+    let agent_view = AgentView::new(agent.clone(), team.name().to_string());
+    let questions = questions.unwrap_or_else(|| Questions::open().1);
+    let terminal = Terminal::enter().map_err(Failure::internal)?;
+    let (mut keys, mut remarks) = (EventStream::new(), Remarks::open());
+    let mut tally = Tally::new();
+    let entry = Entry::default();
+    let mut agent_screen = AgentScreen {
+        team,
+        agent,
+        agent_view,
+        entry,
+        terminal,
+        questions,
+        seen: ShownPages::default(),
+        unread: 0,
+        signal: None,
+    };
+    agent_screen.look().await;
+    agent_screen.draw(&[])?;
+    loop {
+        let wake = tokio::select! {
+            event = handle.events.recv() => event.map_or(Wake::Over, |event| Wake::Event(Box::new(event))),
+            signal = signals.next() => Wake::Signal(signal),
+            heard = agent_screen.questions.next() => Wake::Heard(heard),
+            Some(Ok(key)) = keys.next() => Wake::Key(key),
+            change = next(&mut changes) => Wake::Changed(change),
+            remark = remarks.next() => Wake::Remark(remark),
+        };
+        let lines = match wake {
+            Wake::Over => break,
+            Wake::Event(event) => {
+                tally.add(&event);
+                agent_screen.happened(&event).await
+            }
+            Wake::Signal(signal) => agent_screen.end(&handle, signal),
+            Wake::Heard(heard) => {
+                agent_screen.questions.take(heard);
+                agent_screen.ask()
+            }
+            Wake::Key(key) => agent_screen.pressed(&handle, key).await,
+            Wake::Remark(text) => printable(&text).lines().map(|line| format!("{FAINT}- {line}{FAINT:#}")).collect(),
+            Wake::Changed(change) => {
+                if agent_screen.shows(&change) {
+                    agent_screen.look().await;
+                }
+                Vec::new()
+            }
+        };
+        agent_screen.draw(&lines)?;
+    }
+    let signal = agent_screen.signal;
+    drop(agent_screen);
+    remarks.left().iter().for_each(|remark| output::remark(remark));
+    Ok(Watched { outcome: handle.outcome().await, signal, tally, unwritten: None })
+}
+
+/// The next change of the team; none any more once it is gone.
+async fn next(changes: &mut Watch) -> Change {
+    match changes.next().await {
+        Some(change) => change,
+        None => std::future::pending().await,
+    }
+}
+
+impl AgentScreen {
+    fn draw(&mut self, lines: &[String]) -> Result<(), Failure> {
+        let mut footer = self.agent_view.footer(self.unread, Terminal::room());
+        let part = self.questions.current().map_or(Section::Ends, |question| question.part);
+        if let Some(part) = footer.seen.kept(&self.seen, part) {
+            // After a resize the page with the same text.
+            self.questions.show(part);
+            self.agent_view.ask(self.questions.current());
+            footer = self.agent_view.footer(self.unread, Terminal::room());
+        }
+        self.terminal.draw(lines, &footer, &self.entry.parts()).map_err(Failure::internal)?;
+        self.seen = footer.seen;
+        Ok(())
+    }
+
+    async fn happened(&mut self, event: &RunEvent) -> Vec<String> {
+        let mut lines = self.agent_view.apply(event);
+        if let RunEvent::MailDelivered { ids, .. } = event {
+            let mail = self.team.mail(&self.agent).await.unwrap_or_default();
+            let delivered = mail.into_iter().filter(|mail| ids.contains(&mail.id)).map(MessageView::from);
+            lines.extend(delivered.flat_map(|message| self.agent_view.mail(&message)));
+        }
+        lines
+    }
+
+    /// Whether something that is shown changed.
+    fn shows(&self, change: &Change) -> bool {
+        match change {
+            Change::Inbox(inbox) => *inbox == self.agent.inbox_file(),
+            Change::Tasks | Change::Unsure => true,
+            // The run itself warns of what nobody tells.
+            Change::Config | Change::Journal | Change::Lease(_) | Change::Unwatched { .. } | Change::Gone => false,
+        }
+    }
+
+    /// Looks at the team's files: how much mail waits, and what the agent works on. What cannot be read now is read with
+    /// the next change.
+    async fn look(&mut self) {
+        if let Ok(unread) = self.team.unread(&self.agent).await {
+            self.unread = unread.len();
+        }
+        if let Ok(tasks) = self.team.tasks().await {
+            self.agent_view.tasks(&tasks);
+        }
+    }
+
+    /// Shows the question that is now to be answered.
+    fn ask(&mut self) -> Vec<String> {
+        let current = self.questions.current();
+        let shown = self.agent_view.question();
+        if shown.map(|it| &it.question) != current.as_ref().map(|it| &it.question) {
+            self.entry.question_changed(shown.is_some(), current.is_some());
+        }
+        self.agent_view.ask(current);
+        Vec::new()
+    }
+
+    async fn pressed(&mut self, handle: &RunHandle, key: Key) -> Vec<String> {
+        match self.entry.take(key) {
+            Typed::Editing | Typed::Resized => Vec::new(),
+            Typed::Suspend => {
+                // A pane has no shell that could go on with it.
+                Vec::new()
+            }
+            Typed::Interrupt => {
+                handle.interrupt();
+                Vec::new()
+            }
+            Typed::End => self.end(handle, EndSignal::Interrupt),
+            Typed::Turn(turn) => {
+                self.questions.turn(turn, &self.seen);
+                self.ask()
+            }
+            Typed::Line(line) if self.questions.current().is_some() => {
+                if let Err(said) = self.questions.typed(&line, &self.seen) {
+                    self.entry.put_back(&line);
+                    return vec![format!("{FAINT}- {said}{FAINT:#}")];
+                }
+                self.ask()
+            }
+            Typed::Line(line) => self.send(line).await,
+        }
+    }
+
+    /// Sends what the user typed. It is shown when it enters the conversation.
+    async fn send(&self, content: String) -> Vec<String> {
+        let recipient = self.agent.to_string();
+        let message = SendMessageInput::Message { recipient, content: content.clone(), summary: None };
+        match self.team.send(&Actor::User, message, None).await {
+            Ok(_receipt) => Vec::new(),
+            Err(error) => vec![format!("{FAINT}- not sent ({error}): {}{FAINT:#}", printable(&content))],
+        }
+    }
+
+    fn end(&mut self, handle: &RunHandle, signal: EndSignal) -> Vec<String> {
+        if self.signal.replace(signal).is_some() {
+            handle.stopper().kill();
+            return Vec::new();
+        }
+        handle.stopper().stop();
+        vec![format!("{FAINT}- ending; once more ends it at once{FAINT:#}")]
+    }
+}

@@ -1,0 +1,224 @@
+//! Where a team's members run, as far as it can be known from here: what was started for whom and whether it is alive, who
+//! holds a member's lease, and for everybody else what the config says, which may be long past.
+
+use std::collections::BTreeMap;
+
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, LEAD_NAME, Member, TeamConfig};
+use pitcrew_runtime::identity::{ProcessIdentity, process_of_agent};
+use pitcrew_store::LeaseName;
+use pitcrew_team::{PaneHost, PanePlace, Program, Request, RequestKind, SpawnRecord, Started, Team};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output::printable;
+use crate::running::Running;
+
+/// Where one member runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Whereabouts {
+    /// The member.
+    name: AgentName,
+    /// What runs it: `pitcrew` or `claude`; null when it is not known.
+    program: Option<String>,
+    /// Its pane; null without one.
+    pane: Option<PanePlace>,
+    /// Its process, the lead's for one that lives there; null when none is known.
+    pid: Option<u32>,
+    /// How it stands.
+    state: MemberStatus,
+    /// What it has asked for and waits for, in words; null when it waits for no answer.
+    waits_for: Option<String>,
+}
+
+/// How a member's process stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum MemberStatus {
+    /// It runs.
+    Running,
+    /// It was started, and is not at work yet.
+    Starting,
+    /// It was started, and is not at work though it should be.
+    Late,
+    /// It was started and is no more; whoever leads the team next goes on with it or clears it away.
+    Gone,
+    /// Nobody runs it.
+    NotRunning,
+    /// Another client runs it, or ran it, and does not say.
+    Unknown,
+}
+
+impl MemberStatus {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Running => "runs",
+            Self::Starting => "starts",
+            Self::Late => "started, and not at work in time",
+            Self::Gone => "gone",
+            Self::NotRunning => "does not run",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl Whereabouts {
+    /// Looks where everybody of a team is, the lead first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(crate) async fn of(team: &Team, config: &TeamConfig, lead: &Running) -> Result<Vec<Self>, Failure> {
+        // Of a team without anybody of ours nothing is recorded, and looking would leave a folder of ours in it.
+        let has_ours = config.members.iter().any(|member| SpawnRecord::of(member).is_some());
+        let started = if has_ours { team.started().await? } else { BTreeMap::new() };
+        let now_ms = team.teams().now_ms();
+        let requests = if has_ours { team.requests().await? } else { BTreeMap::new() };
+        let mut found: Vec<Self> = Vec::new();
+        for member in &config.members {
+            found.push(match started.get(&member.name) {
+                Some(started) => Self::of_started(member, started, now_ms),
+                None if member.is_called(LEAD_NAME) || is_in_process(member) => Self::in_lead(member, lead),
+                None => {
+                    let lease = LeaseName::of_member(&member.name);
+                    let holder = team.backend().lease_holder(team.dir(), &lease).await.map_err(Failure::internal)?;
+                    let holder = holder.map(|holder| holder.pid);
+                    match lead {
+                        // A pane teammate outlives its session's lead.
+                        Running::BySession { .. } | Running::Stale { .. }
+                            if holder.is_none() && SpawnRecord::of(member).is_none() =>
+                        {
+                            Self::of_session(member)
+                        }
+                        Running::BySession { .. }
+                        | Running::ByPitcrew { .. }
+                        | Running::Stale { .. }
+                        | Running::Elsewhere { .. }
+                        | Running::No
+                        | Running::Unknown => Self::on_its_own(member, holder),
+                    }
+                }
+            });
+        }
+        for found in &mut found {
+            found.waits_for = waits_for(&found.name, &requests);
+        }
+        Ok(found)
+    }
+
+    /// Whose it is.
+    pub(crate) fn name(&self) -> &AgentName {
+        &self.name
+    }
+
+    /// How its process stands.
+    pub(crate) fn state(&self) -> MemberStatus {
+        self.state
+    }
+
+    /// Its process, as far as it is known.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        self.pid
+    }
+
+    /// Whether it is known to run.
+    pub(crate) fn runs(&self) -> bool {
+        match self.state {
+            MemberStatus::Running | MemberStatus::Starting | MemberStatus::Late => true,
+            MemberStatus::Gone | MemberStatus::NotRunning | MemberStatus::Unknown => false,
+        }
+    }
+
+    /// The place and the state, as cells of a table.
+    pub(crate) fn cells(&self, member: &Member) -> [String; 2] {
+        let place = match &self.pane {
+            Some(pane) => format!("{} {}", printable(&pane.host.backend), printable(&pane.id)),
+            None => member.backend_type.clone().filter(|kind| !kind.is_empty()).unwrap_or_else(|| "-".to_owned()),
+        };
+        let who = match (self.program.as_deref(), self.pid) {
+            (Some(program), Some(pid)) => format!(", {} {pid}", printable(program)),
+            (None, Some(pid)) => format!(", process {pid}"),
+            (Some(_) | None, None) => String::new(),
+        };
+        let asks = self.waits_for.as_ref().map(|what| format!(", {}", printable(what))).unwrap_or_default();
+        [printable(&place).into_owned(), format!("{}{who}{asks}", self.state.text())]
+    }
+
+    fn of_started(member: &Member, started: &Started, now_ms: i64) -> Self {
+        let process =
+            started.process.map(|process| ProcessIdentity { pid: process.pid, start_ticks: process.start_ticks });
+        let state = match (process, started.deadline_ms) {
+            (None, _) => MemberStatus::Unknown,
+            (Some(process), _) if !process.is_alive() => MemberStatus::Gone,
+            (Some(_), None) => MemberStatus::Running,
+            (Some(_), Some(deadline_ms)) if now_ms <= deadline_ms => MemberStatus::Starting,
+            (Some(_), Some(_)) => MemberStatus::Late,
+        };
+        Self {
+            name: member.name.clone(),
+            program: Some(started.program.clone()),
+            pane: started.pane.clone(),
+            pid: process.map(|process| process.pid),
+            state,
+            waits_for: None,
+        }
+    }
+
+    /// The lead itself, or one that lives in its process.
+    fn in_lead(member: &Member, lead: &Running) -> Self {
+        let (program, pid, state) = match lead {
+            Running::ByPitcrew { pid } => (Some("pitcrew"), Some(*pid), MemberStatus::Running),
+            Running::BySession { pid } => (Some("claude"), Some(*pid), MemberStatus::Running),
+            Running::Elsewhere { pid, .. } => (Some("claude"), Some(*pid), MemberStatus::Unknown),
+            Running::Stale { .. } => (Some("claude"), None, MemberStatus::Gone),
+            Running::No => (Some("pitcrew"), None, MemberStatus::NotRunning),
+            Running::Unknown => (None, None, MemberStatus::Unknown),
+        };
+        Self { name: member.name.clone(), program: program.map(str::to_owned), pane: None, pid, state, waits_for: None }
+    }
+
+    /// A pane teammate of a session on this machine: its client records no process, but its words name it.
+    fn of_session(member: &Member) -> Self {
+        let process = member.agent_id.as_ref().and_then(|id| process_of_agent(id.as_ref()));
+        let unknown = Self::on_its_own(member, None);
+        match process {
+            Some(process) => Self {
+                program: Some(Program::Claude.as_str().to_owned()),
+                pid: Some(process.pid),
+                state: MemberStatus::Running,
+                ..unknown
+            },
+            None => Self { state: MemberStatus::Gone, ..unknown },
+        }
+    }
+
+    /// One with a process of its own of which nothing is recorded as started; `pid` holds its lease.
+    fn on_its_own(member: &Member, pid: Option<u32>) -> Self {
+        let record = SpawnRecord::of(member);
+        let state = match (&record, pid) {
+            (_, Some(_)) => MemberStatus::Running,
+            (Some(_), None) => MemberStatus::NotRunning,
+            (None, None) => MemberStatus::Unknown,
+        };
+        let pane = member.backend_type.clone().zip(member.tmux_pane_id.clone());
+        let pane =
+            pane.filter(|(_, id)| !id.is_empty()).map(|(backend, id)| PanePlace { host: PaneHost::of(&backend), id });
+        // Only our own members hold leases.
+        let program = record.map(|record| record.program.as_str()).or(pid.map(|_| "pitcrew"));
+        Self { name: member.name.clone(), program: program.map(str::to_owned), pane, pid, state, waits_for: None }
+    }
+}
+
+/// What a member has asked for that has no answer yet: a permission, or the approval of its plan.
+fn waits_for(name: &AgentName, requests: &BTreeMap<String, Request>) -> Option<String> {
+    let open = requests.values().filter(|request| request.is_open() && request.from == *name);
+    let latest = open.filter(|request| request.kind != RequestKind::Shutdown).max_by_key(|request| request.at_ms)?;
+    Some(match (latest.kind, &latest.tool) {
+        (RequestKind::Permission, Some(tool)) => format!("asks permission for {tool}"),
+        (RequestKind::Permission, None) => "asks permission".to_owned(),
+        (RequestKind::Plan, _) => "asks to approve its plan".to_owned(),
+        (RequestKind::Shutdown, _) => return None,
+    })
+}
+
+fn is_in_process(member: &Member) -> bool {
+    member.backend_type.as_deref() == Some(BACKEND_IN_PROCESS)
+}

@@ -1,0 +1,479 @@
+//! What a run is started with: from what the command line says, the settings and the environment to the runtime's options.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitcrew_model::{
+    Endpoints, Model, ModelError, ModelSpec, Pace, PriceTable, RetryPolicy, default_spec, ollama_models, open,
+};
+use pitcrew_protocol::{ApiError, ErrorCode, LEAD_NAME, Member, TeamDir};
+use pitcrew_runtime::gate::PermissionMode;
+use pitcrew_runtime::identity::ProcessIdentity;
+use pitcrew_runtime::run::{
+    AgentOptions, Asks, Begin, Entry, OpenModel, RunError, RunHandle, RunLimits, RunOptions, Runtime, SoloOptions,
+};
+use pitcrew_runtime::settings::Settings;
+use pitcrew_team::{LeadKeys, RunBounds, Team, Teams};
+use serde_json::{Map, Value};
+
+use crate::context::{Context, Loaded, MANAGED_SETTINGS};
+use crate::failure::{Explained, Failure, FailureKind};
+use crate::hosting::{HostingArgs, Left, hosting};
+use crate::openable::openable;
+use crate::output::shell_word;
+use crate::owners;
+use crate::trusting;
+
+/// How long agents have to end when they are asked to.
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(20);
+
+/// The reference's switch for its team tools.
+const TEAMS_SWITCH: &str = "CLAUDE_CODE_EXPERIMENTAL_AGENT_TEAMS";
+
+/// A run as a command wants it; what is absent comes from the settings and the environment.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Whether a new team is made or an old one goes on.
+    pub(crate) begin: Begin,
+    /// The folder the lead works in; a team that goes on works where it did.
+    pub(crate) cwd: PathBuf,
+    /// The lead's model.
+    pub(crate) model: Option<String>,
+    /// The teammates', when they name none.
+    pub(crate) teammate_model: Option<String>,
+    /// The command line's own layer of settings.
+    pub(crate) settings: Map<String, Value>,
+    /// The lead's permission mode.
+    pub(crate) mode: Option<String>,
+    /// Who answers when a call needs a permission.
+    pub(crate) asks: Asks,
+    /// Where the run ends by itself.
+    pub(crate) limits: RunLimits,
+    /// More instructions for the lead.
+    pub(crate) append_system_prompt: Option<String>,
+    /// Where teammates live.
+    pub(crate) hosting: HostingArgs,
+    /// The bounds that the command line set, for the team's next run.
+    pub(crate) bounds: RunBounds,
+}
+
+/// A member alone as a command wants it; what is absent comes from the config, the settings and the environment.
+#[derive(Debug)]
+pub(crate) struct SoloPlan {
+    /// The team.
+    pub(crate) team: String,
+    /// The member.
+    pub(crate) name: String,
+    /// How it comes into the team.
+    pub(crate) entry: Entry,
+    /// Its model.
+    pub(crate) model: Option<String>,
+    /// Its type, where the config names none.
+    pub(crate) agent_type: Option<String>,
+    /// Its color, where the config names none.
+    pub(crate) color: Option<String>,
+    /// The session in which its lead works.
+    pub(crate) session_id: Option<String>,
+    /// The command line's own layer of settings.
+    pub(crate) settings: Map<String, Value>,
+    /// Its permission mode, where the config names none.
+    pub(crate) mode: Option<String>,
+    /// Who answers besides its lead when a call needs a permission.
+    pub(crate) asks: Asks,
+    /// Where it ends by itself.
+    pub(crate) limits: RunLimits,
+    /// More instructions for it.
+    pub(crate) append_system_prompt: Option<String>,
+    /// The key by which its lead's frames are told from forged ones.
+    pub(crate) lead_key: Option<LeadKeys>,
+    /// The lead's process that has this key.
+    pub(crate) lead_process: Option<ProcessIdentity>,
+}
+
+/// Starts one member of a team, alone; its team comes with it, for who looks on.
+///
+/// # Errors
+/// When the settings, the model, the team or the member cannot be used, or another process runs the member.
+pub(crate) async fn start_alone(context: &Context, plan: SoloPlan) -> Result<(RunHandle, Team), Failure> {
+    let config = context.teams()?.open(&plan.team).await?.config().await?;
+    let member = config.member(&plan.name);
+    let cwd = folder_of(context, member);
+    let loaded = context.load(&cwd, Some(Value::Object(cli_layer(context, plan.settings))))?;
+    if plan.entry == Entry::Joins {
+        trusting::say(&loaded);
+        owners::say(&context.root, &plan.team);
+    }
+    let settings = &loaded.settings;
+    let endpoints = endpoints(context, settings);
+    let has_model = member.and_then(|member| member.model.as_deref()).is_some_and(|model| !model.is_empty());
+    let model = match plan.model.as_deref() {
+        // Who is placed has its model in the config; that somebody is not there at all is told before that.
+        None if has_model || (plan.entry == Entry::Placed && member.is_none()) => None,
+        named => Some(model_name(named, settings, &endpoints).await?),
+    };
+    let recorded = member.and_then(|member| member.model.as_deref());
+    let prices = prices(settings)?;
+    cost_is_known(plan.limits, &prices, model.as_deref().or(recorded).into_iter())?;
+    let models = openable(model.as_deref().or(recorded).unwrap_or_default(), &endpoints, &prices).await;
+    let teams = context.teams_with(settings)?;
+    let options = SoloOptions {
+        teams: teams.clone(),
+        team: plan.team,
+        name: plan.name,
+        entry: plan.entry,
+        agent_options: AgentOptions {
+            session_id: plan.session_id.unwrap_or_else(new_session_id),
+            asks: plan.asks,
+            limits: plan.limits,
+            append_system_prompt: plan.append_system_prompt,
+            models,
+            ..agent_options(context, cwd, endpoints, loaded, plan.mode.as_deref())?
+        },
+        model,
+        agent_type: plan.agent_type,
+        color: plan.color,
+        lead_key: plan.lead_key,
+        lead_process: plan.lead_process,
+    };
+    let joined = options.team.clone();
+    let handle = Runtime::join(options).await.map_err(|error| not_started(context, &joined, error))?;
+    let team = teams.open(&handle.team).await?;
+    Ok((handle, team))
+}
+
+/// A run that was started.
+pub(crate) struct StartedRun {
+    /// The run.
+    pub(crate) handle: RunHandle,
+    /// Its team, for who looks on.
+    pub(crate) team: Team,
+    /// Whether the team is on disk: it is not where teams are switched off.
+    pub(crate) is_kept: bool,
+}
+
+/// Starts a run.
+///
+/// # Errors
+/// When the settings, the model or the team cannot be used, or another process runs the team.
+pub(crate) async fn start(context: &Context, mut plan: Plan) -> Result<StartedRun, Failure> {
+    let cwd = run_folder(context, &plan.begin, plan.cwd).await?;
+    let layer = cli_layer(context, plan.settings);
+    let loaded = context.load(&cwd, Some(Value::Object(layer.clone())))?;
+    trusting::say(&loaded);
+    let (Begin::New { team, .. } | Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) = &plan.begin;
+    owners::say(&context.root, team);
+    let settings = &loaded.settings;
+    let endpoints = endpoints(context, settings);
+    let is_kept = settings.teams_enabled() || !matches!(plan.begin, Begin::New { .. });
+    let teams = if is_kept { context.teams_with(settings)? } else { in_memory(settings, &mut plan.begin)? };
+    let left = match &plan.begin {
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => Left::by(&teams.open(team).await?).await?,
+        Begin::New { .. } => None,
+    };
+    let hosting = hosting(context, settings, &plan.hosting, left, layer)?;
+    let mode = unless_policy(settings, &["permissions", "defaultMode"], "--permission-mode", plan.mode);
+    let model = unless_policy(settings, &["model"], "--model", plan.model);
+    let teammate_model = unless_policy(settings, &["model"], "--teammate-model", plan.teammate_model);
+    let named = match (model, &plan.begin) {
+        (None, Begin::Resume { team, .. } | Begin::TakeOver { team, .. }) => lead_model(&teams, team).await?,
+        (named, _) => named,
+    };
+    let model = model_name(named.as_deref(), settings, &endpoints).await?;
+    let models = [Some(model.as_str()), teammate_model.as_deref()];
+    let prices = prices(settings)?;
+    cost_is_known(plan.limits, &prices, models.into_iter().flatten())?;
+    let models = openable(&model, &endpoints, &prices).await;
+    let options = RunOptions {
+        teams: teams.clone(),
+        begin: plan.begin,
+        agent_options: AgentOptions {
+            asks: plan.asks,
+            limits: plan.limits,
+            append_system_prompt: plan.append_system_prompt,
+            models,
+            ..agent_options(context, cwd, endpoints, loaded, mode.as_deref())?
+        },
+        model,
+        teammate_model,
+        hosting,
+        bounds: plan.bounds,
+    };
+    let handle = Runtime::start(options).await.map_err(|error| not_started(context, "", error))?;
+    let team = teams.at(&TeamDir::of(&handle.team))?;
+    Ok(StartedRun { handle, team, is_kept })
+}
+
+/// The store of a run without a team: it has one agent, and ends with the process. Its name is of this run alone, since what
+/// its agent writes elsewhere below the root is found by it.
+fn in_memory(settings: &Settings, begin: &mut Begin) -> Result<Teams, Failure> {
+    if let Begin::New { team, .. } = begin {
+        let session = new_session_id();
+        *team = format!("{team}-{}", session.split('-').next().unwrap_or_default());
+    }
+    Context::teams_in_memory(settings)
+}
+
+/// Refuses to make a team where teams are switched off.
+///
+/// # Errors
+/// When they are, or the settings cannot be read.
+pub(crate) fn teams_must_be_on(context: &Context) -> Result<(), Failure> {
+    let layer = cli_layer(context, Map::new());
+    if context.settings_with(&context.cwd, Some(Value::Object(layer)))?.teams_enabled() {
+        return Ok(());
+    }
+    let error = ApiError::new(ErrorCode::PermissionDenied, "teams are switched off, so no team is made");
+    Err(Failure::from(error)
+        .hint(format!("{TEAMS_SWITCH} is 0 or false, or the settings say `\"pitcrew\": {{\"teams\": false}}`")))
+}
+
+/// What the command line names, but for what the machine's policy sets: that cannot be overridden, and the user is told.
+fn unless_policy(settings: &Settings, field: &[&str], flag: &str, named: Option<String>) -> Option<String> {
+    let Some(policy) = settings.policy(field) else { return named };
+    if let Some(named) = named.filter(|named| named != policy) {
+        let (field, named) = (field.join("."), shell_word(&named));
+        crate::output::remark(&format!(
+            "warning: {flag} {named} does not hold: the machine's policy sets {field} to {policy:?} ({MANAGED_SETTINGS})"
+        ));
+    }
+    None
+}
+
+/// Sees that a limit on the cost can be kept.
+///
+/// # Errors
+/// When a model has no known price, and the turns are not limited either.
+fn cost_is_known<'a>(
+    limits: RunLimits,
+    prices: &PriceTable,
+    mut models: impl Iterator<Item = &'a str>,
+) -> Result<(), Failure> {
+    let Some(model) = models.find(|model| limits.needs_price_of(model, prices)) else { return Ok(()) };
+    Err(Failure::usage(format!("what {model} costs is not known, so --max-cost-usd could not be kept"))
+        .hint("set its price: pitcrew.prices in the settings, as `{\"NAME\": {\"input\": 1.0, \"output\": 5.0}}`")
+        .hint("or limit the turns as well, with --max-turns; `pitcrew models` lists what is known"))
+}
+
+/// The folder a run works in: where the user stands, and for a team that goes on where it worked before.
+///
+/// # Errors
+/// When the team cannot be read, or its folder is gone.
+pub(crate) async fn run_folder(context: &Context, begin: &Begin, here: PathBuf) -> Result<PathBuf, Failure> {
+    match begin {
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => {
+            Ok(lead_folder(&context.teams()?, team).await?.unwrap_or(here))
+        }
+        Begin::New { .. } => Ok(here),
+    }
+}
+
+/// The folder a member alone works in.
+///
+/// # Errors
+/// When the team cannot be read.
+pub(crate) async fn member_folder(context: &Context, team: &str, name: &str) -> Result<PathBuf, Failure> {
+    let config = context.teams()?.open(team).await?.config().await?;
+    Ok(folder_of(context, config.member(name)))
+}
+
+fn folder_of(context: &Context, member: Option<&Member>) -> PathBuf {
+    let folder = member.and_then(|member| member.worktree_path.clone().or_else(|| member.cwd.clone()));
+    folder.map(PathBuf::from).filter(|folder| folder.is_dir()).unwrap_or_else(|| context.cwd.clone())
+}
+
+/// What agents work with as the context and the settings have it, with nobody to ask; the mode is the one named, or the settings'.
+fn agent_options(
+    context: &Context,
+    cwd: PathBuf,
+    endpoints: Endpoints,
+    loaded: Loaded,
+    mode: Option<&str>,
+) -> Result<AgentOptions, Failure> {
+    let settings = loaded.settings;
+    let mode = match mode {
+        Some(name) => permission_mode(name)?,
+        None => settings.permissions().default_mode.unwrap_or_default(),
+    };
+    if mode == PermissionMode::BypassPermissions && settings.disables_bypass() {
+        return Err(Failure::usage(
+            "the settings disable bypassPermissions (permissions.disableBypassPermissionsMode)",
+        ));
+    }
+    Ok(AgentOptions {
+        cwd,
+        root: context.root.clone(),
+        machine: context.machine(),
+        home: context.home.clone(),
+        session_id: new_session_id(),
+        open_model: opener(endpoints, settings.model_patience()),
+        models: Vec::new(),
+        append_system_prompt: None,
+        prices: prices(&settings)?,
+        settings,
+        project_agents: loaded.project_agents,
+        mode,
+        asks: Asks::Deny,
+        limits: RunLimits::default(),
+        shutdown_grace: SHUTDOWN_GRACE,
+    })
+}
+
+fn new_session_id() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+/// Reads a settings file that was named on the command line.
+///
+/// # Errors
+/// When it cannot be read or is no JSON object.
+pub(crate) fn settings_file(path: &Path) -> Result<Map<String, Value>, Failure> {
+    let unusable = |source: Box<dyn std::error::Error + Send + Sync>| {
+        let said = format!("the settings file {} cannot be used", path.display());
+        Failure::unusable(Explained::new(said, source))
+    };
+    let text = std::fs::read_to_string(path).map_err(|e| unusable(e.into()))?;
+    serde_json::from_str(&text).map_err(|e| unusable(e.into()))
+}
+
+/// The command line's layer, with the reference's switch when the environment has it.
+fn cli_layer(context: &Context, mut layer: Map<String, Value>) -> Map<String, Value> {
+    if matches!(context.environment.get(TEAMS_SWITCH).map(String::as_str), Some("0" | "false")) {
+        let ours = layer.entry("pitcrew").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(ours) = ours {
+            ours.insert("teams".to_owned(), Value::Bool(false));
+        }
+    }
+    layer
+}
+
+/// Where models are reached: the environment, with the settings' `env` on top.
+pub(crate) fn endpoints(context: &Context, settings: &Settings) -> Endpoints {
+    let env = settings.env();
+    let found = Endpoints::from_lookup(|name| env.get(name).or_else(|| context.environment.get(name)).cloned());
+    Endpoints { silence: settings.model_silence(), ..found }
+}
+
+/// The folder the lead of a team worked in before: a resumed team goes on there, wherever the user stands now.
+async fn lead_folder(teams: &Teams, team: &str) -> Result<Option<PathBuf>, Failure> {
+    let recorded = teams.open(team).await?.member(LEAD_NAME).await?.cwd;
+    let Some(folder) = recorded.map(PathBuf::from) else { return Ok(None) };
+    if folder.is_dir() {
+        return Ok(Some(folder));
+    }
+    Err(folder_is_gone(team, &folder))
+}
+
+/// The failure of a team whose folder was moved, removed, or replaced by something else.
+fn folder_is_gone(team: &str, folder: &Path) -> Failure {
+    let shown = folder.display();
+    // The highest folder that is missing is what was moved: often the repository, or what it lies in.
+    let missing = folder.ancestors().take_while(|path| std::fs::symlink_metadata(path).is_err()).last();
+    let said = match missing {
+        Some(missing) if missing != folder => {
+            format!("team {team} worked in {shown}, and {} is not there any more", missing.display())
+        }
+        Some(_) => format!("team {team} worked in {shown}, which is not there any more"),
+        None => format!("team {team} worked in {shown}, which is no folder, or leads to none"),
+    };
+    let place = missing.unwrap_or(folder).display();
+    Failure::new(FailureKind::Conflict, said)
+        .hint(format!("move it back; if it lies elsewhere now, a link is enough: `ln -s NEW_PLACE {place}`"))
+        .hint(format!("`pitcrew team delete {team} --force` gives the team up; its conversations go to the archive"))
+}
+
+/// The model the lead of a team ran on before.
+async fn lead_model(teams: &Teams, team: &str) -> Result<Option<String>, Failure> {
+    let recorded = teams.open(team).await?.member(LEAD_NAME).await?.model;
+    Ok(recorded.filter(|model| model.parse::<ModelSpec>().is_ok()))
+}
+
+/// The lead's model: what was named, else the settings', else what the environment offers, a local Ollama last.
+async fn model_name(named: Option<&str>, settings: &Settings, endpoints: &Endpoints) -> Result<String, Failure> {
+    if let Some(name) = named {
+        let spec: ModelSpec = name.parse().map_err(|e: ModelError| Failure::unusable(e))?;
+        return Ok(spec.to_string());
+    }
+    let of_settings = model_of(settings);
+    if let (None, Some(unknown)) = (of_settings, settings.model()) {
+        crate::output::remark(&format!(
+            "warning: `model` in the settings is not heeded: {unknown:?} names no model here"
+        ));
+    }
+    match default_spec(of_settings, endpoints, None) {
+        Ok(spec) => Ok(spec.to_string()),
+        Err(ModelError::NoModel) => {
+            install_crypto();
+            // A machine without Ollama is the usual case and no error of its own.
+            let local = ollama_models(endpoints).await.ok();
+            let spec = default_spec(None, endpoints, local.as_deref());
+            let of_model = settings.unheeded().into_iter().filter(|told| told.starts_with("`model`"));
+            spec.map(|spec| spec.to_string()).map_err(|error| of_model.fold(Failure::unusable(error), Failure::hint))
+        }
+        Err(error) => Err(Failure::unusable(error)),
+    }
+}
+
+/// The model that the settings name, if it is one: other clients have names of their own.
+pub(crate) fn model_of(settings: &Settings) -> Option<&str> {
+    settings.model().filter(|name| name.parse::<ModelSpec>().is_ok())
+}
+
+/// Opens models by name; all of a run share one pace.
+fn opener(endpoints: Endpoints, patience: Duration) -> OpenModel {
+    let (pace, policy) = (Pace::new(), RetryPolicy { patience, ..RetryPolicy::default() });
+    Arc::new(move |name: &str| -> Result<Arc<dyn Model>, ModelError> {
+        let spec: ModelSpec = name.parse()?;
+        if !matches!(spec, ModelSpec::Script(_)) {
+            install_crypto();
+        }
+        open(&spec, &endpoints, &pace, &policy)
+    })
+}
+
+/// Chooses who encrypts connections; done once, by the first model that needs one.
+pub(crate) fn install_crypto() {
+    // The only error is that it was done before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+pub(crate) fn prices(settings: &Settings) -> Result<PriceTable, Failure> {
+    let mut prices = PriceTable::list();
+    if let Some(ours) = settings.pitcrew("prices") {
+        prices.override_with(ours).map_err(Failure::unusable)?;
+    }
+    Ok(prices)
+}
+
+fn permission_mode(name: &str) -> Result<PermissionMode, Failure> {
+    serde_json::from_value(Value::String(name.to_owned())).map_err(|_| {
+        Failure::usage(format!("there is no permission mode {name:?}"))
+            .hint("modes: default, acceptEdits, plan, delegate, dontAsk, bypassPermissions")
+    })
+}
+
+fn not_started(context: &Context, team: &str, error: RunError) -> Failure {
+    match error {
+        RunError::Team(error) => error.into(),
+        RunError::Held { ref team, .. } => {
+            let (root, team) = (context.root_flag(), shell_word(team).into_owned());
+            Failure::new(FailureKind::Conflict, error).hint(format!(
+                "`pitcrew{root} shutdown {team}` ends it; `pitcrew{root} inbox --team {team} --follow` reads along"
+            ))
+        }
+        RunError::MemberHeld { ref agent, .. } => {
+            let (root, agent) = (context.root_flag(), shell_word(agent.as_str()).into_owned());
+            Failure::new(FailureKind::Conflict, error).hint(format!(
+                "a member runs in one process at a time; `pitcrew{root} shutdown {team} --member {agent}` ends it",
+                team = shell_word(team),
+            ))
+        }
+        error @ RunError::Spent { .. } => Failure::new(FailureKind::LimitReached, error)
+            .hint("a higher --max-cost-usd lets it go on; the limit counts all runs of a team together"),
+        error @ RunError::Refused { .. } => Failure::new(FailureKind::Denied, error),
+        error @ RunError::Unbounded { .. } => Failure::unusable(error)
+            .hint("without --sandbox (or the setting sandbox.autoAllow) what may change something is asked for"),
+        error @ (RunError::Model { .. } | RunError::Settings { .. }) => Failure::unusable(error),
+        error @ RunError::Store { .. } => Failure::internal(error),
+    }
+}

@@ -1,0 +1,230 @@
+//! Putting an agent together: its seat, its gate, its machine.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pitcrew_model::Model;
+use pitcrew_protocol::{AgentName, counted, neutralised};
+use pitcrew_team::store::LogName;
+use pitcrew_team::{Actor, Team};
+use tokio_util::sync::CancellationToken;
+
+use super::lead_tools::{lead_tools, subagent_tool};
+use super::run_context::RunContext;
+use super::subagents::lost_in_background;
+use super::wake::LoopHandle;
+use crate::agent::{Agent, Event, Profile, Role};
+use crate::definitions::AgentDefinition;
+use crate::driver::{AgentContext, AgentSender, Driver, Log, LogError, Start, System, call_name, is_offered, link};
+use crate::gate::PermissionMode;
+use crate::sandbox;
+use crate::supervision::EscapeLog;
+use crate::team_tools::{exit_plan_mode, show_plan, team_tools};
+use crate::tools::{ReadLog, Shells, Tool, ToolContext, ToolLimits, Toolbox, plain_tools};
+use crate::transcript::{Conversation, OpenCall};
+
+/// The tools whose calls the team knows by their key, so that they may be made again after a crash.
+const REPEATABLE: [&str; 12] = [
+    "TeamCreate",
+    "TeamDelete",
+    "Task",
+    "Agent",
+    "TaskCreate",
+    "TaskGet",
+    "TaskUpdate",
+    "TaskList",
+    "TaskStop",
+    "SendMessage",
+    "ExitPlanMode",
+    "BashOutput",
+];
+
+/// How many numbers of lines are shown.
+const LINES_SHOWN: usize = 5;
+
+/// An agent that is to be started.
+pub(crate) struct AgentSpec {
+    pub(crate) name: AgentName,
+    pub(crate) role: Role,
+    pub(crate) definition: Option<AgentDefinition>,
+    pub(crate) model: Arc<dyn Model>,
+    pub(crate) mode: PermissionMode,
+    pub(crate) cwd: PathBuf,
+    pub(crate) parent_call: Option<String>,
+    pub(crate) max_turns: Option<u32>,
+    /// What it is told first; one without begins with what is in its inbox.
+    pub(crate) prompt: Option<String>,
+    /// What a subagent that is gone on with remembers.
+    pub(crate) remembers: Option<Conversation>,
+    pub(crate) cancel: CancellationToken,
+}
+
+/// An agent that is ready to be started.
+pub(crate) struct BuiltAgent {
+    pub(crate) driver: Driver,
+    pub(crate) start: Start,
+    pub(crate) link: AgentSender,
+    pub(crate) conversation_turns: u32,
+    /// The tools that its model is offered in the mode that it begins in.
+    pub(crate) tools: Vec<String>,
+    /// The calls by which it was spawning others when a crash came; it makes them again.
+    pub(crate) open_spawns: Vec<String>,
+    /// Whose end it knows of.
+    pub(crate) parted: BTreeSet<AgentName>,
+    /// What it is to be told of subagents in the background that ended with the run before.
+    pub(crate) lost_in_background: Option<String>,
+    /// What is to be said of lines of its transcript that cannot be read.
+    pub(crate) passed_over: Option<String>,
+}
+
+/// What is said of a transcript some lines of which cannot be read.
+fn passed_over(team: &Team, agent: &AgentName, lines: &[usize]) -> String {
+    let path = team.backend().log_file(team.dir(), &LogName::Transcript(agent.clone()));
+    let shown: Vec<String> = lines.iter().take(LINES_SHOWN).map(usize::to_string).collect();
+    let more = if lines.len() > shown.len() { ", ..." } else { "" };
+    format!(
+        "{agent} goes on without {} of {} that cannot be read ({}{more}); `pitcrew doctor --repair` mends that",
+        counted(lines.len(), "line"),
+        path.display(),
+        shown.join(", ")
+    )
+}
+
+/// What an agent reads of a request to shut down that a former run made on its way out.
+fn withdrawn(request: &str) -> String {
+    let text = format!(
+        "The request to shut down ({request}) is void: the run that made it is over, and the team goes on. Do not answer \
+         it. Go on with your work."
+    );
+    format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
+}
+
+impl RunContext {
+    /// Puts an agent together, with the conversation it had if it had one.
+    ///
+    /// # Errors
+    /// When its transcript cannot be read.
+    pub(crate) async fn spec(&mut self, mut spec: AgentSpec, loop_handle: &LoopHandle) -> Result<BuiltAgent, LogError> {
+        let (log, conversation, unread) = match spec.role {
+            Role::Lead | Role::Teammate => Log::open(&self.team, &spec.name).await?,
+            Role::Subagent => {
+                (Log::unkept(&self.team, &spec.name), spec.remembers.take().unwrap_or_default(), Vec::new())
+            }
+        };
+        let passed_over = (!unread.is_empty()).then(|| passed_over(&self.team, &spec.name, &unread));
+        let is_new = spec.role == Role::Subagent || conversation == Conversation::default();
+        let conversation_turns = conversation.turns();
+        let is_spawn = |open: &&OpenCall| matches!(open.call.tool.as_str(), "Task" | "Agent");
+        let spawns = conversation.open_calls().iter().filter(is_spawn);
+        let open_spawns = spawns.map(|open| call_name(&spec.name, &open.call)).collect();
+        let parted = conversation.parted().clone();
+        let lost_in_background = lost_in_background(&conversation).filter(|_| !is_new);
+        let tools = self.tools_of(&spec, loop_handle);
+        let profile = Profile {
+            name: spec.name.clone(),
+            role: spec.role,
+            max_turns: spec.max_turns,
+            read_only: tools.iter().filter(|tool| tool.is_read_only()).map(|tool| tool.name()).collect(),
+            repeatable: REPEATABLE.into(),
+            context: self.context_of(spec.model.as_ref()),
+        };
+        let tool_names = tools.iter().map(|tool| tool.name());
+        let tool_names = tool_names.filter(|tool| is_offered(spec.role, spec.mode, tool)).map(str::to_owned).collect();
+        let start = spec.prompt.clone().filter(|_| is_new).map_or(Start::Resumed, Start::New);
+        let (link, wire) = link(spec.cancel.clone());
+        if let Some(request) = conversation.shutdown()
+            && self.team.requests().await.unwrap_or_default().get(request).is_some_and(|request| request.is_void)
+        {
+            link.tell(Event::ShutdownWithdrawn { text: withdrawn(request) });
+        }
+        let agent = Agent::new(profile, spec.mode, conversation);
+        let agent_context = self.agent_context(spec, tools);
+        let driver = Driver::new(agent, agent_context, self.gate.clone(), log, wire);
+        let tools = tool_names;
+        Ok(BuiltAgent {
+            driver,
+            start,
+            link,
+            conversation_turns,
+            tools,
+            open_spawns,
+            parted,
+            lost_in_background,
+            passed_over,
+        })
+    }
+
+    fn agent_context(&mut self, spec: AgentSpec, tools: Toolbox) -> AgentContext {
+        let backend = self.team.backend().clone();
+        let parts = self.system(&spec.name, spec.role, spec.definition.as_ref(), &spec.cwd);
+        AgentContext {
+            role: spec.role,
+            agent_type: spec.definition.map(|definition| definition.name),
+            parent_call: spec.parent_call,
+            team: self.team.clone(),
+            trust: self.trust.clone(),
+            model: spec.model,
+            tools,
+            hooks: self.hooks.clone(),
+            context: ToolContext {
+                cwd: spec.cwd,
+                env: self.env.clone(),
+                call: String::new(),
+                judged: None,
+                // Not the agent's: a call that is dropped stops, and one that is cancelled would answer, and be believed.
+                cancel: CancellationToken::new(),
+                gate: self.gate.clone(),
+                sandbox: self.sandbox.clone(),
+                mode: spec.mode,
+                profile: sandbox::Profile::Free,
+                may_unconfine: self.may_unconfine,
+                reads: ReadLog::new(self.locks.clone()),
+                shells: Shells::recorded(
+                    self.shells_folder(&spec.name),
+                    EscapeLog::new(self.team.clone(), spec.name.clone()),
+                ),
+                limits: ToolLimits::default(),
+            },
+            system: System {
+                parts,
+                tasks: self.root.join("tasks").join(self.team.dir().as_str()).to_string_lossy().into(),
+            },
+            plan_file: self.plan_file(&spec.name),
+            transcript_file: backend.log_file(self.team.dir(), &LogName::Transcript(spec.name.clone())),
+            prices: self.prices.clone(),
+            session_id: self.session_id.clone(),
+            sink: self.sink.clone(),
+            reports: self.reports.clone(),
+            name: spec.name,
+        }
+    }
+
+    fn tools_of(&self, spec: &AgentSpec, loop_handle: &LoopHandle) -> Toolbox {
+        let (mut tools, mut plain): (Vec<Arc<dyn Tool>>, Vec<_>) = (Vec::new(), plain_tools());
+        match spec.role {
+            Role::Lead => {
+                if self.has_team_tools {
+                    tools.extend(lead_tools(loop_handle, &self.openable));
+                    tools.extend(team_tools(&self.team, &Actor::Lead, self.sockets.as_ref()));
+                } else {
+                    let of_subagents = |tool: &Arc<dyn Tool>| matches!(tool.name(), "Task" | "TaskStop");
+                    tools.extend(lead_tools(loop_handle, &self.openable).into_iter().filter(of_subagents));
+                }
+                tools.push(show_plan(self.plan_file(&spec.name)));
+            }
+            Role::Teammate => {
+                plain.push(subagent_tool(loop_handle, &spec.name, self.trust.is_some(), &self.openable));
+                tools.extend(team_tools(&self.team, &Actor::Member(spec.name.clone()), self.sockets.as_ref()));
+                tools.push(exit_plan_mode(&self.team, &spec.name, self.plan_file(&spec.name)));
+            }
+            Role::Subagent => {}
+        }
+        let team_tools = tools.len();
+        tools.extend(plain);
+        let is_allowed = |(at, tool): &(usize, Arc<dyn Tool>)| {
+            *at < team_tools || spec.definition.as_ref().is_none_or(|definition| definition.has_tool(tool.name()))
+        };
+        Toolbox::new(tools.into_iter().enumerate().filter(is_allowed).map(|(_, tool)| tool))
+    }
+}

@@ -1,0 +1,350 @@
+//! Who answers when a call needs a permission: a person, or the policy of the run. What a person allows from now on is kept
+//! here for the run.
+
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pitcrew_protocol::{AgentName, LEAD_NAME, Member};
+use pitcrew_team::{KnownMode, Request, RequestKind};
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::mode::mode_named;
+use super::run_context::RunContext;
+use crate::agent::Question;
+use crate::driver::{Sink, chain};
+use crate::events::RunEvent;
+use crate::gate::{AllowingRules, Call, Gate, Judged, PermissionMode, Verdict};
+use crate::hosting::Program;
+use crate::question::{AskedCall, AskedFile, Choice, Digest, Keep, Offer, PermissionQuestion};
+use crate::run::{Answer, Ask, Asks};
+use crate::sandbox::Profile;
+use crate::settings::save_allowing_rule;
+use crate::team_tools::EXIT_PLAN_MODE;
+use crate::transcript::{Grant, ToolCall};
+
+/// A call that somebody is asked about.
+#[derive(Clone, Debug)]
+pub(crate) struct Pending {
+    pub(crate) agent: AgentName,
+    pub(crate) tool: String,
+    pub(crate) input: Value,
+    /// Where the call is made.
+    pub(crate) folder: PathBuf,
+    pub(crate) description: String,
+    /// What the asker says of it, where that is not in the call.
+    pub(crate) says: Option<String>,
+    /// Whose tools make the call. Ours open the path that was judged; another client's open what they like.
+    pub(crate) program: Program,
+}
+
+impl Pending {
+    /// A call of an agent of ours.
+    pub(crate) fn of_ours(agent: AgentName, call: &ToolCall, question: Question, folder: PathBuf) -> Self {
+        let (tool, input, description) = (call.tool.clone(), call.input.clone(), question.description);
+        Self { agent, tool, input, folder, description, says: None, program: Program::Pitcrew }
+    }
+
+    /// The plan that the lead wants approved.
+    pub(super) fn own_plan(&self) -> Option<&str> {
+        let is_plan = self.tool == EXIT_PLAN_MODE && self.agent.as_str() == LEAD_NAME;
+        self.input.get("plan").and_then(Value::as_str).filter(|_| is_plan)
+    }
+
+    /// What comes with a plain yes: a lead whose plan is approved leaves plan mode.
+    fn updates_of_yes(&self) -> Vec<Value> {
+        self.own_plan().map(|_| mode_update(PermissionMode::Default)).into_iter().collect()
+    }
+
+    /// Why it is asked at all in plan mode, where the asker gives no reason of its own.
+    pub(super) fn in_plan_mode(mut self) -> Self {
+        if self.description.is_empty() {
+            let said = format!(
+                "{} is in plan mode: its plan is not approved, and until then it is to change nothing",
+                self.agent
+            );
+            self.description = said;
+        }
+        self
+    }
+
+    /// Why nobody is asked about it, and no rule answers, as its path is now: an agent of ours was judged by a path without
+    /// links, and a link has come into it since.
+    fn link_refusal(&self, judged: &Judged) -> Option<String> {
+        match self.program {
+            Program::Pitcrew => judged.link_refusal(),
+            Program::Claude => None,
+        }
+    }
+
+    fn call(&self) -> Call<'_> {
+        Call { tool: &self.tool, input: &self.input, cwd: &self.folder, plan_file: None }
+    }
+}
+
+/// A decision on a call.
+#[derive(Debug)]
+pub(crate) struct Decided {
+    pub(crate) grant: Grant,
+    /// The rule that would have allowed the call, where nobody was there to ask.
+    pub(crate) would_allow: Option<String>,
+}
+
+impl From<Grant> for Decided {
+    fn from(grant: Grant) -> Self {
+        Self { grant, would_allow: None }
+    }
+}
+
+/// What a person answered.
+#[derive(Debug)]
+pub(crate) struct PersonSaid {
+    pub(crate) grant: Grant,
+    /// What was allowed from now on.
+    pub(crate) always: Option<Offer>,
+}
+
+/// Who is asked in a run, and what was allowed for all of it.
+#[derive(Clone)]
+pub(crate) struct Asking {
+    asks: Asks,
+    gate: Arc<Gate>,
+    always: watch::Sender<Always>,
+    /// The user's own settings.
+    settings: PathBuf,
+    sink: Sink,
+}
+
+/// What a person has allowed for the rest of the run.
+#[derive(Clone, Debug, Default)]
+struct Always {
+    /// Calls, with the folders they are made in.
+    calls: HashSet<(PathBuf, Digest)>,
+    /// The run's gate with the rules that came to it.
+    gate: Option<Gate>,
+}
+
+impl Always {
+    fn covers(&self, gate: &Gate, pending: &Pending) -> bool {
+        let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
+        // A call that the gate allows anyway was asked about for another reason, such as a hook.
+        let by_rule = |with: &Gate| {
+            let judged = with.judge_path(PermissionMode::Default, &pending.call());
+            pending.link_refusal(&judged).is_none()
+                && judged.verdict == Verdict::Allow { profile: Profile::Free }
+                && !gate.allows_freely(&pending.call())
+        };
+        self.calls.contains(&call) || self.gate.as_ref().is_some_and(by_rule)
+    }
+}
+
+/// The mode that a member of another client is in, as far as it is known here: plan until a plan of it is approved.
+pub(super) fn mode_of_client(
+    run_context: &RunContext,
+    member: &Member,
+    usage_totals: &BTreeMap<String, Request>,
+) -> PermissionMode {
+    let (known, _refused) = KnownMode::of(&run_context.team, member);
+    // The answer reaches the client a moment before the mode after it is on record.
+    let is_approved = |request: &Request| {
+        let answer = request.answer.as_ref().filter(|answer| answer.approved);
+        let is_later = answer.is_some_and(|answer| known.since_ms().is_none_or(|since_ms| answer.at_ms >= since_ms));
+        request.kind == RequestKind::Plan && request.from == member.name && is_later
+    };
+    match mode_named(known.mode()).unwrap_or_default() {
+        PermissionMode::Plan if usage_totals.values().any(is_approved) => PermissionMode::Default,
+        mode => mode,
+    }
+}
+
+/// What the rules of the run say to a call that is asked for by a member of another client in that mode, which does not know
+/// them; nothing where somebody has to decide. Ours have judged their calls by the same rules before they ask.
+pub(super) fn by_rule(run_context: &RunContext, mode: PermissionMode, pending: &Pending) -> Option<Grant> {
+    // Its client gives its plan a name of its own.
+    let plan = pending.input.get("file_path").and_then(Value::as_str).map(Path::new);
+    let plan = plan.filter(|path| path.parent() == Some(&*run_context.root.join("plans")));
+    match run_context.gate.judge(mode, &Call { plan_file: plan, ..pending.call() }) {
+        Verdict::Allow { profile: Profile::Free } => Some(allowed(Vec::new())),
+        // Another client runs its own commands, and nothing holds them to less.
+        Verdict::Allow { profile: Profile::Read | Profile::Work } => None,
+        Verdict::Deny { reason } => Some(denied(reason)),
+        Verdict::Ask { .. } => None,
+    }
+}
+
+/// The folder that a member works in.
+pub(super) fn folder_of(run_context: &RunContext, member: Option<&Member>) -> PathBuf {
+    let own = member.and_then(|member| member.worktree_path.as_deref().or(member.cwd.as_deref()));
+    own.map_or(&*run_context.cwd, Path::new).to_owned()
+}
+
+impl Asking {
+    pub(super) fn new(asks: Asks, gate: Arc<Gate>, root: &Path, sink: Sink) -> Self {
+        let always = watch::Sender::new(Always::default());
+        Self { asks, gate, always, settings: root.join("settings.json"), sink }
+    }
+
+    /// Gets the answer. A person that does not answer, or is gone, denies.
+    pub(crate) async fn decide(self, pending: Pending) -> Decided {
+        match self.asks.clone() {
+            Asks::Allow => allowed(pending.updates_of_yes()).into(),
+            Asks::Deny => self.refuse(&pending),
+            Asks::Person(person) => {
+                let said = self.ask(person, pending).await;
+                said.map_or_else(|| denied("the user did not answer".to_owned()), |said| said.grant).into()
+            }
+        }
+    }
+
+    /// Who is asked; nobody where the policy of the run decides.
+    pub(crate) fn asks(&self) -> &Asks {
+        &self.asks
+    }
+
+    fn refuse(&self, pending: &Pending) -> Decided {
+        if pending.own_plan().is_some() {
+            let reason = "nobody is there to approve the plan; the run ends here, and shows it to the user".to_owned();
+            return denied(reason).into();
+        }
+        let rules = self.gate.allowing_rules(&pending.call());
+        let reason = format!(
+            "nobody is there to ask, and the run denies what is not allowed by a rule ({}); {}",
+            pending.description,
+            self.gate.how_to_allow(&pending.call())
+        );
+        Decided { grant: denied(reason), would_allow: rules.narrowest().map(str::to_owned) }
+    }
+
+    /// Asks a person; `None` from one that does not answer, or is gone. A call that is meanwhile allowed for the run needs no
+    /// answer any more; an answer to another question than the one that stands is none.
+    pub(crate) async fn ask(&self, person: mpsc::Sender<Ask>, pending: Pending) -> Option<PersonSaid> {
+        let mut always = self.always.subscribe();
+        loop {
+            let question = match self.question(&pending).await? {
+                Ok(question) => question,
+                Err(reason) => return Some(PersonSaid { grant: denied(reason), always: None }),
+            };
+            let (answer, answered) = oneshot::channel();
+            let asked = Ask { question: question.clone(), input: pending.input.clone(), answer };
+            let covered = async { always.wait_for(|always| always.covers(&self.gate, &pending)).await.map(drop) };
+            let Answer { digest, choice } = tokio::select! {
+                biased;
+                Ok(()) = covered => return Some(PersonSaid { grant: allowed(Vec::new()), always: None }),
+                answer = async { person.send(asked).await.ok()?; answered.await.ok() } => answer?,
+            };
+            let is_offered = match &choice {
+                Choice::Always { offer, .. } => question.offers.contains(offer),
+                Choice::Once | Choice::No { .. } => true,
+            };
+            // A file may have changed while its diff was shown.
+            let is_refusal = matches!(choice, Choice::No { .. });
+            let stands = is_refusal || self.question(&pending).await?.is_ok_and(|now| now == question);
+            if is_offered && stands && digest == *question.digest() {
+                let always = match &choice {
+                    Choice::Always { offer, .. } => Some(offer.clone()),
+                    Choice::Once | Choice::No { .. } => None,
+                };
+                return Some(PersonSaid { grant: self.follow(choice, &pending).await, always });
+            }
+            tracing::info!(agent = %pending.agent, "an answer to a question that has changed is not taken");
+        }
+    }
+
+    /// The question as it stands now, or why there is none. The path of the call is resolved once: the file that is shown is
+    /// the one that was judged here.
+    async fn question(&self, pending: &Pending) -> Option<Result<PermissionQuestion, String>> {
+        let (gate, pending) = (self.gate.clone(), pending.clone());
+        let made = tokio::task::spawn_blocking(move || {
+            let judged = gate.judge_path(PermissionMode::Default, &pending.call());
+            if let Some(reason) = pending.link_refusal(&judged) {
+                return Err(reason);
+            }
+            let file = judged.path.map(|real| AskedFile { real, is_by_link: judged.is_by_link });
+            let Pending { agent, tool, input, folder, description, says, program: _ } = &pending;
+            let rule = gate.asking_rule(&pending.call()).map(|rule| format!("the ask {rule} wants it asked"));
+            let reason = rule.as_ref().unwrap_or(description);
+            let rules = match tool.as_str() {
+                // A plan is approved each on its own; whoever approves the lead's may let it edit at once.
+                EXIT_PLAN_MODE => {
+                    AllowingRules { accept_edits: pending.own_plan().is_some(), ..AllowingRules::default() }
+                }
+                _ => gate.allowing_rules(&pending.call()),
+            };
+            let says = says.as_deref();
+            Ok(PermissionQuestion::of(AskedCall { asker: agent, tool, input, folder, file, reason, says, rules }))
+        });
+        made.await.ok()
+    }
+
+    async fn follow(&self, choice: Choice, pending: &Pending) -> Grant {
+        match choice {
+            Choice::Once => allowed(pending.updates_of_yes()),
+            Choice::No { reason: None } => denied("the user said no".to_owned()),
+            Choice::No { reason: Some(reason) } => denied(format!("the user said no: {reason}")),
+            Choice::Always { offer, keep } => {
+                if let (Keep::Saved, Some(rule)) = (keep, offer.rule()) {
+                    self.save(rule).await;
+                }
+                self.allow_for_the_run(&offer, pending)
+            }
+        }
+    }
+
+    fn allow_for_the_run(&self, offer: &Offer, pending: &Pending) -> Grant {
+        match offer {
+            Offer::Exactly { .. } => {
+                let call = (pending.folder.clone(), Digest::of_call(&pending.tool, &pending.input));
+                self.always.send_modify(|always| {
+                    always.calls.insert(call);
+                });
+                allowed(Vec::new())
+            }
+            Offer::Rule(rule) => {
+                let update = rule_update(rule);
+                self.always.send_modify(|always| {
+                    let gate = always.gate.get_or_insert_with(|| Gate::clone(&self.gate));
+                    if let Err(error) = gate.apply(&update) {
+                        tracing::warn!(%error, "a rule that was offered is refused");
+                    }
+                });
+                allowed(vec![update])
+            }
+            Offer::Edits => allowed(vec![mode_update(PermissionMode::AcceptEdits)]),
+        }
+    }
+
+    async fn save(&self, rule: &str) {
+        let (file, rule) = (self.settings.clone(), rule.to_owned());
+        let saved = tokio::task::spawn_blocking(move || save_allowing_rule(&file, &rule)).await;
+        let text = match saved {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => chain(&error),
+            Err(error) => error.to_string(),
+        };
+        let text = format!("the answer holds for this run only; it was not saved: {text}");
+        self.sink.tell(RunEvent::Warning { text }).await;
+    }
+}
+
+/// A mode as the wire's permission updates carry it.
+fn mode_update(mode: PermissionMode) -> Value {
+    json!({"type": "setMode", "mode": mode, "destination": "session"})
+}
+
+/// A rule as the wire's permission updates carry it.
+fn rule_update(rule: &str) -> Value {
+    let named = match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
+        Some((tool, content)) => json!({"toolName": tool, "ruleContent": content}),
+        None => json!({"toolName": rule}),
+    };
+    json!({"type": "addRules", "rules": [named], "behavior": "allow", "destination": "session"})
+}
+
+fn allowed(updates: Vec<Value>) -> Grant {
+    Grant::Allowed { input: None, updates }
+}
+
+fn denied(reason: String) -> Grant {
+    Grant::Denied { reason }
+}

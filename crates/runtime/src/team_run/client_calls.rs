@@ -1,0 +1,194 @@
+//! The model calls of a teammate of another client: its minder reads them in the client's own conversation and notes them in
+//! the journal, and the loop counts them there as it counts those of our own teammates elsewhere.
+//!
+//! Which calls are noted already is known by their number: the conversation's calls less those that the journal has. So a
+//! call is counted once, also across runs.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pitcrew_model::PriceTable;
+use pitcrew_protocol::AgentName;
+use pitcrew_team::Team;
+use pitcrew_team::store::{Event as Noted, JournalSummary, Turn};
+
+use super::remote::{RemoteEvent, RemoteSpec, RemoteSupervisor, TURN_SHOWS_WITHIN};
+use super::run_machine::RunInput;
+use super::team_loop::TeamLoop;
+use crate::agent::Status;
+use crate::client_usage::{ClientCall, UsageReader};
+use crate::events::RunEvent;
+use crate::hosting::{LaunchStage, Program};
+use crate::run::Limit;
+
+/// How often the conversation of a client in a turn is looked at: nothing wakes us when it grows.
+const CALLS_LOOK: Duration = Duration::from_secs(1);
+
+/// What is known of a client's model calls.
+#[derive(Debug, Default)]
+pub(super) struct ClientCalls {
+    reader: Option<(String, UsageReader)>,
+    /// Whether it was told that there is nothing to count.
+    is_told: bool,
+}
+
+/// What a look at the conversation came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CallsSeen {
+    /// What is new in it is in the journal.
+    Noted,
+    /// There is no conversation that could be read.
+    NoConversation,
+}
+
+impl ClientCalls {
+    /// Notes the calls in the journal that are not noted yet.
+    pub(super) async fn note(&mut self, team: &Team, root: &Path, name: &AgentName, prices: &PriceTable) -> CallsSeen {
+        let Ok(Some(known)) = team.client_conversation(name).await else { return CallsSeen::NoConversation };
+        let reader = self.reader.take().filter(|(id, _)| *id == known.id).map(|(_, reader)| reader);
+        let is_first_look = reader.is_none();
+        let (root, id) = (root.to_owned(), known.id.clone());
+        let read = move || {
+            let mut reader = reader.or_else(|| UsageReader::of(&root, &id))?;
+            let calls = reader.read_on();
+            Some((id, reader, calls))
+        };
+        let Ok(Some((id, reader, calls))) = tokio::task::spawn_blocking(read).await else {
+            return CallsSeen::NoConversation;
+        };
+        let mut noted_before = JournalSummary::default();
+        if is_first_look && !calls.is_empty() {
+            match team.backend().journal_summary(team.dir()).await {
+                Ok((summary, _)) => noted_before = summary,
+                Err(error) => {
+                    // They are read once more.
+                    tracing::warn!(agent = %name, %error, "its model calls cannot be noted");
+                    return CallsSeen::Noted;
+                }
+            }
+        }
+        self.reader = Some((id, reader));
+        let turns = |name: &AgentName| noted_before.members.get(name).map_or(0, |member| member.turns);
+        let is_noted = |call: &ClientCall| match &call.subagent {
+            Some(_) => call.nth <= turns(&caller(name, call)),
+            None => call.nth <= turns(name).saturating_sub(known.calls_before),
+        };
+        team.note(calls.iter().filter(|call| !is_noted(call)).map(|call| noted(name, call, prices))).await;
+        CallsSeen::Noted
+    }
+}
+
+/// Who made a call: the client, or one of its subagents.
+fn caller(name: &AgentName, call: &ClientCall) -> AgentName {
+    match &call.subagent {
+        Some(id) => AgentName::foreign(&format!("{name}#{id}")),
+        None => name.clone(),
+    }
+}
+
+fn noted(name: &AgentName, call: &ClientCall, prices: &PriceTable) -> Noted {
+    let usage = &call.usage;
+    Noted::TurnEnded(Turn {
+        input_tokens: usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens,
+        output_tokens: usage.output_tokens,
+        cost_usd: prices.cost(&call.model, usage),
+        cache_read_tokens: usage.cache_read_input_tokens,
+        cache_creation_tokens: usage.cache_creation_input_tokens,
+        tool_calls: call.tool_calls,
+        ..Turn::new(caller(name, call), call.model.clone())
+    })
+}
+
+impl RemoteSupervisor {
+    /// Notes the model calls of a client that is not ours, and looks for more as long as it is in a turn.
+    pub(super) async fn note_calls(&mut self) {
+        let RemoteSpec { team, root, member, program, prices, .. } = &self.spec;
+        if *program != Program::Claude {
+            return;
+        }
+        let seen = self.calls.note(team, root, &member.name, prices).await;
+        let status = self.seen.1;
+        self.calls_due = (status == Status::Active).then(|| Box::pin(tokio::time::sleep(CALLS_LOOK)));
+        // One that has ended a turn has written it down.
+        if seen == CallsSeen::NoConversation
+            && status == Status::Idle
+            && !std::mem::replace(&mut self.calls.is_told, true)
+        {
+            self.report(RemoteEvent::CallsUnknown).await;
+        }
+    }
+
+    /// Tells what the reference client is at: it says in the config whether it is in a turn, a little after it took mail.
+    pub(super) async fn guess(&mut self, taken: usize) {
+        let Ok(config) = self.spec.team.config().await else { return };
+        let is_active = config.member(self.name().as_str()).and_then(|member| member.is_active);
+        let took = taken > std::mem::replace(&mut self.seen.0, taken);
+        let status = match is_active {
+            Some(true) => Status::Active,
+            Some(false) | None if took => {
+                self.turn_due = Some(Box::pin(tokio::time::sleep(TURN_SHOWS_WITHIN)));
+                Status::Active
+            }
+            Some(false) | None if self.turn_due.is_some() => Status::Active,
+            Some(false) => Status::Idle,
+            None => return,
+        };
+        if is_active == Some(true) {
+            self.turn_due = None;
+        }
+        if std::mem::replace(&mut self.seen.1, status) == status {
+            return;
+        }
+        if status == Status::Active {
+            self.reach(LaunchStage::Working).await;
+            self.calls_due = Some(Box::pin(tokio::time::sleep(CALLS_LOOK)));
+        }
+        let changed = RunEvent::AgentChanged { agent: self.name().clone(), status, detail: None };
+        self.spec.sink.tell(changed).await;
+        self.report(RemoteEvent::State(status)).await;
+    }
+}
+
+impl TeamLoop {
+    /// Whether a model call in the journal is one of a teammate elsewhere, or of a subagent of a client.
+    pub(super) fn is_counted_by_journal(&self, member: &AgentName) -> bool {
+        let parent = member.as_str().split_once('#').map(|(parent, _)| AgentName::foreign(parent));
+        let of_client = |name: &AgentName| self.agents.get(name).is_some_and(|running| running.body.is_foreign());
+        self.is_elsewhere(member) || of_client(member) || parent.is_some_and(|parent| of_client(&parent))
+    }
+
+    /// Ends the run, or only the client, when a client has made all the model calls that it may make. It counts none itself:
+    /// it goes on when its latest call ended in calls of tools.
+    pub(super) async fn client_used_up(&mut self, agent: &AgentName, tool_calls: u32) -> Vec<RunInput> {
+        let Some(running) = self.agents.get(agent).filter(|running| running.body.is_foreign()) else {
+            return Vec::new();
+        };
+        let Some(most) = running.member.as_ref().and_then(|member| self.limits.turns_of(member)) else {
+            return Vec::new();
+        };
+        if running.turns < most || (running.turns == most && tool_calls == 0) {
+            return Vec::new();
+        }
+        let of_run = self.used_up(agent);
+        if of_run.is_empty() {
+            running.body.end(&format!("it has used all of its {}", pitcrew_protocol::counted(most, "turn")));
+        }
+        std::iter::once(RunInput::UsedUp(agent.clone())).chain(of_run).collect()
+    }
+
+    /// Says which limits do not hold for a client, since its calls cannot be read.
+    pub(super) async fn calls_unknown(&mut self, agent: &AgentName) {
+        let limits =
+            [self.limits.max_turns.map(|_| Limit::Turns.flag()), self.limits.max_cost_usd.map(|_| Limit::Cost.flag())];
+        let limits: Vec<&str> = limits.into_iter().flatten().collect();
+        if limits.is_empty() {
+            return;
+        }
+        let do_not = if limits.len() > 1 { "do not" } else { "does not" };
+        let limits = limits.join(" and ");
+        let text = format!(
+            "the model calls of {agent} are not known, as its client keeps no conversation: {limits} {do_not} bound it"
+        );
+        self.run_context.sink.tell(RunEvent::Warning { text }).await;
+    }
+}

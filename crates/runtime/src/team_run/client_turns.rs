@@ -1,0 +1,218 @@
+//! Whether another client is in a turn, or about to begin one, by what it writes: it marks mail as read when it takes it, and
+//! gives an idle notice at the end of each turn. Its entry in the config says the same, but some time later.
+//!
+//! A notice can be of the turn before the one that taken mail begins: recorded in `fixtures/claude-2.1.39/refusals`, a plan's
+//! answer was sent 58 ms before the notice of the turn that had made the plan, and was taken after it. So a notice counts
+//! only when it was first seen after the mail was seen taken.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use pitcrew_protocol::{AgentName, ApiError, Frame, MessageId};
+use pitcrew_team::{Mail, RequestKind, Team};
+
+use super::team_loop::TeamLoop;
+
+/// What was seen of one client.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ClientTurns {
+    taken: HashSet<MessageId>,
+    notices: HashSet<MessageId>,
+    at: TurnState,
+    /// Whether mail was taken in the middle of a turn: the client may give it to its model in that turn, or after it.
+    may_begin_another: bool,
+}
+
+/// What a client is at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum TurnState {
+    /// In a turn, or about to begin one: a notice follows.
+    Turn,
+    /// Between two turns, or at the beginning of one: which of them cannot be told from its mail.
+    Unclear,
+    /// It has given notice of all that it took.
+    #[default]
+    Idle,
+}
+
+impl ClientTurns {
+    /// Looks at the client's inbox and its lead's. The latter is read first: a notice in it follows on mail that is taken.
+    pub(super) fn look(&mut self, name: &AgentName, of_lead: &[Mail], inbox: &[Mail]) -> TurnState {
+        let is_notice = |mail: &&Mail| {
+            AgentName::foreign(&mail.message.from) == *name && matches!(mail.frame, Some(Frame::IdleNotification(_)))
+        };
+        let given = new_to(&mut self.notices, of_lead.iter().filter(is_notice));
+        let taken = new_to(&mut self.taken, inbox.iter().filter(|mail| begins_turn(mail)));
+        self.at = match (self.at, given, taken) {
+            (at, 0, 0) => at,
+            (TurnState::Turn, 0, 1..) => {
+                self.may_begin_another = true;
+                TurnState::Turn
+            }
+            (TurnState::Turn, 1, 0) if self.may_begin_another => TurnState::Unclear,
+            (TurnState::Turn | TurnState::Unclear, 1.., 0) => TurnState::Idle,
+            // Which came first is not known.
+            (TurnState::Turn | TurnState::Unclear, 1.., 1..) => TurnState::Unclear,
+            (TurnState::Idle | TurnState::Unclear, 0, 1..) => TurnState::Turn,
+            // A client that took several at once may give one notice of them all, or has more to give.
+            (TurnState::Idle, _, _) if given < taken => TurnState::Unclear,
+            (TurnState::Idle, _, _) => TurnState::Idle,
+        };
+        if given > 0 {
+            self.may_begin_another = false;
+        }
+        self.at
+    }
+
+    /// What it was at when it was looked at last.
+    pub(super) fn at(&self) -> TurnState {
+        self.at
+    }
+
+    /// Takes an unclear state for idle: there was time for a turn to show in the config.
+    pub(super) fn showed_no_turn(&mut self) {
+        if self.at == TurnState::Unclear {
+            self.at = TurnState::Idle;
+        }
+    }
+}
+
+impl TeamLoop {
+    /// Looks what the teammates of another client are at, at each change of an inbox, so that the order of changes is seen.
+    pub(super) async fn look_at_clients(&mut self) {
+        let names: Vec<AgentName> =
+            self.agents.iter().filter(|(_, running)| running.body.is_foreign()).map(|(name, _)| name.clone()).collect();
+        self.client_turns.retain(|name, _| names.contains(name));
+        for name in names {
+            let team = &self.run_context.team;
+            let Ok(of_lead) = team.mail(&AgentName::lead()).await else { return };
+            let Ok(inbox) = team.mail(&name).await else { continue };
+            self.client_turns.entry(name.clone()).or_default().look(&name, &of_lead, &inbox);
+        }
+    }
+}
+
+/// How many of these were not known before.
+fn new_to<'a>(known: &mut HashSet<MessageId>, mail: impl Iterator<Item = &'a Mail>) -> usize {
+    mail.filter(|mail| known.insert(mail.id.clone())).count()
+}
+
+/// Whether mail was taken and begins a turn. The answer to a permission request is for the turn that asked.
+fn begins_turn(mail: &Mail) -> bool {
+    mail.message.is_read() && !matches!(mail.frame, Some(Frame::PermissionResponse(_)))
+}
+
+/// Whether a client has been sent something since it last told that it is idle. It marks mail as read some time before it
+/// says that it is at work, and tells of its idleness once more after all that it took.
+pub(super) async fn owes_notice(team: &Team, name: &AgentName) -> Result<bool, ApiError> {
+    let sent = team.mail(name).await?.into_iter().filter_map(|mail| mail.message.timestamp).max();
+    let notices = team.mail(&AgentName::lead()).await?.into_iter().filter(|mail| mail.message.from == name.as_str());
+    let idle = notices.filter_map(|mail| match mail.frame {
+        Some(Frame::IdleNotification(notice)) => notice.timestamp,
+        Some(_) | None => None,
+    });
+    Ok(sent > idle.max())
+}
+
+/// How long a client that is not ours still has to answer its lead's request to shut down; none when it owes no answer. It
+/// takes the request, and may then say that it is idle before it begins to answer.
+pub(super) async fn owes_goodbye(team: &Team, name: &AgentName, grace: Duration) -> Result<Option<Duration>, ApiError> {
+    let requests = team.requests().await?.into_values();
+    let open = requests.filter(|it| it.kind == RequestKind::Shutdown && it.to == *name && it.is_open());
+    let Some(asked_ms) = open.map(|request| request.at_ms).max() else { return Ok(None) };
+    let since = Duration::from_millis(u64::try_from(team.teams().now_ms() - asked_ms).unwrap_or(0));
+    Ok(grace.checked_sub(since).filter(|left| !left.is_zero()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pitcrew_protocol::Message;
+
+    use super::*;
+
+    /// What a client and its lead have in their inboxes.
+    #[derive(Default)]
+    struct Inboxes {
+        of_lead: Vec<Mail>,
+        of_client: Vec<Mail>,
+        turns: ClientTurns,
+    }
+
+    fn bob() -> AgentName {
+        AgentName::foreign("bob")
+    }
+
+    impl Inboxes {
+        fn gets(&mut self, text: &str) -> &mut Self {
+            self.of_client.push(mail(self.of_client.len(), "team-lead", text));
+            self
+        }
+
+        fn takes_all(&mut self) -> &mut Self {
+            for mail in &mut self.of_client {
+                mail.message.read = Some(true);
+            }
+            self
+        }
+
+        fn gives_notice(&mut self) -> &mut Self {
+            let notice = r#"{"type":"idle_notification","from":"bob","timestamp":"2026-11-20T13:10:16.458Z","idleReason":"available"}"#;
+            self.of_lead.push(mail(self.of_lead.len(), "bob", notice));
+            self
+        }
+
+        fn look(&mut self) -> TurnState {
+            self.turns.look(&bob(), &self.of_lead, &self.of_client)
+        }
+    }
+
+    fn mail(number: usize, from: &str, text: &str) -> Mail {
+        let message = Message::new(from, text.to_owned(), "2026-11-20T13:10:16.000Z".to_owned());
+        Mail { id: MessageId(format!("{from}-{number}")), message, frame: Frame::detect(text) }
+    }
+
+    #[test]
+    fn an_answer_that_was_sent_before_the_notice_of_the_plans_turn_begins_a_turn_of_its_own() {
+        // As recorded in fixtures/claude-2.1.39/refusals: sent at 16.400, notices at 16.458 and 16.709.
+        let mut seen = Inboxes::default();
+        assert_eq!(seen.gets("make a plan").takes_all().look(), TurnState::Turn);
+        assert_eq!(seen.gets("yes").look(), TurnState::Turn);
+        assert_eq!(seen.gives_notice().look(), TurnState::Idle);
+        assert_eq!(seen.takes_all().look(), TurnState::Turn);
+        assert_eq!(seen.look(), TurnState::Turn);
+        assert_eq!(seen.gives_notice().look(), TurnState::Idle);
+    }
+
+    #[test]
+    fn what_is_seen_late_and_at_once_is_unclear_until_there_was_time_for_a_turn_to_show() {
+        let mut seen = Inboxes::default();
+        seen.gets("make a plan").takes_all().look();
+        assert_eq!(seen.gets("yes").gives_notice().takes_all().look(), TurnState::Unclear);
+        assert_eq!(seen.gives_notice().look(), TurnState::Idle);
+        seen.gets("more").takes_all().look();
+        assert_eq!(seen.gets("and more").gives_notice().takes_all().look(), TurnState::Unclear);
+        seen.turns.showed_no_turn();
+        assert_eq!(seen.look(), TurnState::Idle);
+        assert_eq!(seen.gets("again").takes_all().gives_notice().look(), TurnState::Idle);
+    }
+
+    #[test]
+    fn mail_that_is_taken_in_a_turn_may_begin_another_one() {
+        let mut seen = Inboxes::default();
+        seen.gets("work").takes_all().look();
+        assert_eq!(seen.gets("and this").takes_all().look(), TurnState::Turn);
+        assert_eq!(seen.gives_notice().look(), TurnState::Unclear);
+        assert_eq!(seen.gives_notice().look(), TurnState::Idle);
+        seen.turns.showed_no_turn();
+        assert_eq!(seen.gets("and that").takes_all().look(), TurnState::Turn);
+        assert_eq!(seen.gives_notice().look(), TurnState::Idle);
+    }
+
+    #[test]
+    fn an_answer_to_a_permission_request_begins_no_turn() {
+        let mut seen = Inboxes::default();
+        seen.gets("work").takes_all().look();
+        let answer = r#"{"type":"permission_response","request_id":"perm-1","subtype":"success","response":{}}"#;
+        assert_eq!(seen.gets(answer).takes_all().gives_notice().look(), TurnState::Idle);
+    }
+}

@@ -1,0 +1,193 @@
+//! What the user's other processes ask of the lead, through the door of its process.
+
+use std::time::Duration;
+
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, LEAD_NAME, SendMessageInput, SpawnInput};
+use pitcrew_team::{Actor, SentView, SpawnView, Team};
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::run_machine::{EndReason, RunInput};
+use super::team_loop::TeamLoop;
+use super::wake::Decision;
+use crate::control_socket::{Call, ControlRequest, ControlServer, ENDING};
+use crate::driver::chain;
+use crate::question::Digest;
+use crate::tools::ToolOutcome;
+use crate::transcript::Grant;
+
+/// How much of the time that a caller waits for the end of a team is left for what follows when its teammates have left.
+const END_TAKES: Duration = Duration::from_secs(5);
+
+impl TeamLoop {
+    /// Opens the door, where the team has a folder to put it into. A run without one goes on: only other processes miss it.
+    pub(super) async fn open_control(&mut self) {
+        let team = &self.run_context.team;
+        let Some(folder) = team.backend().own_folder(team.dir()) else { return };
+        match ControlServer::open(&folder) {
+            Ok(control) => self.sources.control = Some(control),
+            Err(error) => {
+                self.warn(format!("other processes cannot ask the lead for anything: {}", chain(&error))).await;
+            }
+        }
+    }
+
+    /// Opens the door again when its socket was removed, as with the folder it was in.
+    pub(super) async fn keep_control_open(&mut self) {
+        if self.sources.control.as_ref().is_some_and(|control| !control.is_in_place()) {
+            // The old one takes its socket away when it is dropped, which must not be the new one's.
+            self.sources.control = None;
+            self.open_control().await;
+        }
+    }
+
+    pub(super) async fn visited(&mut self, call: Call) -> Vec<RunInput> {
+        let mut inputs = Vec::new();
+        let answer = match call.control_request.clone() {
+            ControlRequest::EndTeam { wait_seconds } => {
+                let wait = wait_seconds.map(|wait| Duration::from_secs(wait.into()).saturating_sub(END_TAKES));
+                self.asking_grace = wait.map_or(self.grace, |wait| wait.max(self.grace));
+                inputs.push(RunInput::EndAsked(EndReason::ShutDown));
+                Ok(json!({"success": true, (ENDING): self.ending_otherwise()}))
+            }
+            ControlRequest::Shutdown { member, reason } => self.shut_down_for_user(member, reason).await,
+            ControlRequest::Mode { member, mode } => self.set_mode_for_user(&member, &mode).await,
+            ControlRequest::Permission { request, allow, reason, digest } => {
+                self.permit_for_user(request, allow, reason, digest).await
+            }
+            ControlRequest::Plan { request, member, approve, feedback } => {
+                self.answer_plan_for_user(request, member, approve, feedback).await
+            }
+            ControlRequest::Spawn { input } => return self.spawn_for_user(input, call).await,
+        };
+        call.answer(answer).await;
+        inputs
+    }
+
+    /// Why the run was ending before it was asked to end the team, in words: what its teammates do then was decided by that.
+    fn ending_otherwise(&self) -> Option<String> {
+        self.machine
+            .end_reason()
+            .filter(|end_reason| !matches!(end_reason, EndReason::ShutDown))
+            .map(EndReason::in_words)
+    }
+
+    async fn shut_down_for_user(&mut self, member: String, reason: Option<String>) -> Result<Value, ApiError> {
+        let input = SendMessageInput::ShutdownRequest { recipient: member, content: reason };
+        let sent = self.run_context.team.send(&Actor::User, input, None).await?;
+        Ok(json!(SentView(&sent)))
+    }
+
+    async fn set_mode_for_user(&mut self, member: &str, mode: &str) -> Result<Value, ApiError> {
+        self.run_context.team.set_mode(&Actor::User, &AgentName::foreign(member), mode).await?;
+        Ok(json!({"success": true, "name": member, "mode": mode}))
+    }
+
+    /// Answers a teammate's plan in the lead's name, as the user says, and tells the lead of it.
+    async fn answer_plan_for_user(
+        &mut self,
+        request: String,
+        member: String,
+        approve: bool,
+        feedback: Option<String>,
+    ) -> Result<Value, ApiError> {
+        let (about, because) = (format!("the plan of {member} (request {request})"), feedback.clone());
+        let content = feedback;
+        let input = SendMessageInput::PlanApprovalResponse { request_id: request, approve, recipient: member, content };
+        let sent = self.run_context.team.send(&Actor::Lead, input, None).await?;
+        let text = match (approve, because) {
+            (true, _) => format!("I have approved {about}; do not answer it."),
+            (false, None) => format!("I have rejected {about}; do not answer it."),
+            (false, Some(because)) => format!("I have rejected {about}; do not answer it. I told it: {because}"),
+        };
+        tell_lead(&self.run_context.team, text, "the user answered a plan").await;
+        Ok(json!(SentView(&sent)))
+    }
+
+    /// Spawns a teammate as the lead's own tool would. The caller has its answer when the teammate has been started.
+    async fn spawn_for_user(&mut self, input: Value, call: Call) -> Vec<RunInput> {
+        let input = match SpawnInput::parse(input) {
+            Ok(input) => input,
+            Err(error) => {
+                call.answer(Err(ApiError::new(ErrorCode::InvalidRequest, error.to_string()))).await;
+                return Vec::new();
+            }
+        };
+        let (answer, answered) = oneshot::channel();
+        let (mut reply, id) = (Some(answer), format!("user:{}", Uuid::new_v4()));
+        let (outcome, inputs) = match self.spawn(&input, id, &mut reply).await {
+            Ok((outcome, inputs)) => (outcome, inputs),
+            Err(outcome) => (outcome, Vec::new()),
+        };
+        if let Some(reply) = reply {
+            // Nobody has dropped the other end yet.
+            let _heard = reply.send(outcome);
+        }
+        let team = self.run_context.team.clone();
+        // A process in a pane takes its time to come up, and the loop has more to do.
+        tokio::spawn(async move {
+            let spawned = match answered.await {
+                Ok(outcome) => spawn_answer(&team, &outcome).await,
+                Err(_gone) => {
+                    Err(ApiError::new(ErrorCode::InvalidStatus, "the run ended before the teammate had started"))
+                }
+            };
+            if let Ok(member) = &spawned {
+                let text = format!("I have added the teammate {} to the team: {}", member.name, input.description);
+                tell_lead(&team, text, "the user added a teammate").await;
+            }
+            call.answer(spawned.map(|member| json!(member))).await;
+        });
+        inputs
+    }
+
+    /// Answers a request in place of whoever is being asked about it; the first answer counts.
+    async fn permit_for_user(
+        &mut self,
+        request: String,
+        allow: bool,
+        reason: Option<String>,
+        digest: Option<Digest>,
+    ) -> Result<Value, ApiError> {
+        let Some(asked) = self.asked.get(&request) else {
+            let open: Vec<&str> = self.asked.keys().map(String::as_str).collect();
+            let error = ApiError::new(ErrorCode::InvalidStatus, format!("there is no permission request '{request}'"));
+            return Err(error.with("request_id", request.as_str()).with("open_requests", open));
+        };
+        if digest.is_some_and(|digest| digest != asked.digest) {
+            let message = format!("the permission request '{request}' is about another call than this answer");
+            return Err(ApiError::new(ErrorCode::InvalidStatus, message).with("request_id", request.as_str()));
+        }
+        let grant = match allow {
+            true => Grant::Allowed { input: None, updates: Vec::new() },
+            false => Grant::Denied { reason: reason.unwrap_or_else(|| "the user said no".to_owned()) },
+        };
+        self.decided(Decision::ByMail { request: request.clone(), decided: grant.into() }).await;
+        Ok(json!({"success": true, "request_id": request, "allowed": allow}))
+    }
+}
+
+/// Lets the lead know what the user did in its place. It goes on without when that fails: it meets the consequences anyway.
+async fn tell_lead(team: &Team, content: String, summary: &str) {
+    let (recipient, summary) = (LEAD_NAME.to_owned(), Some(summary.to_owned()));
+    let input = SendMessageInput::Message { recipient, content, summary };
+    if let Err(error) = team.send(&Actor::User, input, None).await {
+        tracing::warn!(error = chain(&error), "the lead could not be told what the user did");
+    }
+}
+
+/// What became of a spawn, for a program: the member, or why there is none.
+async fn spawn_answer(team: &Team, outcome: &ToolOutcome) -> Result<SpawnView, ApiError> {
+    if outcome.is_error {
+        // What the team refused is there as its error; what the run refused is a text.
+        return Err(serde_json::from_value(outcome.data.clone()).unwrap_or_else(|_only_a_text| {
+            let text = outcome.data.as_str().unwrap_or(&outcome.text);
+            ApiError::new(ErrorCode::InvalidRequest, text.strip_prefix("Error: ").unwrap_or(text))
+        }));
+    }
+    let name = outcome.data.get("name").and_then(Value::as_str).unwrap_or_default();
+    let config = team.config().await?;
+    let gone = || ApiError::new(ErrorCode::AgentNotFound, format!("{name} has left the team already"));
+    config.member(name).map(|member| SpawnView::of(member, &config)).ok_or_else(gone)
+}

@@ -1,0 +1,473 @@
+//! How agents end, and what follows from it: for the team, for the lead, for their worktrees, for the limits.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pitcrew_protocol::{AgentName, Foreign, Frame, Injected, LEAD_NAME, MessageId, TaskId, TeammateTerminated, render};
+use pitcrew_team::{Actor, Mail, MemberEnd, RefusedFrame, Team};
+
+use super::client_start::note_never_read;
+use super::remote_agents::{answered_request, is_goodbye};
+use super::run_machine::{EndReason, RunInput};
+use super::subagents::{SubagentAnswer, SubagentRun, notice, outcome};
+use super::team_loop::{AgentKind, Departure, RunningAgent, TeamLoop};
+use super::usage_totals::RESUMABLE;
+use crate::agent::{Event, Status};
+use crate::driver::{chain, output_file, task_notification};
+use crate::events::Spending;
+use crate::gate::PermissionMode;
+use crate::run::{KeptWorktree, Limit};
+use crate::tools::ToolOutcome;
+use crate::transcript::{AnswerFault, Conversation};
+use crate::worktree::{Finished, Worktrees};
+
+/// Whether an agent can answer a request to shut down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Answers {
+    /// It can.
+    Yes,
+    /// When its model is available again, for which its call waits.
+    Later,
+    /// It cannot go on.
+    No,
+}
+
+impl TeamLoop {
+    /// Counts a model call, and sees whether the run has become too dear.
+    pub(super) async fn spent(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
+        self.run_context.note_turn(agent, spending).await;
+        self.count(agent, spending)
+    }
+
+    /// Counts a model call that is in the journal.
+    pub(super) fn count(&mut self, agent: &AgentName, spending: &Spending) -> Vec<RunInput> {
+        if let Some(running) = self.agents.get_mut(agent) {
+            running.turns += 1;
+            running.answers = Answers::Yes;
+            if running.body.is_foreign() {
+                // A client has names of its own for models, and its user may choose another one.
+                spending.model.clone_into(&mut self.usage_totals.of(agent).model);
+            }
+        }
+        self.usage_totals.spend(agent, spending);
+        match self.limits.max_cost_usd {
+            Some(most) if self.usage_totals.cost_usd() >= most => {
+                vec![RunInput::EndAsked(EndReason::Limit(Limit::Cost, format!("the team has cost its ${most:.2}")))]
+            }
+            Some(_) | None => Vec::new(),
+        }
+    }
+
+    /// Takes note of an agent's end.
+    pub(super) async fn ended(
+        &mut self,
+        agent: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        text: Option<String>,
+    ) -> Vec<RunInput> {
+        let account = self.usage_totals.of(agent);
+        (account.state, account.reason) = (status, reason.clone());
+        let Some(RunningAgent { part, .. }) = self.agents.remove(agent) else { return Vec::new() };
+        match part {
+            AgentKind::Lead => {
+                self.run_context.note_state(agent, status, reason.clone()).await;
+                self.lead_text = self.unapproved_plan.take().or(text);
+                self.drop_subagents(&AgentName::lead(), |_| true);
+                vec![RunInput::LeadEnded(status, reason)]
+            }
+            AgentKind::SubagentRun(subagent) => self.subagent_ended(agent, *subagent, status, reason, text),
+            AgentKind::Teammate { worktree } => {
+                self.drop_subagents(agent, |_| true);
+                self.run_context.note_state(agent, status, reason.clone()).await;
+                self.retire(agent, status, reason, worktree.as_deref()).await;
+                vec![RunInput::Left(agent.clone())]
+            }
+        }
+    }
+
+    /// Takes note that an agent was dropped where it stood. It stays in the team, for the next run.
+    pub(super) async fn dropped(&mut self, agent: &AgentName) -> Vec<RunInput> {
+        self.usage_totals.of(agent).reason = Some(RESUMABLE.to_owned());
+        self.usage_totals.of(agent).state = Status::Killed;
+        match self.agents.remove(agent).map(|running| running.part) {
+            None => Vec::new(),
+            Some(AgentKind::Lead) => {
+                self.drop_subagents(&AgentName::lead(), |_| true);
+                vec![RunInput::LeadEnded(Status::Killed, None)]
+            }
+            Some(AgentKind::SubagentRun(subagent)) => {
+                if let SubagentAnswer::Call(answer) = subagent.answer {
+                    let _not_waited_for = answer.send(ToolOutcome::interrupted());
+                }
+                Vec::new()
+            }
+            Some(AgentKind::Teammate { worktree }) => {
+                self.drop_subagents(agent, |_| true);
+                if self.machine.end_reason().is_none_or(|end_reason| !end_reason.is_resumable())
+                    && !self.sources.was_killed
+                {
+                    self.retire(agent, Status::Killed, Some("it did not end in time".to_owned()), worktree.as_deref())
+                        .await;
+                }
+                vec![RunInput::Left(agent.clone())]
+            }
+        }
+    }
+
+    /// Takes note of an agent's state. An idle agent with a reason cannot go on: it used all its turns, or its model is
+    /// unavailable.
+    pub(super) async fn announced(
+        &mut self,
+        agent: AgentName,
+        status: Status,
+        detail: Option<String>,
+        fault: Option<AnswerFault>,
+    ) -> Vec<RunInput> {
+        let account = self.usage_totals.of(&agent);
+        (account.state, account.reason) = (status, detail.clone());
+        if self.agents.get(&agent).is_some_and(|running| matches!(running.part, AgentKind::SubagentRun(_))) {
+            return Vec::new();
+        }
+        self.run_context.note_state(&agent, status, detail.clone()).await;
+        self.set_answers(&agent, if detail.is_some() { Answers::No } else { Answers::Yes });
+        let stuck = detail.map(|reason| RunInput::Unavailable(agent.clone(), reason));
+        let answered = (agent.as_str() == LEAD_NAME).then_some(RunInput::LeadAnswered(fault));
+        answered.into_iter().chain([RunInput::Announced(agent.clone(), status)]).chain(stuck).collect()
+    }
+
+    /// Takes note of whether an agent can answer. One that was asked to shut down, and cannot answer, is not waited for.
+    pub(super) fn set_answers(&mut self, agent: &AgentName, answers: Answers) {
+        if let Some(running) = self.agents.get_mut(agent) {
+            running.answers = answers;
+        }
+        self.stopped_unasked(agent);
+    }
+
+    /// Stops a teammate that cannot answer a request to shut down. A run that can be resumed asks nobody: it has dropped all.
+    pub(super) fn stopped_unasked(&self, agent: &AgentName) -> bool {
+        if self.machine.end_reason().is_none_or(EndReason::is_resumable) {
+            return false;
+        }
+        let mate = self.agents.get(agent).filter(|running| matches!(running.part, AgentKind::Teammate { .. }));
+        match mate.map(|running| (running.answers, &running.body)) {
+            Some((Answers::No, body)) => body.end("it could not answer the request to shut down"),
+            Some((Answers::Yes | Answers::Later, _)) | None => return false,
+        }
+        true
+    }
+
+    /// Stops a teammate that could not be asked to shut down: it would be waited for in vain.
+    pub(super) fn stop_unasked(&self, agent: &AgentName) {
+        if let Some(running) = self.agents.get(agent) {
+            running.body.end("it could not be asked to shut down");
+        }
+    }
+
+    /// Takes note that an agent does nothing more in this run, as its model is unavailable. Only a lead parks.
+    pub(super) async fn parked(
+        &mut self,
+        agent: &AgentName,
+        reason: String,
+        retry_after: Option<Duration>,
+    ) -> Vec<RunInput> {
+        let account = self.usage_totals.of(agent);
+        (account.state, account.reason) = (Status::Parked, Some(reason.clone()));
+        self.agents.remove(agent);
+        self.run_context.note_state(agent, Status::Parked, Some(reason.clone())).await;
+        self.retry_after = retry_after;
+        self.drop_subagents(&AgentName::lead(), |_| true);
+        vec![RunInput::LeadEnded(Status::Parked, Some(reason))]
+    }
+
+    pub(super) async fn tell_who_is_late(&mut self) {
+        let mates = self.agents.iter().filter(|(_, running)| matches!(running.part, AgentKind::Teammate { .. }));
+        let late: Vec<&str> = mates.map(|(name, _)| name.as_str()).collect();
+        let late = if late.is_empty() { LEAD_NAME.to_owned() } else { late.join(", ") };
+        self.warn(format!("{late} did not shut down in time")).await;
+    }
+
+    /// Drops those subagents of an agent.
+    pub(super) fn drop_subagents(&self, caller: &AgentName, which: impl Fn(&SubagentRun) -> bool) {
+        for running in self.agents.values() {
+            if let AgentKind::SubagentRun(subagent) = &running.part
+                && subagent.caller == *caller
+                && which(subagent)
+            {
+                running.body.cancel();
+            }
+        }
+    }
+
+    /// Lets the subagents of an agent do no more than that agent in its new mode.
+    pub(super) fn narrow_subagents(&mut self, caller: &AgentName, mode: PermissionMode) {
+        for running in self.agents.values_mut() {
+            if let AgentKind::SubagentRun(subagent) = &mut running.part
+                && subagent.caller == *caller
+                && let (Some(mode), Some(link)) = (subagent.narrowed(mode), running.body.link())
+            {
+                link.tell(Event::ModeChanged(mode));
+            }
+        }
+    }
+
+    /// Whether a subagent works whose caller goes on meanwhile.
+    pub(super) fn has_subagents_in_background(&self) -> bool {
+        let is_one = |running: &RunningAgent| matches!(&running.part, AgentKind::SubagentRun(subagent) if subagent.is_in_background());
+        self.agents.values().any(is_one)
+    }
+
+    /// Takes what a subagent that has just ended knows.
+    pub(super) fn remembers(&mut self, agent: &AgentName, conversation: Conversation) -> Vec<RunInput> {
+        if let Some(AgentKind::SubagentRun(subagent)) = self.agents.get_mut(agent).map(|running| &mut running.part) {
+            subagent.remember(conversation);
+        }
+        Vec::new()
+    }
+
+    /// Answers for a subagent that has ended.
+    fn subagent_ended(
+        &mut self,
+        agent: &AgentName,
+        mut subagent: SubagentRun,
+        status: Status,
+        reason: Option<String>,
+        text: Option<String>,
+    ) -> Vec<RunInput> {
+        let answer = std::mem::replace(&mut subagent.answer, SubagentAnswer::Notice);
+        self.subagents.keep(agent, subagent);
+        match answer {
+            SubagentAnswer::Call(answer) => {
+                // The only error is that the call is not waited for any more.
+                let _not_waited_for = answer.send(outcome(agent, status, reason, text));
+                Vec::new()
+            }
+            // Only a lead has subagents in the background.
+            SubagentAnswer::Notice => {
+                self.tell_lead(Event::Told { text: notice(agent, status, reason, text) });
+                vec![RunInput::LeadTold]
+            }
+        }
+    }
+
+    /// Looks at a goodbye in the lead's inbox. One of a member that was not asked to leave is refused.
+    pub(super) async fn goodbye(&mut self, name: &AgentName, mail: MessageId, frame: &Frame) {
+        let usage_totals = match self.run_context.team.requests().await {
+            Ok(usage_totals) => usage_totals,
+            Err(error) => return self.warn(format!("a goodbye of {name} waits: {}", chain(&error))).await,
+        };
+        let config = self.run_context.team.config().await;
+        let is_member = config.is_ok_and(|config| config.member(name.as_str()).is_some());
+        if !is_member || is_goodbye(&usage_totals, name, frame) {
+            return self.said_goodbye(name, mail).await;
+        }
+        let reason =
+            format!("nobody asked it to shut down by the request {:?}", answered_request(frame).unwrap_or_default());
+        let refused = RefusedFrame { id: mail.clone(), from: name.to_string(), frame: frame.kind().to_owned(), reason };
+        if let Err(error) = self.run_context.team.refuse(&AgentName::lead(), std::slice::from_ref(&refused)).await {
+            tracing::warn!(%error, "a refused frame is not marked as read");
+        }
+        self.warn(format!("in the inbox of {LEAD_NAME}, {refused}")).await;
+        self.tell_lead(Event::Settled(vec![mail]));
+    }
+
+    /// Hears that a teammate shuts down. One that runs here ends by itself and reports it; one that runs elsewhere is taken
+    /// out of the team; and one that is no member any more was taken out before a crash that came before the lead knew.
+    pub(super) async fn said_goodbye(&mut self, name: &AgentName, mail: MessageId) {
+        if let Some(running) = self.agents.get(name) {
+            running.body.said_goodbye();
+            self.departures.insert(name.clone(), Departure::Said(mail));
+            return;
+        }
+        let text = match self.departures.remove(name) {
+            Some(Departure::Gone(text)) => text,
+            Some(Departure::Said(_)) | None => {
+                let config = self.run_context.team.config().await;
+                if config.is_ok_and(|config| config.member(name.as_str()).is_some()) {
+                    self.take_out(name, Status::Completed, None, None).await
+                } else {
+                    self.departure(name, Status::Completed, None, Vec::new()).await
+                }
+            }
+        };
+        self.tell_departure(vec![name.clone()], text, vec![mail]);
+    }
+
+    /// Takes a teammate that ended out of the team, and tells the lead.
+    pub(super) async fn retire(
+        &mut self,
+        name: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        worktree: Option<&Path>,
+    ) {
+        if status != Status::Completed {
+            self.tidy_later();
+        }
+        let text = self.take_out(name, status, reason, worktree).await;
+        match self.departures.remove(name) {
+            Some(Departure::Said(mail)) => self.tell_departure(vec![name.clone()], text, vec![mail]),
+            Some(Departure::Gone(_)) | None if status == Status::Completed => {
+                self.departures.insert(name.clone(), Departure::Gone(text));
+            }
+            Some(Departure::Gone(_)) | None => self.tell_departure(vec![name.clone()], text, Vec::new()),
+        }
+    }
+
+    /// A lead that is being ended has no use for the news now; when it can be resumed, the message stays unread until then.
+    pub(super) fn tell_departure(&mut self, members: Vec<AgentName>, text: String, ids: Vec<MessageId>) {
+        match self.machine.end_reason() {
+            Some(end_reason) if end_reason.is_resumable() => return,
+            Some(_) => return self.tell_lead(Event::Settled(ids)),
+            None => {}
+        }
+        self.tell_lead(Event::Parted { members, ids, text });
+        let actions = self.machine.handle(RunInput::LeadTold);
+        debug_assert!(actions.is_empty(), "nothing is to be done at once");
+    }
+
+    /// Takes a teammate out of the team: its tasks go back to the pool, its worktree is cleared away or kept. Answers with
+    /// what the lead is to know of it.
+    pub(super) async fn take_out(
+        &mut self,
+        name: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        worktree: Option<&Path>,
+    ) -> String {
+        self.ask_no_more_for(name);
+        self.note_never_read(name).await;
+        let mut more = Vec::new();
+        match self.run_context.team.remove_ended(&Actor::Lead, name, member_end(status)).await {
+            Ok(removed) => more.extend(released(&removed.released)),
+            Err(error) => {
+                // Its worktree stays with it: without one the next run could not start it again.
+                self.remove_later(name, worktree);
+                more.push(format!("It cannot be taken out of the team yet, and keeps its tasks: {}.", chain(&error)));
+                return self.departure(name, status, reason, more).await;
+            }
+        }
+        if let Some(path) = worktree {
+            more.extend(self.clear_worktree(name, path).await);
+        }
+        self.departure(name, status, reason, more).await
+    }
+
+    /// Tells the senders of what the client of a member had taken, and its model never had.
+    async fn note_never_read(&mut self, name: &AgentName) {
+        match note_never_read(&self.run_context.team, &self.run_context.root, name).await {
+            Ok(0) => {}
+            Ok(count) => self.warn(format!("{name} has ended with {count} unread: the senders are told")).await,
+            Err(error) => tracing::warn!(agent = %name, error = %chain(&error), "what it had not read is not known"),
+        }
+    }
+
+    /// What the lead learns of an end. The reason of a failure is left out where the teammate has told it itself, in an
+    /// idle notice, since its lead reads that too.
+    pub(super) async fn departure(
+        &mut self,
+        name: &AgentName,
+        status: Status,
+        reason: Option<String>,
+        more: Vec<String>,
+    ) -> String {
+        let is_told =
+            status == Status::Failed && has_told_failure(&self.run_context.team, name, reason.as_deref()).await;
+        let (message, verb) = match status {
+            Status::Failed => {
+                let reason = reason.unwrap_or_else(|| "no reason was given".to_owned());
+                (format!("Teammate \"{name}\" failed: {reason}"), "has failed")
+            }
+            Status::Killed => (format!("Teammate \"{name}\" was stopped."), "was stopped"),
+            Status::Completed
+            | Status::Pending
+            | Status::Active
+            | Status::Idle
+            | Status::AwaitingPlanApproval
+            | Status::Parked
+            | Status::ShutdownRequested => {
+                // It was asked to and agreed, which says nothing of its tasks.
+                (format!("Teammate \"{name}\" has shut down, as it was asked to."), "has shut down")
+            }
+        };
+        let told: Vec<String> = std::iter::once(format!("{name} {verb}.")).chain(more).collect();
+        let ended = terminated(&told.join(" "));
+        if is_told {
+            return ended;
+        }
+        let output = output_file(&self.run_context.team, name);
+        let notice = task_notification(name.as_str(), &output, status.as_str(), &message);
+        format!("{ended}\n\n{notice}")
+    }
+
+    pub(super) async fn clear_worktree(&mut self, name: &AgentName, path: &Path) -> Option<String> {
+        let worktrees = self.worktrees();
+        let finished = match worktrees.open(path).await {
+            Ok(worktree) => worktrees.finish(&worktree).await.map(|finished| (worktree, finished)),
+            Err(error) => Err(error),
+        };
+        match finished {
+            Ok((_, Finished::Removed)) => None,
+            Ok((worktree, Finished::Kept { reason })) => {
+                let reason = reason.to_string();
+                let text = format!("Its worktree {} was kept: {reason}.", path.display());
+                let kept = KeptWorktree { agent: name.clone(), path: worktree.path, branch: worktree.branch, reason };
+                self.kept.push(kept);
+                Some(text)
+            }
+            Err(error) => {
+                self.warn(format!("the worktree of {name} was not cleared away: {}", chain(&error))).await;
+                None
+            }
+        }
+    }
+
+    /// The worktrees of this run. They stand outside the checkout, below the root.
+    pub(super) fn worktrees(&self) -> Worktrees {
+        let folder = Worktrees::folder_below(&self.run_context.root);
+        let worktrees = Worktrees::new(&self.run_context.cwd, folder).with_ignored(self.run_context.ignored_files);
+        worktrees.confined(self.run_context.sandbox.clone())
+    }
+}
+
+/// What is noted of a teammate's end, for whoever writes to it.
+fn member_end(status: Status) -> MemberEnd {
+    match status {
+        Status::Failed => MemberEnd::Failed,
+        Status::Killed => MemberEnd::Stopped,
+        Status::Completed
+        | Status::Pending
+        | Status::Active
+        | Status::Idle
+        | Status::AwaitingPlanApproval
+        | Status::Parked
+        | Status::ShutdownRequested => MemberEnd::Left,
+    }
+}
+
+/// Whether the last idle notice of a teammate says that it failed, and for this reason.
+async fn has_told_failure(team: &Team, name: &AgentName, reason: Option<&str>) -> bool {
+    let notice = |mail: Mail| match mail.frame? {
+        Frame::IdleNotification(idle) if mail.message.from == name.as_str() => Some(idle),
+        _ => None,
+    };
+    let mail = team.mail(&AgentName::lead()).await.unwrap_or_default();
+    let last = mail.into_iter().rev().find_map(notice);
+    last.and_then(|idle| idle.failure_reason).is_some_and(|told| Some(told.as_str()) == reason)
+}
+
+pub(super) fn released(tasks: &[TaskId]) -> Option<String> {
+    let ids: Vec<String> = tasks.iter().map(|id| format!("#{id}")).collect();
+    (!ids.is_empty()).then(|| format!("Back in the pool, without an owner: {}.", ids.join(", ")))
+}
+
+/// The `teammate_terminated` frame as the lead's conversation takes it; it goes into no file.
+fn terminated(message: &str) -> String {
+    let frame = Frame::from(TeammateTerminated {
+        kind: TeammateTerminated::TYPE.into(),
+        message: message.to_owned(),
+        foreign: Foreign::default(),
+    });
+    let text = frame.to_text().unwrap_or_else(|_| message.to_owned());
+    render(&[Injected { from: "system".to_owned(), color: None, summary: None, text }])
+}

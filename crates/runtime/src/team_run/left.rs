@@ -1,0 +1,199 @@
+//! What an earlier run left of teammates in processes of their own: processes, panes, and what these had asked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use pitcrew_protocol::{AgentName, BACKEND_IN_PROCESS, Member, TeamConfig};
+use pitcrew_team::store::LeaseName;
+use pitcrew_team::{SpawnRecord, Started, Team};
+
+use super::remote::STOP_GRACE;
+use super::remote_agents::has_said_goodbye;
+use super::team_loop::TeamLoop;
+use crate::agent::Status;
+use crate::driver::chain;
+use crate::hosting::Program;
+use crate::identity::{ProcessIdentity, Stopped};
+use crate::panes::{PaneId, PaneTag, Panes};
+use crate::process::{runs_member, stop_member_process};
+use crate::supervision::{RecordedPanes, program_of, stop_member};
+
+/// What is left of one teammate.
+#[derive(Clone, Debug)]
+pub(super) struct Left {
+    /// The recorded pane; when that is gone, another one with the member's tag.
+    pub(super) pane: Option<PaneId>,
+    /// The process that runs the member, while it is alive.
+    pub(super) process: Option<ProcessIdentity>,
+    /// Every process that was recorded for the member, alive or not.
+    pub(super) known: BTreeSet<ProcessIdentity>,
+    /// Further panes with the member's tag.
+    pub(super) other_panes: Vec<PaneId>,
+}
+
+impl Left {
+    /// Looks for it, without touching it.
+    pub(super) async fn of(team: &Team, member: &AgentName, panes: &dyn Panes, tag: &PaneTag) -> Self {
+        let recorded = team.started().await.unwrap_or_default().remove(member);
+        let recorded_pane = recorded.and_then(|started| started.pane);
+        let known = known_processes(team, member).await;
+        // A record can name any process; ours carries the member's tag.
+        let process = known.iter().copied().find(|process| runs_member(*process, tag));
+        let mut tagged: Vec<PaneId> = match panes.tagged(tag).await {
+            Ok(found) => found.into_iter().map(|(pane, _)| pane).collect(),
+            Err(error) => {
+                tracing::warn!(agent = %member, error = %chain(&error), "its panes cannot be looked for");
+                Vec::new()
+            }
+        };
+        let at = tagged.iter().position(|pane| recorded_pane.as_ref().is_some_and(|known| known.id == pane.0));
+        let pane = (!tagged.is_empty()).then(|| tagged.swap_remove(at.unwrap_or(0)));
+        Self { pane, process, known, other_panes: tagged }
+    }
+
+    /// Whether the member runs on and can be minded: both its process and its pane are there.
+    pub(super) fn is_whole(&self) -> bool {
+        self.pane.is_some() && self.process.is_some()
+    }
+}
+
+/// Every process that is recorded to run the member, or to have run it last.
+async fn known_processes(team: &Team, member: &AgentName) -> BTreeSet<ProcessIdentity> {
+    let recorded = team.started().await.unwrap_or_default().remove(member);
+    let lease = LeaseName::of_member(member);
+    let leased = team.backend().last_holder(team.dir(), &lease).await.ok().flatten();
+    let noted = recorded.and_then(|started| started.process).map(ProcessIdentity::from);
+    leased.as_ref().map(ProcessIdentity::from).into_iter().chain(noted).collect()
+}
+
+/// Whether a process of ours runs the member.
+pub(super) async fn is_run(team: &Team, member: &AgentName, tag: &PaneTag) -> bool {
+    known_processes(team, member).await.into_iter().any(|process| runs_member(process, tag))
+}
+
+impl TeamLoop {
+    /// What an earlier run left of a member. What its process asked is void when it is to be started anew.
+    pub(super) async fn left_of(&mut self, member: &Member, panes: &dyn Panes) -> Left {
+        let tag = self.pane_tag(Some(member.name.clone()));
+        let left = Left::of(&self.run_context.team, &member.name, panes, &tag).await;
+        if is_client(member) && !left.is_whole() {
+            self.void_questions_of(&member.name).await;
+        }
+        left
+    }
+
+    /// Makes void what a client that this run does not start asked, when its process is dead.
+    pub(super) async fn void_questions_of_dead(&mut self, member: &Member) {
+        let started = self.started().await.remove(&member.name);
+        let process = started.and_then(|started| started.process).map(ProcessIdentity::from);
+        if is_client(member) && process.is_some_and(|process| !process.is_alive()) {
+            self.void_questions_of(&member.name).await;
+        }
+    }
+
+    /// Takes the members out of the team that agreed to shut down before a crash, and stops what is left of them.
+    pub(super) async fn finish_goodbyes(&mut self, config: &TeamConfig) {
+        let is_elsewhere = |member: &&Member| {
+            let backend = member.backend_type.as_deref();
+            SpawnRecord::of(member).is_some() && backend.is_some_and(|backend| backend != BACKEND_IN_PROCESS)
+        };
+        for member in config.teammates().filter(is_elsewhere) {
+            if !has_said_goodbye(&self.run_context.team, &member.name).await {
+                continue;
+            }
+            // Its worktree is cleared away after that, so that nothing works in it any more.
+            if let Some(started) = self.started().await.remove_entry(&member.name) {
+                self.stop_started(started).await;
+            }
+            self.retire(&member.name, Status::Completed, None, member.worktree_path.as_deref().map(Path::new)).await;
+        }
+    }
+
+    /// Stops processes and panes of this team that a crash left without a member, and takes them out of the records.
+    pub(super) async fn stop_orphans(&mut self) {
+        let Ok(config) = self.run_context.team.config().await else { return };
+        for started in self.started().await {
+            if config.member(started.0.as_str()).is_none() {
+                self.stop_started(started).await;
+            }
+        }
+        for panes in [self.hosting.panes.clone(), self.hosting.former_panes.clone()].into_iter().flatten() {
+            let is_left =
+                |tag: &PaneTag| tag.agent.as_ref().is_none_or(|agent| config.member(agent.as_str()).is_none());
+            self.close_panes(panes, &self.pane_tag(None), is_left).await;
+        }
+    }
+
+    /// Closes the panes of an earlier run that carry the tag, and of whose own tag `is_left` says so.
+    pub(super) async fn close_panes(
+        &mut self,
+        panes: Arc<dyn Panes>,
+        tag: &PaneTag,
+        is_left: impl Fn(&PaneTag) -> bool + Send,
+    ) {
+        let found = match panes.tagged(tag).await {
+            Ok(found) => found,
+            Err(error) => {
+                return self.warn(format!("panes of an earlier run cannot be looked for: {}", chain(&error))).await;
+            }
+        };
+        for (pane, tag) in found.into_iter().filter(|(_, tag)| is_left(tag)) {
+            if let Err(error) = panes.stop(&pane, &tag).await {
+                self.warn(format!("the pane {pane} of an earlier run cannot be closed: {}", chain(&error))).await;
+            }
+        }
+    }
+
+    /// Everything that is recorded as started.
+    pub(super) async fn started(&mut self) -> BTreeMap<AgentName, Started> {
+        match self.run_context.team.started().await {
+            Ok(started) => started,
+            Err(error) => {
+                self.warn(format!("it cannot be seen what an earlier run started: {}", chain(&error))).await;
+                BTreeMap::new()
+            }
+        }
+    }
+
+    /// Stops what an earlier run started, and closes its pane. What cannot be stopped stays recorded.
+    pub(super) async fn stop_started(&mut self, started: (AgentName, Started)) {
+        let name = started.0.clone();
+        if let Some(panes) = self.hosting.panes.clone()
+            && let Some(pane) = started.1.pane.as_ref().filter(|pane| pane.host == panes.host())
+        {
+            // A pane of this run's own kind; the records know how to close the others.
+            let (pane, tag) = (PaneId(pane.id.clone()), self.pane_tag(Some(name.clone())));
+            let program = program_of(&started.1);
+            if let Some(process) = started.1.process.map(ProcessIdentity::from)
+                && stop_member_process(process, program, &tag, STOP_GRACE).await == Stopped::StillRunning
+            {
+                return self.warn(format!("{process} of {name} of an earlier run still runs")).await;
+            }
+            if let Err(error) = panes.stop(&pane, &tag).await {
+                return self.warn(format!("the pane {pane} of {name} cannot be closed: {}", chain(&error))).await;
+            }
+            if let Err(error) = self.run_context.team.forget_started(&name).await {
+                self.warn(format!("the end of {name} is not recorded: {}", chain(&error))).await;
+            }
+            return;
+        }
+        let panes = RecordedPanes::below(&self.run_context.root);
+        let panes = panes.with_named_programs(self.hosting.pane_programs.clone());
+        match stop_member(&self.run_context.team, &panes, STOP_GRACE, started).await {
+            Ok(stopped) if stopped.is_gone() => {}
+            Ok(stopped) => {
+                let end_reason = stopped.pane_left.map_or_else(String::new, |reason| format!(": {reason}"));
+                self.warn(format!("something of {name} of an earlier run still runs{end_reason}")).await;
+            }
+            Err(error) => {
+                self.warn(format!("what is left of {name} cannot be stopped: {}", chain(&error))).await;
+            }
+        }
+    }
+}
+
+/// Whether another client runs the member.
+fn is_client(member: &Member) -> bool {
+    SpawnRecord::of(member).is_none_or(|record| record.program == Program::Claude)
+}

@@ -1,0 +1,48 @@
+//! The loop of one team: who lives, who is told what, and when all is over.
+//!
+//! [`wake`] lists everything that can wake the loop, [`run_machine`] decides the course of the run, purely; the loop in
+//! [`team_loop`] carries that out. Agents report and are told things over channels; nobody shares state with them. What an
+//! agent does with its turn is `agent`'s and `driver`'s, what a team may do is the room `team`'s. What an agent in a process
+//! of its own needs too is lent to `solo`.
+
+mod agent_handle;
+mod agent_spec;
+mod another_team;
+mod answers;
+mod client_calls;
+mod client_start;
+mod client_turns;
+mod control;
+mod ends;
+mod goes_on;
+mod in_process;
+mod lead_tools;
+mod left;
+mod mode;
+mod open_work;
+mod questions;
+mod recovery;
+mod remote;
+mod remote_agents;
+mod run_context;
+mod run_machine;
+mod screen;
+mod spawn;
+mod start;
+mod subagents;
+mod take_lead;
+mod take_over;
+mod team_loop;
+mod usage_totals;
+mod wake;
+
+pub(crate) use agent_spec::{AgentSpec, BuiltAgent};
+pub(crate) use answers::{Pending, PersonSaid};
+pub(crate) use in_process::InProcess;
+pub(crate) use mode::{mode_named, says_mode};
+pub(crate) use run_context::RunContext;
+pub(crate) use start::{EVENTS_WAITING, start, store_error};
+pub(crate) use subagents::{Sending, SubagentAnswer, SubagentRun, SubagentRuns, outcome};
+pub(crate) use take_lead::holder_of_ours;
+pub(crate) use usage_totals::UsageTotals;
+pub(crate) use wake::{LeadRequest, LoopHandle, REPORTS_WAITING, Request};

@@ -1,0 +1,156 @@
+//! What is open when nobody works any more: it is read from the team's files, and the lead is reminded of it.
+
+use std::collections::BTreeSet;
+
+use pitcrew_protocol::{AgentName, Member, TaskId, TeamDeleted, neutralised};
+use pitcrew_team::{Program, RequestKind, SpawnRecord};
+
+use super::run_machine::{EndReason, Reminder};
+use super::start::TeamCreateState;
+use super::team_loop::TeamLoop;
+use crate::agent::Event;
+use crate::driver::chain;
+use crate::prompts::Prompt;
+use crate::run::{OpenWork, RunEnd, Shortfall, TaskSummary};
+use crate::team_tools::answer;
+use crate::tools::ToolOutcome;
+use crate::transcript::AnswerFault;
+
+impl TeamLoop {
+    /// What is open by the task list and by the accounts of the teammates.
+    pub(super) async fn open_work(&mut self) -> OpenWork {
+        self.remove_unremoved().await;
+        let tasks = self.tasks_now().await;
+        self.open_among(&tasks).await
+    }
+
+    /// What is open, of a team with these tasks.
+    pub(super) async fn open_among(&mut self, tasks: &[TaskSummary]) -> OpenWork {
+        let (left_behind, never_started) = self.usage_totals.not_started();
+        OpenWork {
+            lost: self.lost_tasks().await,
+            never_started,
+            left_behind,
+            failures: self.usage_totals.failures(),
+            plans: self.plans_of_clients().await,
+            ..OpenWork::of_tasks(tasks)
+        }
+    }
+
+    /// The other clients whose plan waits for an answer: they say of themselves that they are idle.
+    async fn plans_of_clients(&mut self) -> Vec<AgentName> {
+        let is_client = |name: &AgentName| self.agents.get(name).is_some_and(|running| running.body.is_foreign());
+        if !self.agents.values().any(|running| running.body.is_foreign()) {
+            return Vec::new();
+        }
+        let requests = self.run_context.team.requests().await.unwrap_or_default();
+        let open =
+            requests.into_values().filter(|it| it.kind == RequestKind::Plan && it.answer.is_none() && !it.is_void);
+        let asking: BTreeSet<AgentName> = open.map(|it| it.from).filter(is_client).collect();
+        asking.into_iter().collect()
+    }
+
+    /// The tasks that were open and cannot be read any more. What another client deletes is in no journal of ours.
+    async fn lost_tasks(&mut self) -> Vec<TaskId> {
+        if self.team_create == TeamCreateState::Deleted {
+            return self.deleted_lost.clone();
+        }
+        let config = self.run_context.team.config().await;
+        let is_ours =
+            |member: &Member| SpawnRecord::of(member).is_some_and(|record| record.program == Program::Pitcrew);
+        if config.is_ok_and(|config| !config.teammates().all(is_ours)) {
+            return Vec::new();
+        }
+        self.run_context.team.lost_tasks().await.unwrap_or_default()
+    }
+
+    /// The tasks of the team; of one that its lead has deleted as they were then.
+    pub(super) async fn tasks_now(&mut self) -> Vec<TaskSummary> {
+        if self.team_create == TeamCreateState::Deleted {
+            return self.deleted_tasks.clone().unwrap_or_default();
+        }
+        match self.run_context.team.tasks().await {
+            Ok(tasks) => tasks.iter().map(TaskSummary::from).collect(),
+            Err(error) => {
+                self.warn(format!("it cannot be seen which tasks are open: {}", chain(&error))).await;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Which record or inbox of the team cannot be read, in words.
+    pub(super) async fn torn_record(&mut self) -> Option<String> {
+        if self.team_create == TeamCreateState::Deleted {
+            return None;
+        }
+        let error = self.run_context.team.check_records().await.err()?;
+        Some(format!("{}; `pitcrew doctor --repair` mends it", chain(&error)))
+    }
+
+    /// How the run ended, by why the team was shut down and what is open.
+    pub(super) fn run_end(&self, is_gone: bool, left_open: &OpenWork) -> RunEnd {
+        let text = self.lead_text.clone();
+        match self.machine.end_reason() {
+            _ if self.sources.was_killed => RunEnd::Interrupted,
+            None | Some(EndReason::Finished | EndReason::Unfinished(..) | EndReason::LeadFailed(_)) if is_gone => {
+                RunEnd::Failed { reason: EndReason::Gone.in_words() }
+            }
+            None | Some(EndReason::Finished) if !left_open.has_no_tasks() => {
+                // Somebody outside made a task while the run was ending.
+                RunEnd::Unfinished { shortfall: Shortfall::Stalled, open: left_open.clone(), text }
+            }
+            None | Some(EndReason::Finished) => RunEnd::Success { text: text.unwrap_or_default() },
+            Some(EndReason::Unfinished(shortfall, open)) => {
+                let text = text.filter(|_| *shortfall != Shortfall::Empty);
+                RunEnd::Unfinished { shortfall: *shortfall, open: open.clone(), text }
+            }
+            Some(EndReason::Interrupted) => RunEnd::Interrupted,
+            Some(EndReason::ShutDown) => RunEnd::ShutDown,
+            Some(EndReason::Limit(limit, reason)) => {
+                RunEnd::LimitReached { limit: *limit, reason: reason.clone(), text }
+            }
+            Some(EndReason::ModelUnavailable(reason)) => {
+                RunEnd::Parked { reason: reason.clone(), retry_after: self.retry_after }
+            }
+            Some(EndReason::LeadFailed(reason)) if self.lead_is_broken => RunEnd::Broken { reason: reason.clone() },
+            Some(EndReason::LeadFailed(reason)) => RunEnd::Failed { reason: reason.clone() },
+            Some(end_reason @ EndReason::Gone) => RunEnd::Failed { reason: end_reason.in_words() },
+        }
+    }
+
+    /// Tells a lead that is about to delete its team of the tasks in it that are open, once.
+    pub(super) async fn reminded_at_deletion(&mut self) -> Option<ToolOutcome> {
+        let tasks = self.tasks_now().await;
+        let lost = self.lost_tasks().await;
+        let open = OpenWork { lost: lost.clone(), ..OpenWork::of_tasks(&tasks) };
+        (self.deleted_tasks, self.deleted_lost) = (Some(tasks), lost);
+        let team = self.run_context.team.name().as_str();
+        let refused = || TeamDeleted::refused_for_open_work(team, &open.in_words().join("; "));
+        self.machine.reminds_of(&open).then(|| answer(&refused().into()))
+    }
+
+    /// Reminds the lead of what is left to do before its run may end.
+    pub(super) fn remind(&self, reminder: &Reminder) {
+        let mut texts = Vec::new();
+        let mut add = |prompt: Prompt, values: &[(&str, &str)]| match prompt.render(values) {
+            Ok(text) => texts.push(text),
+            Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
+        };
+        match reminder.fault {
+            Some(AnswerFault::Truncated) => add(Prompt::AnswerCutOff, &[]),
+            Some(AnswerFault::Empty) => add(Prompt::AnswerEmpty, &[]),
+            // Who has refused is not asked the same again.
+            Some(AnswerFault::Refused) | None => {}
+        }
+        let open: Vec<String> = reminder.open.in_words().iter().map(|line| format!("- {line}")).collect();
+        if !open.is_empty() {
+            add(Prompt::OpenWork, &[("open", &open.join("\n"))]);
+        }
+        let members = reminder.members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+        if !members.is_empty() {
+            add(Prompt::HeadlessShutdown, &[("members", &members)]);
+        }
+        let text = format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&texts.join("\n\n")));
+        self.tell_lead(Event::Told { text });
+    }
+}

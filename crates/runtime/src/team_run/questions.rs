@@ -1,0 +1,169 @@
+//! Questions for permission that came to the lead by mail: who is asked, and what becomes of the answer.
+
+use futures_util::future::{AbortHandle, Abortable};
+use pitcrew_protocol::{AgentName, ErrorCode, Frame, MessageId, PermissionRequest};
+use pitcrew_team::{Actor, PermissionAnswer, Request, SpawnRecord};
+
+use super::answers::{Decided, Pending, by_rule, folder_of, mode_of_client};
+use super::run_machine::{EndReason, RunInput};
+use super::team_loop::TeamLoop;
+use super::wake::{Asked, Decision};
+use crate::agent::Event;
+use crate::driver::chain;
+use crate::events::RunEvent;
+use crate::gate::PermissionMode;
+use crate::hosting::Program;
+use crate::question::Digest;
+use crate::run::{Asks, Shortfall};
+use crate::transcript::Grant;
+
+impl TeamLoop {
+    /// Ends a run whose lead wants its plan approved where nobody is there to ask: the plan is what the run says.
+    pub(super) async fn plan_waits(&mut self, pending: &Pending) -> Vec<RunInput> {
+        match (self.run_context.asking.asks(), pending.own_plan()) {
+            (Asks::Deny, Some(plan)) => {
+                self.unapproved_plan = Some(plan.trim_end().to_owned());
+                let open = self.open_work().await;
+                vec![RunInput::EndAsked(EndReason::Unfinished(Shortfall::PlanUnapproved, open))]
+            }
+            (Asks::Deny | Asks::Allow | Asks::Person(_), _) => Vec::new(),
+        }
+    }
+
+    pub(super) async fn asked(&mut self, mail: MessageId, asked: PermissionRequest) {
+        let usage_totals = self.run_context.team.requests().await.unwrap_or_default();
+        if usage_totals.get(&asked.request_id).is_some_and(|request| !request.is_open()) {
+            return self.tell_lead(Event::Settled(vec![mail]));
+        }
+        if self.asked.contains_key(&asked.request_id) {
+            return;
+        }
+        let agent = AgentName::foreign(&asked.agent_id);
+        let member = self.run_context.team.member(agent.as_str()).await.ok();
+        // Ours tell the reason of their gate; another client what its model wrote.
+        let program = match member.as_ref().is_some_and(SpawnRecord::is_run_by_us) {
+            true => Program::Pitcrew,
+            false => Program::Claude,
+        };
+        let (description, says) = match program {
+            Program::Pitcrew => (asked.description, None),
+            Program::Claude => (None, asked.description),
+        };
+        let pending = Pending {
+            agent: agent.clone(),
+            tool: asked.tool_name,
+            input: asked.input.unwrap_or_default(),
+            folder: folder_of(&self.run_context, member.as_ref()),
+            description: description.unwrap_or_default(),
+            says,
+            program,
+        };
+        let client_mode = member
+            .as_ref()
+            .filter(|_| program == Program::Claude)
+            .map(|member| mode_of_client(&self.run_context, member, &usage_totals));
+        let pending = if client_mode == Some(PermissionMode::Plan) { pending.in_plan_mode() } else { pending };
+        let digest = Digest::of_call(&pending.tool, &pending.input);
+        let (asking, request) = (self.run_context.asking.clone(), asked.request_id);
+        let (call, input) = (asked.tool_use_id.unwrap_or_default(), pending.input.clone());
+        if self.agents.get(&agent).is_some_and(|running| running.body.link().is_none()) {
+            let (agent, call, tool) = (agent.clone(), call.clone(), pending.tool.clone());
+            self.run_context.sink.tell(RunEvent::PermissionAsked { agent, call, tool }).await;
+        }
+        let by_rule = client_mode.and_then(|mode| by_rule(&self.run_context, mode, &pending));
+        let (question, registration) = AbortHandle::new_pair();
+        self.asked.insert(request.clone(), Asked { agent, mail, call, input, digest, question });
+        let deciding = async move {
+            let decided = match by_rule {
+                Some(grant) => grant.into(),
+                None => asking.decide(pending).await,
+            };
+            Decision::ByMail { request, decided }
+        };
+        self.sources.decisions.push(Box::pin(Abortable::new(deciding, registration)));
+    }
+
+    /// Asks once more what an earlier run was asked and has not answered, though it marked the question as read.
+    pub(super) async fn ask_what_is_open(&mut self) {
+        let team = self.run_context.team.clone();
+        let open = team.requests().await.unwrap_or_default();
+        let is_open = |id: &str| open.get(id).is_some_and(Request::is_open);
+        for mail in team.mail(&AgentName::lead()).await.unwrap_or_default() {
+            match mail.frame {
+                Some(Frame::PermissionRequest(request)) if mail.message.is_read() && is_open(&request.request_id) => {
+                    self.asked(mail.id, request).await;
+                }
+                Some(_) | None => {}
+            }
+        }
+    }
+
+    /// Takes a question back that has its answer from elsewhere, such as from a person beside the member.
+    pub(super) async fn answered_elsewhere(&mut self, request: &str, outcome: &str) {
+        let Some(Asked { agent, mail, call, question, .. }) = self.asked.remove(request) else { return };
+        question.abort();
+        self.tell_lead(Event::Settled(vec![mail]));
+        let refused = (outcome != "allowed").then(|| "it was denied beside the lead".to_owned());
+        self.run_context.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow: None }).await;
+    }
+
+    /// Takes the questions of an agent back that is no more.
+    pub(super) fn ask_no_more_for(&mut self, agent: &AgentName) {
+        self.asked.retain(|_, asked| {
+            let is_its = asked.agent == *agent;
+            if is_its {
+                asked.question.abort();
+            }
+            !is_its
+        });
+    }
+
+    /// Makes void what an agent of another client asked: its process is gone, or is about to be started anew.
+    pub(super) async fn void_questions_of(&mut self, agent: &AgentName) {
+        self.ask_no_more_for(agent);
+        if let Err(error) = self.run_context.team.void_questions_of(agent).await {
+            self.warn(format!("what {agent} asked before its process ended is still open: {}", chain(&error))).await;
+        }
+    }
+
+    pub(super) async fn decided(&mut self, decision: Decision) {
+        let refused = |grant: &Grant| match grant {
+            Grant::Allowed { .. } => None,
+            Grant::Denied { reason } => Some(reason.clone()),
+        };
+        let (agent, call, refused, would_allow) = match decision {
+            Decision::AtOnce { agent, call, decided: Decided { grant, would_allow } } => {
+                let refused = refused(&grant);
+                if let Some(link) = self.link_of(&agent) {
+                    link.tell(Event::Answered { call: call.id.clone(), grant });
+                }
+                (agent, call.id, refused, would_allow)
+            }
+            Decision::ByMail { request, decided: Decided { grant, would_allow } } => {
+                // Somebody else was faster.
+                let Some(asked) = self.asked.remove(&request) else { return };
+                let Asked { agent, mail, call, input, digest, question } = asked;
+                question.abort();
+                let refused = refused(&grant);
+                let answer = match grant {
+                    Grant::Allowed { input: changed, updates } => {
+                        let (updated_input, digest) = (changed.unwrap_or(input), Some(digest.as_str().to_owned()));
+                        PermissionAnswer::Allow { updated_input, updates, digest }
+                    }
+                    Grant::Denied { reason } => PermissionAnswer::Deny { reason },
+                };
+                if let Err(error) = self.run_context.team.answer_permission(&Actor::Lead, &request, answer, None).await
+                {
+                    self.warn(format!("the permission request of {agent} cannot be answered: {}", chain(&error))).await;
+                    if error.code == ErrorCode::InternalError {
+                        // The agent still waits: its request stays unread, and is asked again by the next run.
+                        return;
+                    }
+                }
+                self.tell_lead(Event::Settled(vec![mail]));
+                (agent, call, refused, would_allow)
+            }
+        };
+        self.run_context.sink.tell(RunEvent::PermissionAnswered { agent, call, refused, would_allow }).await;
+    }
+}

@@ -1,0 +1,140 @@
+//! What deaths leave: of those who ended under an earlier lead, what a crash kept that lead from doing about it; and locks
+//! that nobody else would ever break.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use pitcrew_protocol::{AgentName, ApiError, ErrorCode, TeamConfig};
+use pitcrew_team::store::StoreError;
+use pitcrew_team::{Actor, MemberRemoved};
+
+use super::ends::released;
+use super::team_loop::TeamLoop;
+use crate::agent::Status;
+use crate::driver::chain;
+
+/// How long after a death its locks can be told from those of the living: 10 s without a sign, and a moment more.
+const TIDY_AFTER: Duration = Duration::from_secs(11);
+
+/// How soon it is tried again to take out of the team who could not be; doubled with each try up to [`TRY_AT_MOST`]. Until
+/// then others write to a member that will never read it.
+const TRY_AFTER: Duration = Duration::from_millis(250);
+
+/// The longest pause between two such tries.
+const TRY_AT_MOST: Duration = Duration::from_secs(10);
+
+/// Those who ended and could not be taken out of the team, with their worktrees.
+#[derive(Debug, Default)]
+pub(super) struct Unremoved {
+    members: BTreeMap<AgentName, Option<PathBuf>>,
+    tries: u32,
+}
+
+impl TeamLoop {
+    /// Sees later to the locks that a death may have left, and to tasks that somebody gave to the dead at that very moment.
+    /// Another death puts it off; meanwhile nobody needs the locks, or they are broken by whoever does.
+    pub(super) fn tidy_later(&mut self) {
+        self.sources.tidying = Some(Box::pin(tokio::time::sleep(TIDY_AFTER)));
+    }
+
+    /// Takes a member that ended out of the team once the disk allows it.
+    pub(super) fn remove_later(&mut self, name: &AgentName, worktree: Option<&Path>) {
+        self.unremoved.members.insert(name.clone(), worktree.map(Path::to_owned));
+        let pause = TRY_AFTER.saturating_mul(2_u32.saturating_pow(self.unremoved.tries)).min(TRY_AT_MOST);
+        self.sources.removing = Some(Box::pin(tokio::time::sleep(pause)));
+    }
+
+    /// Takes those out of the team who could not be taken out when they ended.
+    pub(super) async fn remove_unremoved(&mut self) {
+        self.sources.removing = None;
+        let unremoved = std::mem::take(&mut self.unremoved);
+        self.unremoved.tries = unremoved.tries.saturating_add(1);
+        for (name, worktree) in unremoved.members {
+            // A successor of that name is somebody else.
+            if self.agents.contains_key(&name) {
+                continue;
+            }
+            match self.run_context.team.remove_member(&Actor::Lead, &name).await {
+                Ok(_) | Err(ApiError { code: ErrorCode::AgentNotFound, .. }) => {}
+                Err(error) => {
+                    tracing::warn!(agent = %name, %error, "a member that ended is not removed yet");
+                    self.remove_later(&name, worktree.as_deref());
+                    continue;
+                }
+            }
+            if let Some(path) = worktree {
+                self.clear_worktree(&name, &path).await;
+            }
+        }
+        if self.unremoved.members.is_empty() {
+            self.unremoved.tries = 0;
+        }
+    }
+
+    pub(super) async fn tidy(&mut self) {
+        self.sources.tidying = None;
+        self.remove_unremoved().await;
+        self.break_locks_of_the_dead().await;
+        match self.run_context.team.release_lost_tasks().await {
+            Ok(_) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
+            Err(error) => self.warn(format!("tasks of the dead cannot be released: {}", chain(&error))).await,
+        }
+    }
+
+    /// Breaks the locks that killed processes left in the team's files.
+    pub(super) async fn break_locks_of_the_dead(&mut self) {
+        let team = &self.run_context.team;
+        match team.backend().break_stale_locks(team.dir()).await {
+            Ok(_) | Err(StoreError::NoTeam { .. }) => {}
+            Err(error) => self.warn(format!("locks of the dead cannot be broken: {}", chain(&error))).await,
+        }
+    }
+
+    /// Clears away the worktrees of this team that no member has, and gathers what the lead has not been told: who ended
+    /// whose end is not part of its conversation.
+    pub(super) async fn finish_departures(
+        &mut self,
+        removed: &BTreeMap<AgentName, MemberRemoved>,
+        known: &BTreeSet<AgentName>,
+        config: &TeamConfig,
+    ) -> Option<(Vec<AgentName>, String)> {
+        let mut kept = self.clear_lost_worktrees(config).await;
+        let mut ended = match self.run_context.team.ended_members().await {
+            Ok(ended) => ended,
+            Err(error) => {
+                self.warn(format!("it cannot be seen who has left the team: {}", chain(&error))).await;
+                Vec::new()
+            }
+        };
+        ended.retain(|name| !known.contains(name));
+        let mut texts = Vec::new();
+        for name in &ended {
+            let (status, reason) = self.last_states.get(name).cloned().unwrap_or((Status::Completed, None));
+            let tasks = removed.get(name).and_then(|removed| released(&removed.released));
+            let worktree = kept.remove(name.inbox_file().as_str()).unwrap_or_default();
+            texts.push(self.departure(name, status, reason, tasks.into_iter().chain(worktree).collect()).await);
+        }
+        (!ended.is_empty()).then(|| (ended, texts.join("\n\n")))
+    }
+
+    /// What is to be said of those that were kept, by the member's name in them.
+    async fn clear_lost_worktrees(&mut self, config: &TeamConfig) -> BTreeMap<String, Vec<String>> {
+        let mut kept: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        let live: Vec<PathBuf> =
+            config.members.iter().filter_map(|member| member.worktree_path.as_ref()).map(PathBuf::from).collect();
+        let worktrees = self.worktrees();
+        // Where there is no repository there are none of its worktrees.
+        if let Err(error) = worktrees.recover().await {
+            tracing::debug!(error = %chain(&error), "no worktree that was being made is looked for");
+        }
+        let mut lost = worktrees.orphans(&live).await.unwrap_or_default();
+        lost.retain(|worktree| worktree.team == self.run_context.team.dir().as_str());
+        for worktree in lost {
+            let member = AgentName::foreign(&worktree.member);
+            let said = self.clear_worktree(&member, &worktree.path).await;
+            kept.entry(worktree.member).or_default().extend(said);
+        }
+        kept
+    }
+}

@@ -1,0 +1,584 @@
+//! A teammate in a process of its own: its launch, what is seen of it from outside, and its end.
+//!
+//! The crew's end is [`Remote`]; a [`RemoteSupervisor`] is the task that minds one such process and its pane. To the loop it is what
+//! a driver is for an agent that lives here: it is told little and reports what happens. It does not know what the agent
+//! does: the agent and its lead meet in the team's files, and what one of ours does is read in the journal, by the loop.
+//! What follows from an end is `ends`', how panes are made is `panes`'.
+
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pitcrew_model::PriceTable;
+use pitcrew_protocol::{AgentName, Member, MessageId, Spawned};
+use pitcrew_team::{Mail, PanePlace, ProcessRef, Started, Team};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::time::Sleep;
+use tokio_util::sync::CancellationToken;
+
+use super::client_calls::ClientCalls;
+use super::client_start::{ClientStart, Former};
+use super::left::Left;
+use super::screen::last_output;
+use crate::agent::Status;
+use crate::driver::{Sink, chain};
+use crate::events::RunEvent;
+use crate::hosting::{Conversation, Hosting, Launch, LaunchSpec, LaunchStage, Program};
+use crate::identity::{ProcessIdentity, Stopped};
+use crate::panes::{NewPane, PaneId, PaneState, PaneTag, Panes, StartedPane};
+use crate::process::{member_variable, stop_member_process};
+use crate::team_tools::answer;
+use crate::tools::ToolOutcome;
+
+/// Words that a minder has not taken yet. There are three kinds, each said a few times in a life.
+const WORDS_WAITING: usize = 64;
+
+/// How long a process that is told to end by a signal has before it is killed: enough to flush a transcript.
+pub(super) const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// The same for what a process that is gone left behind; the lead waits for it.
+const REST_GRACE: Duration = Duration::from_millis(200);
+
+/// How often a pane is looked at whose process the system does not tell us.
+const PANE_LOOK: Duration = Duration::from_secs(1);
+
+/// How long a client that took mail has to say in the config that it is in a turn, before it is held to be idle.
+pub(super) const TURN_SHOWS_WITHIN: Duration = Duration::from_secs(3);
+
+/// What a minder is told.
+#[derive(Debug)]
+pub(super) enum RemoteCommand {
+    /// The agent was seen at work.
+    Works,
+    /// The agent approved its shutdown, and is to be gone soon.
+    SaidGoodbye,
+    /// The agent is to end for good.
+    End {
+        /// Why.
+        reason: String,
+    },
+}
+
+/// Something a minder reports.
+#[derive(Debug)]
+pub(super) struct RemoteReport {
+    pub(super) agent: AgentName,
+    pub(super) seen: RemoteEvent,
+}
+
+/// What it has seen of its teammate.
+#[derive(Debug)]
+pub(super) enum RemoteEvent {
+    /// A client that is not ours is in this state.
+    State(Status),
+    /// It keeps no conversation that its model calls could be counted in.
+    CallsUnknown,
+    /// It could not be started; a call may wait to hear it.
+    NotLaunched { reason: String, call: Option<oneshot::Sender<ToolOutcome>> },
+    /// It has not taken its prompt in time; the end of its screen.
+    Silent { screen: Option<String> },
+    /// Its process has ended, or was stopped after its last word.
+    Gone { exit: Option<i32>, screen: Option<String> },
+    /// It was stopped for good.
+    Stopped { reason: String },
+    /// It was dropped where it stood; it can be resumed.
+    Dropped,
+}
+
+/// The crew's end of a teammate that lives elsewhere.
+#[derive(Clone, Debug)]
+pub(super) struct Remote {
+    words: mpsc::Sender<RemoteCommand>,
+    look: Arc<Notify>,
+    cancel: CancellationToken,
+    pub(super) program: Program,
+}
+
+impl Remote {
+    /// Says something to the minder, without waiting. One that does not take its words any more is stopped.
+    pub(super) fn tell(&self, word: RemoteCommand) {
+        match self.words.try_send(word) {
+            Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => {}
+            Err(mpsc::error::TrySendError::Full(_)) => self.cancel.cancel(),
+        }
+    }
+
+    /// Lets the minder look at the agent's inbox and its entry in the config. Many times is as good as once.
+    pub(super) fn look(&self) {
+        self.look.notify_one();
+    }
+
+    /// Stops the process and its pane, and leaves the member to be resumed.
+    pub(super) fn cancel(&self) {
+        self.cancel.cancel();
+    }
+}
+
+/// What a launch is about, beside the member itself.
+pub(super) struct Launching {
+    /// What an earlier run left of this member; none when there was no earlier run.
+    pub(super) left: Option<Left>,
+    /// The call that waits for the launch, and what it is to be told.
+    pub(super) call: Option<(Box<Spawned>, oneshot::Sender<ToolOutcome>)>,
+}
+
+/// Everything a minder works with.
+pub(super) struct RemoteSpec {
+    pub(super) team: Team,
+    pub(super) root: PathBuf,
+    pub(super) member: Member,
+    pub(super) program: Program,
+    pub(super) hosting: Hosting,
+    pub(super) panes: Arc<dyn Panes>,
+    pub(super) launch_spec: LaunchSpec,
+    /// What bounds its process, as a digest.
+    pub(super) bounds: String,
+    pub(super) tag: PaneTag,
+    pub(super) reports: mpsc::Sender<RemoteReport>,
+    pub(super) sink: Sink,
+    /// By which the model calls of another client are priced.
+    pub(super) prices: Arc<PriceTable>,
+    /// How long it has to be gone after its goodbye.
+    pub(super) grace: Duration,
+    /// Drops this one.
+    pub(super) cancel: CancellationToken,
+    /// Drops all, at once.
+    pub(super) kill: CancellationToken,
+}
+
+/// What minds one process and its pane.
+pub(super) struct RemoteSupervisor {
+    pub(super) spec: RemoteSpec,
+    words: mpsc::Receiver<RemoteCommand>,
+    look: Arc<Notify>,
+    life: Option<Life>,
+    stage: Option<LaunchStage>,
+    prompt: Option<MessageId>,
+    /// How much of its mail a client that is not ours has taken, and the state that it was last seen in.
+    pub(super) seen: (usize, Status),
+    prompt_due: Option<Pin<Box<Sleep>>>,
+    pub(super) turn_due: Option<Pin<Box<Sleep>>>,
+    gone_by: Option<Pin<Box<Sleep>>>,
+    /// The model calls of a client that is not ours, and when they are looked for next.
+    pub(super) calls: ClientCalls,
+    pub(super) calls_due: Option<Pin<Box<Sleep>>>,
+}
+
+/// What was started.
+#[derive(Clone, Debug)]
+struct Life {
+    pane: PaneId,
+    process: Option<ProcessIdentity>,
+}
+
+impl RemoteSupervisor {
+    /// Makes a minder and the crew's end of it.
+    pub(super) fn new(spec: RemoteSpec) -> (Remote, Self) {
+        let (sender, words) = mpsc::channel(WORDS_WAITING);
+        let look = Arc::new(Notify::new());
+        let (cancel, program) = (spec.cancel.clone(), spec.program);
+        let remote = Remote { words: sender, look: look.clone(), cancel, program };
+        let supervisor = Self {
+            spec,
+            words,
+            look,
+            life: None,
+            stage: None,
+            prompt: None,
+            seen: (0, Status::Pending),
+            prompt_due: None,
+            turn_due: None,
+            gone_by: None,
+            calls: ClientCalls::default(),
+            calls_due: None,
+        };
+        (remote, supervisor)
+    }
+
+    /// Minds the process until it is gone. Nothing of it is left when the loop hears that.
+    pub(super) async fn run(mut self, launching: Launching) {
+        let cancel = self.spec.cancel.clone();
+        let last = tokio::select! {
+            biased;
+            () = cancel.cancelled() => RemoteEvent::Dropped,
+            last = self.live(launching) => last,
+        };
+        self.clear_away().await;
+        self.note_calls().await;
+        self.report(last).await;
+    }
+
+    pub(super) fn name(&self) -> &AgentName {
+        &self.spec.member.name
+    }
+
+    pub(super) async fn report(&self, seen: RemoteEvent) {
+        // The loop reads reports until its last agent ended.
+        let _closed = self.spec.reports.send(RemoteReport { agent: self.name().clone(), seen }).await;
+    }
+
+    async fn live(&mut self, launching: Launching) -> RemoteEvent {
+        let Launching { left, call } = launching;
+        let is_adopted = match left {
+            Some(left) => self.adopt(left).await,
+            None => false,
+        };
+        let mut launched = match is_adopted {
+            true => Ok(None),
+            false => self.launch(Former::GoesOn).await.map(Some),
+        };
+        if launched.is_err() && self.has_former_conversation() {
+            launched = self.launch_anew().await;
+        }
+        match (launched, call) {
+            (Ok(started), Some((spawned, reply))) => {
+                // The only error is that the call is not waited for any more.
+                let _not_waited_for = reply.send(answer(&placed(*spawned, started.as_ref(), &self.spec).into()));
+            }
+            (Ok(_), None) => {}
+            (Err(reason), call) => {
+                return RemoteEvent::NotLaunched { reason, call: call.map(|(_, reply)| reply) };
+            }
+        }
+        let seen = self.mind().await;
+        let has_begun = self.stage >= Some(LaunchStage::PromptTaken) || self.has_taken_prompt().await;
+        if has_begun || !self.has_former_conversation() || !matches!(seen, RemoteEvent::Gone { .. }) {
+            return seen;
+        }
+        // A client that cannot go on with a conversation ends before it takes anything.
+        match self.launch_anew().await {
+            Ok(_started) => self.mind().await,
+            Err(reason) => RemoteEvent::NotLaunched { reason, call: None },
+        }
+    }
+
+    fn has_former_conversation(&self) -> bool {
+        matches!(self.spec.launch_spec.conversation, Some(Conversation::Former(_)))
+    }
+
+    /// Starts a client with a new conversation, since it did not start with the one it had.
+    async fn launch_anew(&mut self) -> Result<Option<StartedPane>, String> {
+        self.clear_away().await;
+        self.stage = None;
+        self.launch(Former::Refused).await.map(Some)
+    }
+
+    /// Starts the process: the prompt is in its inbox first, so that it finds it, and what was started is recorded before
+    /// anybody is told.
+    async fn launch(&mut self, former: Former) -> Result<StartedPane, String> {
+        self.give_prompt(former).await?;
+        let Launch { argv, mut env } = (self.spec.hosting.launch)(&self.spec.launch_spec);
+        let (variable, tag) = member_variable(&self.spec.tag);
+        env.push((variable.to_owned(), tag));
+        let pane = NewPane {
+            argv,
+            cwd: self.spec.launch_spec.cwd.clone(),
+            env,
+            title: self.name().to_string(),
+            color: self.spec.member.color.clone(),
+            tag: self.spec.tag.clone(),
+        };
+        let started = self.spec.panes.start(&pane).await;
+        let started = started.map_err(|error| format!("its pane cannot be made: {}", chain(&error)))?;
+        let process = started.pid.and_then(ProcessIdentity::of);
+        self.life = Some(Life { pane: started.id.clone(), process });
+        let recorded = self.record().await;
+        if let Err(error) = recorded {
+            let screen = self.screen().await;
+            return Err(with_screen(format!("its start cannot be recorded: {}", chain(&error)), screen.as_deref()));
+        }
+        let is_gone = started.pid.is_some() && process.is_none_or(|process| !process.is_alive());
+        if is_gone && !self.has_taken_prompt().await {
+            let screen = self.screen().await;
+            return Err(with_screen("its process ended at once".to_owned(), screen.as_deref()));
+        }
+        self.reach(LaunchStage::Started).await;
+        self.prompt_due = Some(Box::pin(tokio::time::sleep(self.spec.hosting.prompt_deadline)));
+        Ok(started)
+    }
+
+    /// Puts the first message into the inbox: the prompt, or for a client that goes on with its conversation, to go on.
+    async fn give_prompt(&mut self, former: Former) -> Result<(), String> {
+        let failed = |error| format!("its prompt cannot be put into its inbox: {}", chain(&error));
+        let RemoteSpec { team, member, program, root, .. } = &self.spec;
+        let before = team.mail(&member.name).await.map_err(failed)?;
+        let first = match program {
+            Program::Pitcrew => {
+                let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
+                team.send_prompt(member, call.as_deref()).await.map_err(failed)?.id
+            }
+            Program::Claude => {
+                let start = ClientStart::of(team, root, member, former).await.map_err(failed)?;
+                self.spec.launch_spec.conversation = Some(start.conversation);
+                if let Some(text) = start.said {
+                    self.spec.sink.tell(RunEvent::Warning { text }).await;
+                }
+                start.first
+            }
+        };
+        self.seen.0 = before.iter().filter(|mail| mail.message.is_read()).count();
+        self.prompt = Some(first);
+        Ok(())
+    }
+
+    /// Writes down what was started: in the config where it is, in the team's own records what must be stopped.
+    async fn record(&self) -> Result<(), pitcrew_protocol::ApiError> {
+        let Some(life) = &self.life else { return Ok(()) };
+        let RemoteSpec { team, panes, .. } = &self.spec;
+        team.note_started(self.name(), self.started(life)).await?;
+        team.set_place(self.name(), &life.pane.0, panes.backend_type()).await
+    }
+
+    fn started(&self, life: &Life) -> Started {
+        let of = |process: ProcessIdentity| ProcessRef { pid: process.pid, start_ticks: process.start_ticks };
+        let RemoteSpec { team, panes, hosting, program, bounds, .. } = &self.spec;
+        let now_ms = team.teams().now_ms();
+        let deadline_ms = i64::try_from(hosting.prompt_deadline.as_millis()).unwrap_or(i64::MAX);
+        let is_at_work = self.stage == Some(LaunchStage::Working);
+        Started {
+            process: life.process.map(of),
+            pane: Some(PanePlace { host: panes.host(), id: life.pane.0.clone() }),
+            program: program.as_str().to_owned(),
+            bounds: Some(bounds.clone()),
+            owner: of(ProcessIdentity::own()),
+            at_ms: now_ms,
+            deadline_ms: (!is_at_work).then(|| now_ms.saturating_add(deadline_ms)),
+        }
+    }
+
+    /// Minds the process and the pane of an earlier run, when both live; otherwise what is left of them is stopped.
+    async fn adopt(&mut self, left: Left) -> bool {
+        for pane in &left.other_panes {
+            self.stop_pane(pane).await;
+        }
+        if let (Some(pane), Some(process)) = (left.pane.clone(), left.process) {
+            self.life = Some(Life { pane, process: Some(process) });
+            if let Err(error) = self.record().await {
+                tracing::warn!(agent = %self.name(), error = %chain(&error), "an adopted teammate is not recorded");
+            }
+            self.reach(LaunchStage::PromptTaken).await;
+            self.look().await;
+            return true;
+        }
+        // One that died while nobody led the team has left its commands running.
+        for process in left.known {
+            self.stop_process(process, self.stop_grace(process)).await;
+        }
+        if let Some(pane) = left.pane {
+            self.stop_pane(&pane).await;
+        }
+        false
+    }
+
+    /// Waits for whatever happens to the process, until it is gone or is to be stopped.
+    async fn mind(&mut self) -> RemoteEvent {
+        let Some(life) = self.life.clone() else { return RemoteEvent::Dropped };
+        let (panes, look) = (self.spec.panes.clone(), self.look.clone());
+        let ended = ended(&life, panes.as_ref());
+        tokio::pin!(ended);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut ended => {
+                    // A short life may have said more than was seen.
+                    self.look().await;
+                    return self.gone(&life).await;
+                }
+                Some(word) = self.words.recv() => match word {
+                    RemoteCommand::Works => self.reach(LaunchStage::Working).await,
+                    RemoteCommand::SaidGoodbye => self.gone_by = Some(Box::pin(tokio::time::sleep(self.spec.grace))),
+                    RemoteCommand::End { reason } => {
+                        return RemoteEvent::Stopped { reason };
+                    }
+                },
+                () = look.notified() => self.look().await,
+                () = due(&mut self.prompt_due) => {
+                    self.prompt_due = None;
+                    let screen = self.screen().await;
+                    if self.has_former_conversation() {
+                        // It may have asked its user something about that conversation.
+                        return RemoteEvent::Gone { exit: None, screen };
+                    }
+                    self.report(RemoteEvent::Silent { screen }).await;
+                }
+                () = due(&mut self.turn_due) => {
+                    self.turn_due = None;
+                    self.look().await;
+                }
+                () = due(&mut self.calls_due) => self.note_calls().await,
+                // It is stopped; what it said last stands.
+                () = due(&mut self.gone_by) => return RemoteEvent::Gone { exit: None, screen: None },
+            }
+        }
+    }
+
+    /// Whether it took its prompt. One that did was started, however short its life was: what came of it, it has told.
+    async fn has_taken_prompt(&self) -> bool {
+        let mail = self.spec.team.mail(self.name()).await.unwrap_or_default();
+        self.is_prompt_taken(&mail)
+    }
+
+    /// Whether the prompt is marked as read in this inbox, or gone from it: a later client takes out what it has read.
+    fn is_prompt_taken(&self, inbox: &[Mail]) -> bool {
+        let Some(prompt) = &self.prompt else { return false };
+        let there = inbox.iter().find(|mail| mail.id == *prompt);
+        there.map_or(self.spec.program == Program::Claude, |mail| mail.message.is_read())
+    }
+
+    /// Looks at the agent's mail and, of a client that is not ours, at its entry in the config.
+    pub(super) async fn look(&mut self) {
+        let mail = match self.spec.team.mail(self.name()).await {
+            Ok(mail) => mail,
+            Err(error) => return tracing::debug!(agent = %self.name(), error = %chain(&error), "no look at its mail"),
+        };
+        if self.is_prompt_taken(&mail) {
+            (self.prompt, self.prompt_due) = (None, None);
+            self.reach(LaunchStage::PromptTaken).await;
+        }
+        match self.spec.program {
+            Program::Pitcrew => {}
+            Program::Claude => {
+                self.note_calls().await;
+                let taken = mail.iter().filter(|mail| mail.message.is_read()).count();
+                self.guess(taken).await;
+            }
+        }
+    }
+
+    /// Tells that the launch came that far, once. One that works has taken its prompt, whichever was seen first.
+    pub(super) async fn reach(&mut self, stage: LaunchStage) {
+        if self.stage >= Some(stage) {
+            return;
+        }
+        if stage == LaunchStage::Working && self.stage < Some(LaunchStage::PromptTaken) {
+            self.tell_stage(LaunchStage::PromptTaken).await;
+        }
+        self.tell_stage(stage).await;
+        if let (LaunchStage::Working, Some(life)) = (stage, &self.life) {
+            (self.prompt, self.prompt_due) = (None, None);
+            if let Err(error) = self.spec.team.note_started(self.name(), self.started(life)).await {
+                tracing::warn!(agent = %self.name(), error = %chain(&error), "it is not recorded that it works");
+            }
+        }
+    }
+
+    async fn tell_stage(&mut self, stage: LaunchStage) {
+        self.stage = Some(stage);
+        self.spec.sink.tell(RunEvent::AgentLaunched { agent: self.name().clone(), stage }).await;
+    }
+
+    async fn screen(&self) -> Option<String> {
+        let life = self.life.as_ref()?;
+        match self.spec.panes.screen(&life.pane).await {
+            Ok(screen) => screen.map(|screen| last_output(&screen)).filter(|screen| !screen.is_empty()),
+            Err(error) => {
+                tracing::warn!(agent = %self.name(), error = %chain(&error), "its screen cannot be read");
+                None
+            }
+        }
+    }
+
+    async fn gone(&self, life: &Life) -> RemoteEvent {
+        let screen = self.screen().await;
+        let exit = match self.spec.panes.state(&life.pane).await {
+            Ok(PaneState::Ended { exit }) => exit,
+            Ok(PaneState::Running { .. } | PaneState::Gone) | Err(_) => None,
+        };
+        RemoteEvent::Gone { exit, screen }
+    }
+
+    /// Stops what is left of the process and its pane, and takes both out of the records. What cannot be stopped stays
+    /// recorded, for whoever looks next.
+    async fn clear_away(&mut self) {
+        let (mut panes, mut is_gone) = (Vec::new(), true);
+        match self.life.take() {
+            Some(life) => {
+                if let Some(process) = life.process {
+                    is_gone = self.stop_process(process, self.stop_grace(process)).await;
+                }
+                panes.push(life.pane);
+            }
+            // A start that was cut off may have made its pane.
+            None => match self.spec.panes.tagged(&self.spec.tag).await {
+                Ok(found) => panes.extend(found.into_iter().map(|(pane, _)| pane)),
+                Err(error) => {
+                    tracing::warn!(agent = %self.name(), error = %chain(&error), "its panes cannot be looked for");
+                }
+            },
+        }
+        for pane in &panes {
+            is_gone &= self.stop_pane(pane).await;
+        }
+        if is_gone && let Err(error) = self.spec.team.forget_started(self.name()).await {
+            tracing::debug!(agent = %self.name(), error = %chain(&error), "its end is not recorded");
+        }
+    }
+
+    /// How long what is stopped has to end by itself.
+    fn stop_grace(&self, process: ProcessIdentity) -> Duration {
+        if self.spec.kill.is_cancelled() {
+            return Duration::ZERO;
+        }
+        if process.is_alive() { STOP_GRACE } else { REST_GRACE }
+    }
+
+    async fn stop_process(&self, process: ProcessIdentity, grace: Duration) -> bool {
+        match stop_member_process(process, self.spec.program, &self.spec.tag, grace).await {
+            Stopped::WasGone | Stopped::Ended => true,
+            Stopped::StillRunning => {
+                tracing::warn!(agent = %self.name(), %process, "it cannot be stopped");
+                false
+            }
+        }
+    }
+
+    async fn stop_pane(&self, pane: &PaneId) -> bool {
+        match self.spec.panes.stop(pane, &self.spec.tag).await {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(agent = %self.name(), pane = %pane.0, error = %chain(&error), "a pane is not stopped");
+                false
+            }
+        }
+    }
+}
+
+/// What the lead is told of a teammate, with the end of its screen.
+pub(super) fn with_screen(said: String, screen: Option<&str>) -> String {
+    match screen {
+        Some(screen) => format!("{said}. The end of its screen:\n{screen}"),
+        None => said,
+    }
+}
+
+/// Completes when the process is no more.
+async fn ended(life: &Life, panes: &dyn Panes) {
+    if let Some(process) = life.process {
+        return process.ended().await;
+    }
+    loop {
+        match panes.state(&life.pane).await {
+            Ok(PaneState::Ended { .. } | PaneState::Gone) => return,
+            Ok(PaneState::Running { .. }) | Err(_) => tokio::time::sleep(PANE_LOOK).await,
+        }
+    }
+}
+
+async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
+    match timer {
+        Some(timer) => timer.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The answer to the spawn with the place the teammate was given.
+fn placed(mut spawned: Spawned, started: Option<&StartedPane>, spec: &RemoteSpec) -> Spawned {
+    let Some(started) = started else { return spawned };
+    spawned.tmux_pane_id.clone_from(&started.id.0);
+    let place = spec.panes.backend_type();
+    spawned.tmux_session_name = started.session.clone().unwrap_or_else(|| place.to_owned());
+    spawned.tmux_window_name = started.window.clone().unwrap_or_else(|| place.to_owned());
+    spawned.is_splitpane = started.is_split.unwrap_or(started.window.is_none());
+    spawned
+}

@@ -1,0 +1,308 @@
+//! What all agents of a run have in common: the settings and everything read from them, once.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pitcrew_model::{ContextWindows, Model, PriceTable, UNKNOWN_WINDOW, known_window};
+use pitcrew_protocol::{AgentName, LEAD_NAME};
+use pitcrew_team::store::{Event as Noted, LogName, Turn};
+use pitcrew_team::{Team, Trust};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::answers::Asking;
+use crate::agent::{ContextBound, Role, Status};
+use crate::client_socket::ClientSockets;
+use crate::definitions::{AgentDefinition, Definitions, InstructionSources, Instructions};
+use crate::driver::{Report, Sink};
+use crate::events::Spending;
+use crate::gate::{Gate, PermissionMode, Spawns};
+use crate::hooks::Hooks;
+use crate::hosting::rules_digest;
+use crate::prompts::Prompt;
+use crate::run::{AgentOptions, OpenModel, RunError, RunOptions};
+use crate::sandbox::{self, Sandbox, Support};
+use crate::settings::Settings;
+use crate::tools::PathLocks;
+use crate::worktree::IgnoredFiles;
+
+/// What all agents of a run have in common.
+pub(crate) struct RunContext {
+    pub(crate) team: Team,
+    /// By what the agents know their lead's word, where another process leads.
+    pub(crate) trust: Option<watch::Receiver<Trust>>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) root: PathBuf,
+    home: Option<PathBuf>,
+    pub(crate) session_id: String,
+    open_model: OpenModel,
+    models: HashMap<String, Arc<dyn Model>>,
+    /// The models that can be opened, in words.
+    pub(super) openable: Arc<str>,
+    pub(crate) model_name: String,
+    pub(crate) teammate_model: String,
+    append_system_prompt: Option<(Role, Arc<str>)>,
+    pub(crate) prices: Arc<PriceTable>,
+    windows: ContextWindows,
+    compact_at_percent: u64,
+    pub(crate) has_team_tools: bool,
+    pub(crate) env: Vec<(String, String)>,
+    /// What becomes of ignored files in worktrees.
+    pub(crate) ignored_files: IgnoredFiles,
+    pub(crate) mode: PermissionMode,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) sandbox: Sandbox,
+    pub(crate) may_unconfine: bool,
+    /// Whether another client, which runs its own commands, may be a teammate.
+    pub(crate) allows_clients: bool,
+    /// The message sockets of other clients, unless the settings do without.
+    pub(crate) sockets: Option<ClientSockets>,
+    pub(crate) hooks: Arc<Hooks>,
+    pub(crate) definitions: Definitions,
+    pub(crate) asking: Asking,
+    pub(crate) locks: PathLocks,
+    pub(crate) sink: Sink,
+    pub(crate) reports: mpsc::Sender<Report>,
+    /// What bounds all members, as a digest.
+    pub(crate) rules_digest: String,
+    /// Settings that are not heeded.
+    unheeded: Vec<String>,
+    instructions: HashMap<PathBuf, Arc<str>>,
+    /// What was wrong with the instructions of the working folder.
+    not_instructed: Vec<String>,
+}
+
+/// Refuses to run commands in a sandbox that is not to be had.
+fn must_hold(sandbox: &Sandbox, settings: &Settings, cwd: &Path) -> Result<(), RunError> {
+    if settings.runs_sandboxed_commands()
+        && let Support::Missing { reason } = sandbox.support_in(sandbox::Profile::Work, cwd)
+    {
+        return Err(RunError::Unbounded { reason });
+    }
+    Ok(())
+}
+
+/// What would keep a run from starting that can be seen before there is a team.
+///
+/// # Errors
+/// When a model cannot be opened, or a sandbox is wanted that is not to be had.
+pub(super) fn can_start(options: &RunOptions) -> Result<(), RunError> {
+    let agent_options = &options.agent_options;
+    for name in std::iter::once(&options.model).chain(&options.teammate_model) {
+        let opened = (agent_options.open_model)(name);
+        opened.map_err(|source| RunError::Model { name: name.clone(), source })?;
+    }
+    let sandbox = agent_options.settings.sandbox(agent_options.home.as_deref());
+    must_hold(
+        &Sandbox::with_options(agent_options.machine.clone(), sandbox),
+        &agent_options.settings,
+        &agent_options.cwd,
+    )
+}
+
+impl RunContext {
+    /// Reads what the settings and the project say. The user's addition to the system prompt is for agents of `role`; teammates
+    /// that name no model work with `teammate_model`, or with `model` too.
+    ///
+    /// # Errors
+    /// When a rule of the settings is malformed.
+    pub(crate) fn new(
+        team: Team,
+        role: Role,
+        agent_options: AgentOptions,
+        model: String,
+        teammate_model: Option<String>,
+        sink: Sink,
+        reports: mpsc::Sender<Report>,
+    ) -> Result<Self, RunError> {
+        let settings = agent_options.settings;
+        let gate = Gate::from_settings(&settings, agent_options.home.as_deref())
+            .map_err(|error| RunError::Settings { source: Box::new(error) })?;
+        // Commands run with the settings' variables.
+        let own_path = settings.env().get("PATH").map(|path| std::env::split_paths(path).collect());
+        let search_path = own_path.unwrap_or_else(|| agent_options.machine.path.clone());
+        let sandbox = Sandbox::with_options(agent_options.machine, settings.sandbox(agent_options.home.as_deref()));
+        must_hold(&sandbox, &settings, &agent_options.cwd)?;
+        let screen = sink.clone();
+        sandbox.alarm_by(move |text| screen.tell_soon(crate::events::RunEvent::Warning { text }));
+        let rules_digest = rules_digest(&settings, &agent_options.root, &agent_options.project_agents);
+        let definitions = Definitions::load(Some(&agent_options.root), agent_options.project_agents);
+        let modes = definitions.iter().filter_map(|agent| Some((agent.name.clone(), agent.permission_mode?)));
+        let spawns = Spawns { handed_down: agent_options.mode.handed_down(), defined: modes.collect() };
+        let gate = gate.guarding(&agent_options.root).held_by(sandbox.clone()).searching(search_path).spawning(spawns);
+        let output = team.backend().log_file(team.dir(), &LogName::Output(AgentName::lead()));
+        let gate = Arc::new(match output.parent() {
+            Some(outputs) => gate.showing(outputs),
+            None => gate,
+        });
+        let asking = Asking::new(agent_options.asks, gate.clone(), &agent_options.root, sink.clone());
+        let mut run_context = Self {
+            team,
+            trust: None,
+            definitions,
+            home: agent_options.home,
+            session_id: agent_options.session_id,
+            openable: agent_options.models.join(", ").into(),
+            open_model: agent_options.open_model,
+            models: HashMap::new(),
+            teammate_model: teammate_model.unwrap_or_else(|| model.clone()),
+            append_system_prompt: agent_options.append_system_prompt.map(|text| (role, text.into())),
+            model_name: model,
+            prices: Arc::new(agent_options.prices),
+            windows: settings.context_windows(),
+            compact_at_percent: settings.compact_at_percent(),
+            has_team_tools: settings.teams_enabled(),
+            env: settings.env().into_iter().collect(),
+            mode: agent_options.mode,
+            gate,
+            sandbox,
+            rules_digest,
+            unheeded: settings.unheeded(),
+            may_unconfine: settings.allows_unsandboxed_commands(),
+            allows_clients: !settings.runs_sandboxed_commands() || settings.allows_unsandboxed_clients(),
+            ignored_files: settings.ignored_files(),
+            sockets: settings.uses_client_sockets().then(|| ClientSockets::new(&agent_options.root)),
+            hooks: Arc::new(Hooks::from_settings(&settings)),
+            asking,
+            locks: PathLocks::new(),
+            sink,
+            reports,
+            instructions: HashMap::new(),
+            not_instructed: Vec::new(),
+            cwd: agent_options.cwd,
+            root: agent_options.root,
+        };
+        run_context.not_instructed = run_context.read_instructions(&run_context.cwd.clone());
+        Ok(run_context)
+    }
+
+    /// What is wrong with the definitions, settings, hooks and instructions, for the face.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let definitions = self.definitions.warnings().iter().map(|error| crate::driver::chain(error));
+        definitions
+            .chain(self.unheeded.iter().cloned())
+            .chain(self.gate.unheeded().iter().cloned())
+            .chain(self.hooks.warnings().iter().cloned())
+            .chain(self.not_instructed.iter().cloned())
+            .collect()
+    }
+
+    /// Finds out what does not hold on this machine, for the face; agents need not wait for that.
+    pub(crate) fn look_at_machine(&self) -> JoinHandle<Vec<String>> {
+        let (sandbox, cwd) = (self.sandbox.clone(), self.cwd.clone());
+        tokio::task::spawn_blocking(move || sandbox.warnings(&cwd))
+    }
+
+    /// Opens a model, or finds it open: its connections are shared.
+    ///
+    /// # Errors
+    /// When there is no such model, or no key for it.
+    pub(crate) fn model(&mut self, name: &str) -> Result<Arc<dyn Model>, pitcrew_model::ModelError> {
+        if let Some(model) = self.models.get(name) {
+            return Ok(model.clone());
+        }
+        let model = (self.open_model)(name)?;
+        self.models.insert(name.to_owned(), model.clone());
+        Ok(model)
+    }
+
+    /// How many tokens a conversation with the model of that name may hold.
+    pub(crate) fn window_of(&mut self, name: &str) -> u64 {
+        match self.model(name) {
+            Ok(model) => self.windows.of(model.as_ref()),
+            // One of another client, or of an earlier run.
+            Err(_) => self.windows.named(name).or_else(|| known_window(name)).unwrap_or(UNKNOWN_WINDOW),
+        }
+    }
+
+    /// How much a model can read.
+    pub(super) fn context_of(&self, model: &dyn Model) -> ContextBound {
+        ContextBound::of(self.windows.of(model), self.compact_at_percent)
+    }
+
+    /// Notes the state of a member in the journal.
+    pub(crate) async fn note_state(&self, agent: &AgentName, status: Status, detail: Option<String>) {
+        let changed = Noted::MemberChanged { member: agent.clone(), state: status.as_str().to_owned(), detail };
+        self.team.note([changed]).await;
+    }
+
+    /// Notes a model call in the journal.
+    pub(crate) async fn note_turn(&self, agent: &AgentName, spending: &Spending) {
+        let Spending { model, usage, cost_usd, tool_calls, took } = spending;
+        let turn = Turn {
+            member: agent.clone(),
+            model: model.clone(),
+            input_tokens: usage.input_tokens + usage.cache_creation_input_tokens + usage.cache_read_input_tokens,
+            output_tokens: usage.output_tokens,
+            cost_usd: *cost_usd,
+            cache_read_tokens: usage.cache_read_input_tokens,
+            cache_creation_tokens: usage.cache_creation_input_tokens,
+            tool_calls: *tool_calls,
+            took_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        };
+        self.team.note([Noted::TurnEnded(turn)]).await;
+    }
+
+    /// The one file an agent in plan mode may write.
+    pub(crate) fn plan_file(&self, name: &AgentName) -> PathBuf {
+        self.root.join("plans").join(format!("{}-{}.md", self.team.dir(), name.inbox_file()))
+    }
+
+    /// Where the output of an agent's background commands goes.
+    pub(crate) fn shells_folder(&self, name: &AgentName) -> PathBuf {
+        self.root.join("pitcrew").join("shells").join(self.team.dir().as_str()).join(name.inbox_file().as_str())
+    }
+
+    /// The system prompt of an agent, in parts that agents share where they can.
+    pub(crate) fn system(
+        &mut self,
+        name: &AgentName,
+        role: Role,
+        definition: Option<&AgentDefinition>,
+        cwd: &Path,
+    ) -> Vec<Arc<str>> {
+        let team = self.team.name().as_str();
+        let prompt = match role {
+            Role::Lead if !self.has_team_tools => Prompt::GeneralPurpose.render(&[]),
+            Role::Lead => Prompt::Lead.render(&[("team", team)]),
+            Role::Teammate => Prompt::Teammate.render(&[("name", name.as_str()), ("team", team), ("lead", LEAD_NAME)]),
+            Role::Subagent => Prompt::Subagent.render(&[]),
+        };
+        let mut parts: Vec<Arc<str>> = Vec::new();
+        match prompt {
+            Ok(text) => parts.push(text.into()),
+            Err(error) => tracing::error!(%error, "a prompt does not fit its values"),
+        }
+        parts.extend(definition.filter(|definition| !definition.prompt.is_empty()).map(|d| d.prompt.as_str().into()));
+        parts.push(format!("Your working folder is {}.", cwd.display()).into());
+        let instructions = self.instructions(cwd);
+        if !instructions.is_empty() {
+            parts.push(instructions);
+        }
+        if let Some((_, text)) = self.append_system_prompt.as_ref().filter(|(to, _)| *to == role) {
+            parts.push(text.clone());
+        }
+        parts
+    }
+
+    /// The instructions for a folder, read once.
+    fn instructions(&mut self, cwd: &Path) -> Arc<str> {
+        if !self.instructions.contains_key(cwd) {
+            for warning in self.read_instructions(cwd) {
+                tracing::warn!(folder = %cwd.display(), "{warning}");
+            }
+        }
+        self.instructions.get(cwd).cloned().unwrap_or_default()
+    }
+
+    /// Reads the instructions for a folder, and says what was wrong with them.
+    fn read_instructions(&mut self, cwd: &Path) -> Vec<String> {
+        let (home, root) = (self.home.as_deref(), Some(self.root.as_path()));
+        let found = Instructions::load(&InstructionSources { cwd, home, root });
+        let texts = found.files.iter().map(|file| format!("# From {}\n\n{}", file.path.display(), file.text));
+        let text: Arc<str> = texts.collect::<Vec<_>>().join("\n\n").into();
+        self.instructions.insert(cwd.to_path_buf(), text);
+        found.warnings
+    }
+}

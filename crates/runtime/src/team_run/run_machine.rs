@@ -1,0 +1,449 @@
+//! The course of a run, as a pure state machine: when the lead is called, when it is reminded, when the team is shut
+//! down and in which steps, and when all is over. It knows states and names only; the loop carries its orders out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pitcrew_protocol::AgentName;
+
+use crate::agent::Status;
+use crate::run::{Limit, OpenWork, Shortfall};
+use crate::transcript::AnswerFault;
+
+/// Why a team is shut down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum EndReason {
+    /// The work is done.
+    Finished,
+    /// The user stopped the run; the team goes on in a later one.
+    Interrupted,
+    /// The user ended the team.
+    ShutDown,
+    /// Nobody works any more, and the work is not whole.
+    Unfinished(Shortfall, OpenWork),
+    /// A limit was reached; in words.
+    Limit(Limit, String),
+    /// A model without which nothing goes on is unavailable: the lead's, or a teammate's for which all others wait.
+    ModelUnavailable(String),
+    /// The lead cannot go on.
+    LeadFailed(String),
+    /// The team was deleted by somebody else.
+    Gone,
+}
+
+impl EndReason {
+    /// The reason in words.
+    pub(super) fn in_words(&self) -> String {
+        match self {
+            Self::Finished => "the work is done".to_owned(),
+            Self::Interrupted => "the user stopped the run".to_owned(),
+            Self::ShutDown => "the user shut the team down".to_owned(),
+            Self::Unfinished(shortfall, _) => shortfall.in_words().to_owned(),
+            Self::Limit(_, reason) => reason.clone(),
+            Self::ModelUnavailable(reason) => format!("a model is unavailable: {reason}"),
+            Self::LeadFailed(reason) => format!("the lead cannot go on: {reason}"),
+            Self::Gone => "the team's files were taken away while it ran, by something else than this run".to_owned(),
+        }
+    }
+
+    /// Whether a later run may go on where this one stops, so that nobody is taken out of the team who did not leave.
+    pub(super) fn is_resumable(&self) -> bool {
+        match self {
+            Self::Interrupted
+            | Self::Unfinished(..)
+            | Self::Limit(..)
+            | Self::ModelUnavailable(_)
+            | Self::LeadFailed(_) => true,
+            Self::Finished | Self::ShutDown | Self::Gone => false,
+        }
+    }
+}
+
+/// Something that the course of a run depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum RunInput {
+    /// A teammate was started.
+    Joined(AgentName),
+    /// An agent's state changed, or was told once more.
+    Announced(AgentName, Status),
+    /// A teammate is idle since its model is unavailable, for this reason.
+    Unavailable(AgentName, String),
+    /// A teammate has used all its turns.
+    UsedUp(AgentName),
+    /// A teammate is no more.
+    Left(AgentName),
+    /// The lead's last answer has this fault, or none.
+    LeadAnswered(Option<AnswerFault>),
+    /// The lead was told something, and starts a turn when it hears it.
+    LeadTold,
+    /// The user cut the lead's turn off.
+    LeadInterrupted,
+    /// The lead is no more.
+    LeadEnded(Status, Option<String>),
+    /// A look around found nothing unread.
+    AllQuiet,
+    /// What is open by the team's files, and who never started.
+    Stock(OpenWork),
+    /// The run is to end.
+    EndAsked(EndReason),
+    /// The time for the present step of the shutdown is over.
+    GraceOver,
+}
+
+/// Something the loop is to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RunAction {
+    /// See whether there is unread mail anywhere; answered by [`RunInput::AllQuiet`] if not.
+    LookAround,
+    /// Call the lead; it starts a turn, or announces once more that it is idle.
+    WakeLead,
+    /// See what is open; answered by [`RunInput::Stock`].
+    TakeStock,
+    /// Remind the lead of what it has not done, before the run ends.
+    Remind(Reminder),
+    /// Ask every teammate to shut down, and start the grace.
+    AskToShutDown(Vec<AgentName>),
+    /// Stop every teammate where it stands, to go on in a later run, and start the grace.
+    Suspend(Vec<AgentName>),
+    /// End every teammate for good, and start the grace.
+    Kill(Vec<AgentName>),
+    /// Drop every teammate where it stands, so that it can be resumed.
+    Drop(Vec<AgentName>),
+    /// Let the lead begin nothing more and drop what it is at; it still hears of who leaves.
+    HoldLead,
+    /// Let the lead end at its next boundary, and start the grace.
+    EndLead(String),
+    /// Drop the lead.
+    DropLead,
+    /// All is over.
+    Finish,
+}
+
+/// What a lead that is about to end its run is reminded of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reminder {
+    /// The teammates that it has not shut down.
+    pub(super) members: Vec<AgentName>,
+    /// The tasks and plans that are open.
+    pub(super) open: OpenWork,
+    /// What is wrong with its last answer.
+    pub(super) fault: Option<AnswerFault>,
+}
+
+/// What the lead was reminded of already: of each once in a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reminded {
+    of_members: bool,
+    of_work: bool,
+    of_answer: bool,
+}
+
+/// Where a run stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Working,
+    Asking,
+    Stopping,
+    EndingLead,
+    Over,
+}
+
+/// The course of one run.
+#[derive(Debug)]
+pub(super) struct RunMachine {
+    phase: Phase,
+    lead: AgentName,
+    lead_status: Status,
+    mates: BTreeMap<AgentName, Status>,
+    /// The teammates whose model is unavailable, with the reason.
+    unavailable: BTreeMap<AgentName, String>,
+    /// The teammates that have used all their turns: it is not the model that keeps them.
+    used_up: BTreeSet<AgentName>,
+    /// The lead was called since anything changed, and had nothing to do.
+    lead_has_looked: bool,
+    is_calling: bool,
+    reminded: Reminded,
+    /// What is wrong with the lead's last answer.
+    fault: Option<AnswerFault>,
+    /// The user cut the lead off and has not said how to go on: nobody calls the lead, and the run does not end by itself.
+    is_held: bool,
+    end_reason: Option<EndReason>,
+}
+
+impl RunMachine {
+    pub(super) fn new(lead: AgentName) -> Self {
+        Self {
+            phase: Phase::Working,
+            lead,
+            lead_status: Status::Pending,
+            mates: BTreeMap::new(),
+            unavailable: BTreeMap::new(),
+            used_up: BTreeSet::new(),
+            lead_has_looked: false,
+            is_calling: false,
+            reminded: Reminded::default(),
+            fault: None,
+            is_held: false,
+            end_reason: None,
+        }
+    }
+
+    /// Why the team is being shut down, once it is.
+    pub(super) fn end_reason(&self) -> Option<&EndReason> {
+        self.end_reason.as_ref()
+    }
+
+    /// How many teammates there are.
+    pub(super) fn mates(&self) -> usize {
+        self.mates.len()
+    }
+
+    /// The lead has made another team: of that it is reminded anew.
+    pub(super) fn begin_another_team(&mut self) {
+        self.reminded = Reminded::default();
+    }
+
+    /// Takes the news and answers with what is to be done, in order.
+    #[must_use]
+    pub(super) fn handle(&mut self, inputs: RunInput) -> Vec<RunAction> {
+        match inputs {
+            RunInput::Joined(name) => {
+                self.mates.insert(name, Status::Pending);
+                self.lead_has_looked = false;
+                Vec::new()
+            }
+            RunInput::Announced(name, status) => self.announced(&name, status),
+            RunInput::Unavailable(name, reason) => {
+                if !self.used_up.contains(&name) {
+                    self.unavailable.insert(name, reason);
+                }
+                Vec::new()
+            }
+            RunInput::UsedUp(name) => {
+                self.unavailable.remove(&name);
+                self.used_up.insert(name);
+                Vec::new()
+            }
+            RunInput::Left(name) => {
+                self.mates.remove(&name);
+                self.unavailable.remove(&name);
+                self.lead_has_looked = false;
+                self.after_a_loss()
+            }
+            RunInput::LeadAnswered(fault) => {
+                self.fault = fault;
+                Vec::new()
+            }
+            RunInput::LeadTold => {
+                self.lead_has_looked = false;
+                self.is_calling = false;
+                Vec::new()
+            }
+            RunInput::LeadInterrupted => {
+                self.is_held = self.lead_status != Status::Idle;
+                Vec::new()
+            }
+            RunInput::LeadEnded(status, reason) => self.lead_ended(status, reason),
+            RunInput::AllQuiet => self.quiet(),
+            RunInput::Stock(open) => self.took_stock(open),
+            RunInput::EndAsked(end_reason) => self.shut_down(end_reason),
+            RunInput::GraceOver => self.grace_over(),
+        }
+    }
+
+    fn announced(&mut self, name: &AgentName, status: Status) -> Vec<RunAction> {
+        if *name == self.lead {
+            // Only the answer to a call counts: an agent that is at work takes no call.
+            self.lead_has_looked = std::mem::take(&mut self.is_calling) && status == Status::Idle;
+            self.lead_status = status;
+            self.is_held &= status == Status::Idle;
+        } else if let Some(known) = self.mates.get_mut(name) {
+            *known = status;
+            self.lead_has_looked = false;
+            if status == Status::Active {
+                self.unavailable.remove(name);
+            }
+        }
+        self.look_around()
+    }
+
+    fn is_at_rest(&self) -> bool {
+        let rests = |status: &Status| matches!(status, Status::Idle | Status::AwaitingPlanApproval);
+        let lead_rests = self.lead_status == Status::Idle && !self.is_held;
+        self.phase == Phase::Working && lead_rests && self.mates.values().all(rests)
+    }
+
+    fn look_around(&self) -> Vec<RunAction> {
+        if self.is_at_rest() && !self.is_calling { vec![RunAction::LookAround] } else { Vec::new() }
+    }
+
+    fn quiet(&mut self) -> Vec<RunAction> {
+        if !self.is_at_rest() || self.is_calling {
+            return Vec::new();
+        }
+        if !self.lead_has_looked {
+            self.is_calling = true;
+            return vec![RunAction::WakeLead];
+        }
+        if let Some((name, reason)) = self.unavailable.first_key_value() {
+            // It has work that it could not do, and nobody else has any.
+            return self.shut_down(EndReason::ModelUnavailable(format!("{name}: {reason}")));
+        }
+        vec![RunAction::TakeStock]
+    }
+
+    /// Everybody rests and has looked: the lead is reminded of what it has not done, and else the run ends.
+    fn took_stock(&mut self, mut open: OpenWork) -> Vec<RunAction> {
+        if !self.is_at_rest() || self.is_calling || !self.lead_has_looked {
+            return Vec::new();
+        }
+        let with_plan = self.mates.iter().filter(|(_, status)| **status == Status::AwaitingPlanApproval);
+        let with_plan: Vec<AgentName> =
+            with_plan.map(|(name, _)| name.clone()).filter(|name| !open.plans.contains(name)).collect();
+        open.plans.extend(with_plan);
+        let reminder = self.reminder(&open);
+        if reminder != Reminder::default() {
+            self.lead_has_looked = false;
+            return vec![RunAction::Remind(reminder)];
+        }
+        match self.shortfall(&open) {
+            Some(shortfall) => self.shut_down(EndReason::Unfinished(shortfall, open)),
+            None => self.shut_down(EndReason::Finished),
+        }
+    }
+
+    /// What the lead is to be reminded of now.
+    fn reminder(&mut self, open: &OpenWork) -> Reminder {
+        let mut reminder = Reminder::default();
+        if !self.mates.is_empty() && !std::mem::replace(&mut self.reminded.of_members, true) {
+            reminder.members = self.names();
+        }
+        if self.reminds_of(open) {
+            // Who never started was told to the lead when that was seen.
+            reminder.open =
+                OpenWork { never_started: Vec::new(), left_behind: Vec::new(), failures: Vec::new(), ..open.clone() };
+        }
+        let is_mended = |fault: &AnswerFault| matches!(fault, AnswerFault::Truncated | AnswerFault::Empty);
+        if let Some(fault) = self.fault.filter(is_mended)
+            && !std::mem::replace(&mut self.reminded.of_answer, true)
+        {
+            reminder.fault = Some(fault);
+        }
+        reminder
+    }
+
+    /// Whether the lead is to be reminded of open tasks and plans now, which happens once.
+    pub(super) fn reminds_of(&mut self, open: &OpenWork) -> bool {
+        let is_open = !open.has_no_tasks() || !open.plans.is_empty();
+        is_open && !std::mem::replace(&mut self.reminded.of_work, true)
+    }
+
+    /// Why the work is not whole, if it is not.
+    fn shortfall(&self, open: &OpenWork) -> Option<Shortfall> {
+        let of_answer = self.fault.map(|fault| match fault {
+            AnswerFault::Refused => Shortfall::Refused,
+            AnswerFault::Truncated => Shortfall::Truncated,
+            AnswerFault::Empty => Shortfall::Empty,
+        });
+        let of_work = if !open.has_all_teammates() {
+            Some(Shortfall::FailedToStart)
+        } else if open.is_empty() {
+            None
+        } else {
+            Some(Shortfall::Stalled)
+        };
+        // A lead that waits in silence says nothing; what it waits for says more.
+        of_answer.into_iter().chain(of_work).min()
+    }
+
+    fn names(&self) -> Vec<AgentName> {
+        self.mates.keys().cloned().collect()
+    }
+
+    fn shut_down(&mut self, end_reason: EndReason) -> Vec<RunAction> {
+        if self.phase != Phase::Working {
+            return if end_reason == EndReason::Interrupted { self.cut_short() } else { Vec::new() };
+        }
+        let holds = matches!(end_reason, EndReason::Interrupted | EndReason::ShutDown) && !self.lead_status.is_over();
+        let (phase, action) = match &end_reason {
+            EndReason::LeadFailed(_) | EndReason::Gone => (Phase::Stopping, RunAction::Drop(self.names())),
+            EndReason::Interrupted
+            | EndReason::Unfinished(..)
+            | EndReason::Limit(..)
+            | EndReason::ModelUnavailable(_) => (Phase::Stopping, RunAction::Suspend(self.names())),
+            EndReason::Finished | EndReason::ShutDown => (Phase::Asking, RunAction::AskToShutDown(self.names())),
+        };
+        (self.end_reason, self.phase) = (Some(end_reason), phase);
+        if self.mates.is_empty() {
+            return self.after_a_loss();
+        }
+        holds.then_some(RunAction::HoldLead).into_iter().chain([action]).collect()
+    }
+
+    /// The user stops a run that is about to end: nobody is waited for any more.
+    fn cut_short(&mut self) -> Vec<RunAction> {
+        match self.phase {
+            Phase::Asking => {
+                (self.end_reason, self.phase) = (Some(EndReason::Interrupted), Phase::Stopping);
+                vec![RunAction::Suspend(self.names())]
+            }
+            Phase::EndingLead => {
+                self.end_reason = Some(EndReason::Interrupted);
+                vec![RunAction::DropLead]
+            }
+            Phase::Working | Phase::Stopping | Phase::Over => Vec::new(),
+        }
+    }
+
+    /// Goes on with a shutdown when the last teammate has left.
+    fn after_a_loss(&mut self) -> Vec<RunAction> {
+        match self.phase {
+            Phase::Working => self.look_around(),
+            Phase::Asking | Phase::Stopping if self.mates.is_empty() => {
+                if self.lead_status.is_over() {
+                    return self.finish();
+                }
+                self.phase = Phase::EndingLead;
+                vec![match &self.end_reason {
+                    // Who stops a run does not wait for an answer of a model.
+                    Some(EndReason::Interrupted | EndReason::ShutDown | EndReason::ModelUnavailable(_)) => {
+                        RunAction::DropLead
+                    }
+                    end_reason => RunAction::EndLead(end_reason.as_ref().map(EndReason::in_words).unwrap_or_default()),
+                }]
+            }
+            Phase::Asking | Phase::Stopping | Phase::EndingLead | Phase::Over => Vec::new(),
+        }
+    }
+
+    fn grace_over(&mut self) -> Vec<RunAction> {
+        match self.phase {
+            Phase::Asking => {
+                self.phase = Phase::Stopping;
+                vec![RunAction::Kill(self.names())]
+            }
+            Phase::Stopping => vec![RunAction::Drop(self.names())],
+            Phase::EndingLead => vec![RunAction::DropLead],
+            Phase::Working | Phase::Over => Vec::new(),
+        }
+    }
+
+    fn lead_ended(&mut self, status: Status, reason: Option<String>) -> Vec<RunAction> {
+        self.lead_status = if status.is_over() { status } else { Status::Killed };
+        let reason = || reason.unwrap_or_else(|| format!("it {status}"));
+        match self.phase {
+            Phase::Working if status == Status::Parked => self.shut_down(EndReason::ModelUnavailable(reason())),
+            Phase::Working => self.shut_down(EndReason::LeadFailed(reason())),
+            Phase::Asking | Phase::Stopping => self.after_a_loss(),
+            Phase::EndingLead => self.finish(),
+            Phase::Over => Vec::new(),
+        }
+    }
+
+    fn finish(&mut self) -> Vec<RunAction> {
+        self.phase = Phase::Over;
+        vec![RunAction::Finish]
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,317 @@
+//! The course as scripts: news, and the orders that each brings.
+
+use pitcrew_protocol::{TaskId, TaskStatus};
+
+use super::*;
+use crate::run::TaskSummary;
+
+fn name(name: &str) -> AgentName {
+    AgentName::new(name).unwrap()
+}
+
+fn told(who: &str, status: Status) -> RunInput {
+    RunInput::Announced(name(who), status)
+}
+
+fn of_members(names: &[&str]) -> Reminder {
+    Reminder { members: names.iter().map(|it| name(it)).collect(), ..Reminder::default() }
+}
+
+fn of_work(open: &OpenWork) -> Reminder {
+    Reminder { open: open.clone(), ..Reminder::default() }
+}
+
+/// One task that nobody has.
+fn open_task() -> OpenWork {
+    let (id, subject) = (TaskId::from_number(1), "Do it".to_owned());
+    OpenWork::of_tasks(&[TaskSummary { id, subject, status: TaskStatus::Pending, owner: None }])
+}
+
+struct Play(RunMachine);
+
+impl Play {
+    fn new(mates: &[&str]) -> Self {
+        let mut play = Self(RunMachine::new(AgentName::lead()));
+        play.then(told("team-lead", Status::Active), &[]);
+        for mate in mates {
+            play.then(RunInput::Joined(name(mate)), &[]).then(told(mate, Status::Active), &[]);
+        }
+        play
+    }
+
+    /// The lead rests, looks, and has nothing to do; nobody has.
+    fn all_rest(&mut self) -> &mut Self {
+        self.then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+            .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+            .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+            .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+    }
+
+    /// The lead answers, with that fault or none, and rests.
+    fn answers(&mut self, fault: Option<AnswerFault>) -> &mut Self {
+        self.then(told("team-lead", Status::Active), &[]).then(RunInput::LeadAnswered(fault), &[]).all_rest()
+    }
+
+    #[track_caller]
+    fn then(&mut self, inputs: RunInput, actions: &[RunAction]) -> &mut Self {
+        assert_eq!(self.0.handle(inputs), actions);
+        self
+    }
+}
+
+#[test]
+fn a_lead_alone_ends_with_its_turn_when_it_has_no_mail() {
+    Play::new(&[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+        .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead("the work is done".to_owned())])
+        .then(RunInput::LeadEnded(Status::Completed, None), &[RunAction::Finish]);
+}
+
+#[test]
+fn a_lead_that_ends_its_turn_while_a_teammate_works_waits() {
+    Play::new(&["bob"])
+        .then(told("team-lead", Status::Idle), &[])
+        .then(told("bob", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .then(told("team-lead", Status::Active), &[]);
+}
+
+#[test]
+fn a_lead_that_the_user_cut_off_is_not_called_before_it_is_told_something() {
+    let mut play = Play::new(&[]);
+    play.then(RunInput::LeadInterrupted, &[])
+        .then(told("team-lead", Status::Idle), &[])
+        .then(told("team-lead", Status::Active), &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround]);
+}
+
+#[test]
+fn a_lead_that_forgets_its_team_is_reminded_once_and_then_the_team_is_shut_down() {
+    let bob = || vec![name("bob")];
+    let mut play = Play::new(&["bob"]);
+    play.then(told("bob", Status::Idle), &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+        .then(RunInput::Stock(OpenWork::default()), &[RunAction::Remind(of_members(&["bob"]))])
+        .then(told("team-lead", Status::Active), &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::TakeStock])
+        .then(RunInput::Stock(OpenWork::default()), &[RunAction::AskToShutDown(bob())])
+        .then(RunInput::GraceOver, &[RunAction::Kill(bob())])
+        .then(RunInput::Left(name("bob")), &[RunAction::EndLead("the work is done".to_owned())])
+        .then(RunInput::LeadEnded(Status::Completed, None), &[RunAction::Finish]);
+}
+
+#[test]
+fn a_lead_that_leaves_a_task_open_is_reminded_once_and_then_its_run_is_stalled() {
+    let mut play = Play::new(&[]);
+    play.all_rest()
+        .then(RunInput::Stock(open_task()), &[RunAction::Remind(of_work(&open_task()))])
+        .answers(None)
+        .then(RunInput::Stock(open_task()), &[RunAction::EndLead("nobody works on what is open".to_owned())])
+        .then(RunInput::LeadEnded(Status::Completed, None), &[RunAction::Finish]);
+    assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open_task())));
+    Play::new(&[])
+        .all_rest()
+        .then(RunInput::Stock(open_task()), &[RunAction::Remind(of_work(&open_task()))])
+        .answers(None)
+        .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead("the work is done".to_owned())]);
+}
+
+#[test]
+fn a_plan_without_an_answer_is_open_and_its_teammate_stays_for_the_next_run() {
+    let mut play = Play::new(&["bob"]);
+    let open = OpenWork { plans: vec![name("bob")], ..OpenWork::default() };
+    play.then(told("bob", Status::AwaitingPlanApproval), &[])
+        .all_rest()
+        .then(
+            RunInput::Stock(OpenWork::default()),
+            &[RunAction::Remind(Reminder { open: open.clone(), ..of_members(&["bob"]) })],
+        )
+        .answers(None)
+        .then(RunInput::Stock(OpenWork::default()), &[RunAction::Suspend(vec![name("bob")])])
+        .then(RunInput::Left(name("bob")), &[RunAction::EndLead("nobody works on what is open".to_owned())]);
+    assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open)));
+    assert!(play.0.end_reason().unwrap().is_resumable());
+}
+
+#[test]
+fn a_lead_is_asked_once_more_for_an_answer_that_was_cut_off_or_empty_but_not_for_a_refused_one() {
+    for (fault, shortfall) in [(AnswerFault::Truncated, Shortfall::Truncated), (AnswerFault::Empty, Shortfall::Empty)] {
+        let again = Reminder { fault: Some(fault), ..Reminder::default() };
+        let mut play = Play::new(&[]);
+        play.then(RunInput::LeadAnswered(Some(fault)), &[])
+            .all_rest()
+            .then(RunInput::Stock(OpenWork::default()), &[RunAction::Remind(again.clone())])
+            .answers(Some(fault))
+            .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead(shortfall.in_words().to_owned())]);
+        assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(shortfall, OpenWork::default())));
+        Play::new(&[])
+            .then(RunInput::LeadAnswered(Some(fault)), &[])
+            .all_rest()
+            .then(RunInput::Stock(OpenWork::default()), &[RunAction::Remind(again)])
+            .answers(None)
+            .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead("the work is done".to_owned())]);
+    }
+    let refused = Shortfall::Refused;
+    Play::new(&[])
+        .then(RunInput::LeadAnswered(Some(AnswerFault::Refused)), &[])
+        .all_rest()
+        .then(RunInput::Stock(OpenWork::default()), &[RunAction::EndLead(refused.in_words().to_owned())]);
+}
+
+#[test]
+fn a_lead_that_says_nothing_while_tasks_are_open_or_lost_is_stalled_and_not_empty() {
+    let lost = OpenWork { lost: vec![TaskId::from_number(1)], ..OpenWork::default() };
+    for open in [open_task(), lost] {
+        let mut play = Play::new(&[]);
+        let again = Reminder { fault: Some(AnswerFault::Empty), ..of_work(&open) };
+        play.then(RunInput::LeadAnswered(Some(AnswerFault::Empty)), &[])
+            .all_rest()
+            .then(RunInput::Stock(open.clone()), &[RunAction::Remind(again)])
+            .answers(Some(AnswerFault::Empty))
+            .then(RunInput::Stock(open.clone()), &[RunAction::EndLead(Shortfall::Stalled.in_words().to_owned())]);
+        assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Stalled, open)));
+    }
+}
+
+#[test]
+fn a_run_whose_teammate_never_started_is_not_completed_and_the_gravest_reason_is_named() {
+    let without_bob = || OpenWork { never_started: vec![name("bob")], ..OpenWork::default() };
+    let mut play = Play::new(&[]);
+    let said = Shortfall::FailedToStart.in_words().to_owned();
+    play.all_rest().then(RunInput::Stock(without_bob()), &[RunAction::EndLead(said)]);
+    let mut play = Play::new(&[]);
+    let both = || OpenWork { never_started: vec![name("bob")], ..open_task() };
+    play.all_rest()
+        .then(RunInput::Stock(both()), &[RunAction::Remind(of_work(&open_task()))])
+        .answers(Some(AnswerFault::Refused))
+        .then(RunInput::Stock(both()), &[RunAction::EndLead(Shortfall::Refused.in_words().to_owned())]);
+    assert_eq!(play.0.end_reason(), Some(&EndReason::Unfinished(Shortfall::Refused, both())));
+}
+
+#[test]
+fn a_lead_that_was_told_of_open_tasks_when_it_deleted_its_team_is_not_told_again() {
+    let mut play = Play::new(&[]);
+    assert!(play.0.reminds_of(&open_task()));
+    assert!(!play.0.reminds_of(&open_task()));
+    let said = Shortfall::Stalled.in_words().to_owned();
+    play.all_rest().then(RunInput::Stock(open_task()), &[RunAction::EndLead(said)]);
+}
+
+#[test]
+fn a_stopped_run_is_not_stalled_whatever_is_open() {
+    let mut play = Play::new(&[]);
+    play.then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::EndAsked(EndReason::Interrupted), &[RunAction::DropLead])
+        .then(RunInput::Stock(open_task()), &[]);
+    assert_eq!(play.0.end_reason(), Some(&EndReason::Interrupted));
+}
+
+#[test]
+fn what_changes_after_the_lead_has_looked_makes_it_look_again() {
+    Play::new(&["bob"])
+        .then(told("bob", Status::Idle), &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .then(told("bob", Status::Active), &[])
+        .then(told("team-lead", Status::Idle), &[])
+        .then(told("bob", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead]);
+}
+
+#[test]
+fn a_lead_that_was_told_something_is_called_again_before_anything_ends() {
+    Play::new(&[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .then(RunInput::LeadTold, &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead]);
+}
+
+#[test]
+fn a_stopped_run_asks_nobody_and_keeps_everybody_for_the_next_one() {
+    let both = || vec![name("ann"), name("bob")];
+    Play::new(&["ann", "bob"])
+        .then(RunInput::EndAsked(EndReason::Interrupted), &[RunAction::HoldLead, RunAction::Suspend(both())])
+        .then(RunInput::EndAsked(EndReason::Limit(Limit::Cost, "too much".to_owned())), &[])
+        .then(RunInput::Left(name("ann")), &[])
+        .then(RunInput::GraceOver, &[RunAction::Drop(vec![name("bob")])])
+        .then(RunInput::Left(name("bob")), &[RunAction::DropLead])
+        .then(RunInput::LeadEnded(Status::Killed, None), &[RunAction::Finish]);
+}
+
+#[test]
+fn a_team_that_the_user_shuts_down_is_asked_to_leave_and_who_does_not_is_ended() {
+    let both = || vec![name("ann"), name("bob")];
+    Play::new(&["ann", "bob"])
+        .then(RunInput::EndAsked(EndReason::ShutDown), &[RunAction::HoldLead, RunAction::AskToShutDown(both())])
+        .then(RunInput::Left(name("ann")), &[])
+        .then(RunInput::GraceOver, &[RunAction::Kill(vec![name("bob")])])
+        .then(RunInput::Left(name("bob")), &[RunAction::DropLead])
+        .then(RunInput::LeadEnded(Status::Killed, None), &[RunAction::Finish]);
+}
+
+#[test]
+fn a_stopped_lead_without_a_team_is_dropped_at_once_and_one_that_reached_a_limit_ends_its_step() {
+    Play::new(&[])
+        .then(RunInput::EndAsked(EndReason::Interrupted), &[RunAction::DropLead])
+        .then(RunInput::LeadEnded(Status::Killed, None), &[RunAction::Finish]);
+    Play::new(&[])
+        .then(
+            RunInput::EndAsked(EndReason::Limit(Limit::Cost, "too much".to_owned())),
+            &[RunAction::EndLead("too much".to_owned())],
+        )
+        .then(RunInput::GraceOver, &[RunAction::DropLead])
+        .then(RunInput::LeadEnded(Status::Killed, None), &[RunAction::Finish]);
+}
+
+#[test]
+fn when_the_leads_model_is_unavailable_the_team_is_suspended_so_that_it_can_be_resumed() {
+    let mut play = Play::new(&["bob"]);
+    let parked = RunInput::LeadEnded(Status::Parked, Some("come later".to_owned()));
+    play.then(parked, &[RunAction::Suspend(vec![name("bob")])]).then(RunInput::Left(name("bob")), &[RunAction::Finish]);
+    assert_eq!(play.0.end_reason(), Some(&EndReason::ModelUnavailable("come later".to_owned())));
+    assert!(play.0.end_reason().unwrap().is_resumable());
+}
+
+#[test]
+fn a_run_in_which_all_wait_for_a_teammates_model_parks_and_keeps_its_team() {
+    let mut play = Play::new(&["bob"]);
+    play.then(told("bob", Status::Idle), &[])
+        .then(RunInput::Unavailable(name("bob"), "come later".to_owned()), &[])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::WakeLead])
+        .then(told("team-lead", Status::Idle), &[RunAction::LookAround])
+        .then(RunInput::AllQuiet, &[RunAction::Suspend(vec![name("bob")])])
+        .then(RunInput::Left(name("bob")), &[RunAction::DropLead]);
+    assert_eq!(play.0.end_reason(), Some(&EndReason::ModelUnavailable("bob: come later".to_owned())));
+}
+
+#[test]
+fn a_run_that_is_stopped_while_it_asks_its_team_to_leave_waits_for_nobody() {
+    let mut play = Play::new(&["bob"]);
+    play.then(
+        RunInput::EndAsked(EndReason::ShutDown),
+        &[RunAction::HoldLead, RunAction::AskToShutDown(vec![name("bob")])],
+    )
+    .then(RunInput::EndAsked(EndReason::Interrupted), &[RunAction::Suspend(vec![name("bob")])])
+    .then(RunInput::Left(name("bob")), &[RunAction::DropLead]);
+    assert!(play.0.end_reason().unwrap().is_resumable());
+}
+
+#[test]
+fn without_a_lead_nobody_goes_on() {
+    Play::new(&["bob"])
+        .then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Drop(vec![name("bob")])])
+        .then(RunInput::Left(name("bob")), &[RunAction::Finish]);
+    Play::new(&[]).then(RunInput::LeadEnded(Status::Failed, Some("no key".to_owned())), &[RunAction::Finish]);
+}

@@ -1,0 +1,529 @@
+//! From options to a running team, and from its end to an outcome.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use pitcrew_protocol::{
+    AgentName, ApiError, BACKEND_IN_PROCESS, ErrorCode, Injected, LEAD_NAME, Member, TeamConfig, neutralised, render,
+};
+use pitcrew_team::store::{Event as Noted, JournalSummary, LeaseName, Spent, StoreError};
+use pitcrew_team::{Escaped, KnownMode, MemberRemoved, RefusedMode, Team};
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::agent_handle::AgentHandle;
+use super::agent_spec::AgentSpec;
+use super::ends::Answers;
+use super::goes_on::GoesOn;
+use super::in_process::InProcess;
+use super::mode::mode_named;
+use super::recovery::Unremoved;
+use super::run_context::{RunContext, can_start};
+use super::run_machine::{EndReason, RunInput, RunMachine};
+use super::subagents::SubagentRuns;
+use super::take_lead::{Led, led};
+use super::team_loop::{AgentKind, EventSources, RunningAgent, TeamLoop};
+use super::usage_totals::UsageTotals;
+use super::wake::{LoopHandle, REPORTS_WAITING};
+use crate::agent::{Event, Role, Status};
+use crate::driver::{Sink, chain};
+use crate::events::{RunEvent, RunStarted};
+use crate::hooks::{HookEvent, HookKind, HookSession, reminder};
+use crate::run::{Begin, OpenWork, RunEnd, RunError, RunHandle, RunLimits, RunOptions, RunOutcome, Stopper};
+use crate::supervision::{LeftRunning, escaped, forget_ended};
+
+/// Events the face has not read yet. A face that lags slows the team down, so that the stream loses nothing.
+pub(crate) const EVENTS_WAITING: usize = 1024;
+
+/// Starts a run: makes or opens the team, takes its lease, and starts the lead and whoever else is a member.
+pub(crate) async fn start(options: RunOptions) -> Result<RunHandle, RunError> {
+    can_start(&options)?;
+    let is_new = !options.begin.is_resumed();
+    let led = led(&options).await?;
+    let team = led.team.clone();
+    let started = start_in(led, options).await;
+    if started.is_err() && is_new {
+        discard(&team).await;
+    }
+    started
+}
+
+/// Takes back a team in which nothing happened.
+async fn discard(team: &Team) -> bool {
+    match team.discard().await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(team = %team.name(), %error, "a team in which nothing happened stays");
+            false
+        }
+    }
+}
+
+/// Starts the lead of a team that this process has taken the lease of, and whoever else is a member.
+async fn start_in(led: Led, options: RunOptions) -> Result<RunHandle, RunError> {
+    let Led { team, lease, narrowed } = led;
+    let history = team.backend().journal_summary(team.dir()).await;
+    may_cost_more(options.agent_options.limits, &history)?;
+    let config = team.config().await?;
+    let (events, received) = mpsc::channel(EVENTS_WAITING);
+    let (reports, reported) = mpsc::channel(REPORTS_WAITING);
+    let (supervisors, remote_reports) = mpsc::channel(REPORTS_WAITING);
+    let (loop_handle, requests) = LoopHandle::new();
+    let (limits, grace) = (options.agent_options.limits, options.agent_options.shutdown_grace);
+    let (hosting, begin) = (options.hosting.clone(), options.begin.clone());
+    let watch = team.backend().watch(team.dir()).await.map_err(|error| store_error(&team, error))?;
+    let (model, teammate_model) = (options.model, options.teammate_model);
+    let mut run_context =
+        RunContext::new(team.clone(), Role::Lead, options.agent_options, model, teammate_model, Sink(events), reports)?;
+    let name = run_context.model_name.clone();
+    let model = run_context.model(&name).map_err(|source| RunError::Model { name, source })?;
+    let stopper = Stopper::default();
+    let sources = EventSources::new(stopper.clone(), reported, remote_reports, requests, watch);
+    let mut team_loop = TeamLoop {
+        run_context,
+        loop_handle,
+        machine: RunMachine::new(AgentName::lead()),
+        here: InProcess::default(),
+        agents: BTreeMap::new(),
+        usage_totals: UsageTotals::default(),
+        limits,
+        kept: Vec::new(),
+        lead_text: None,
+        unapproved_plan: None,
+        lead_is_broken: false,
+        deleted_tasks: None,
+        deleted_lost: Vec::new(),
+        began: (Instant::now(), Duration::ZERO),
+        retry_after: None,
+        departures: BTreeMap::new(),
+        unremoved: Unremoved::default(),
+        team_create: TeamCreateState::NotYet,
+        hosting,
+        settings_file: None,
+        supervisors,
+        is_resumed: begin.is_resumed(),
+        journal_position: 0,
+        last_states: BTreeMap::new(),
+        last_turns: BTreeMap::new(),
+        last_words: BTreeMap::new(),
+        senders: HashMap::new(),
+        asked: BTreeMap::new(),
+        client_turns: BTreeMap::new(),
+        subagents: SubagentRuns::default(),
+        sources,
+        grace,
+        asking_grace: grace,
+        looks_again_at: None,
+        is_over: false,
+        bounds: options.bounds,
+        lease: Some(lease),
+    };
+    let beginning = team_loop.build_lead(&begin, model, &config, narrowed).await?;
+    let (sender, outcome) = oneshot::channel();
+    let task = tokio::spawn(async move {
+        team_loop.begin(beginning, &config, history).await;
+        team_loop.run().await;
+        // The only error is that nobody waits for the outcome.
+        let _not_waited_for = sender.send(team_loop.close().await);
+    });
+    Ok(RunHandle { team: team.name().to_string(), events: received, stopper, outcome, task: Some(task) })
+}
+
+/// Refuses a run of a team whose earlier runs have cost all that it may cost: its first call would be too much.
+fn may_cost_more(limits: RunLimits, history: &Result<(JournalSummary, u64), StoreError>) -> Result<(), RunError> {
+    let (Some(most_usd), Ok((summary, _))) = (limits.max_cost_usd, history) else { return Ok(()) };
+    let spent = summary.members.values().flat_map(|member| member.spent.values());
+    let cost_usd: f64 = spent.map(Spent::cost_usd).sum();
+    if cost_usd > 0.0 && cost_usd >= most_usd {
+        return Err(RunError::Spent { cost_usd, most_usd });
+    }
+    Ok(())
+}
+
+/// A failure of the store, as that of the run.
+pub(crate) fn store_error(team: &Team, error: StoreError) -> RunError {
+    RunError::Store { team: team.name().to_string(), source: Box::new(error) }
+}
+
+/// How the lead stands to the team that the run made for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum TeamCreateState {
+    /// It has not asked for a team yet.
+    NotYet,
+    /// The team is its own.
+    Yes,
+    /// It has deleted the team, and may make another.
+    Deleted,
+}
+
+/// The lead, ready to be started.
+struct Beginning {
+    lead: super::agent_spec::BuiltAgent,
+    started: RunStarted,
+    told: Option<String>,
+    refused_mode: Option<RefusedMode>,
+    /// What this run's bounds took from members.
+    narrowed: Vec<String>,
+}
+
+impl TeamLoop {
+    async fn build_lead(
+        &mut self,
+        begin: &Begin,
+        model: Arc<dyn pitcrew_model::Model>,
+        config: &TeamConfig,
+        narrowed: Vec<String>,
+    ) -> Result<Beginning, RunError> {
+        let source = if begin.is_resumed() { "resume" } else { "startup" };
+        let prompt = self.prompt_of(begin.goal().map(str::to_owned), source).await?;
+        let member = config.member(LEAD_NAME);
+        let given = self.run_context.mode;
+        let known = member.map(|member| KnownMode::of_lead(&self.run_context.team, member, given.as_str()));
+        let (known_mode, refused) = known.unzip();
+        let mode = known_mode.as_ref().and_then(|known| mode_named(known.mode())).unwrap_or(given);
+        let spec = AgentSpec {
+            name: AgentName::lead(),
+            role: Role::Lead,
+            definition: None,
+            model,
+            mode,
+            cwd: self.run_context.cwd.clone(),
+            parent_call: None,
+            max_turns: self.limits.max_turns,
+            prompt: Some(prompt.clone().unwrap_or_else(|| "Go on.".to_owned())),
+            remembers: None,
+            cancel: self.here.token(),
+        };
+        let lead_model = self.run_context.model_name.clone();
+        self.usage_totals.open(&spec.name, member.and_then(|member| member.agent_type.clone()), &lead_model);
+        let lead = self.run_context.spec(spec, &self.loop_handle).await;
+        let lead = lead.map_err(|error| RunError::Store {
+            team: self.run_context.team.name().to_string(),
+            source: Box::new(error),
+        })?;
+        let is_resumed = matches!(lead.start, crate::driver::Start::Resumed);
+        let (link, inbox, turns) = (lead.link.clone(), AgentName::lead().inbox_file(), lead.conversation_turns);
+        let running = RunningAgent {
+            body: AgentHandle::Here(link),
+            inbox,
+            part: AgentKind::Lead,
+            known_mode,
+            member: None,
+            turns,
+            answers: Answers::Yes,
+        };
+        self.agents.insert(AgentName::lead(), running);
+        let started = RunStarted {
+            agent: AgentName::lead(),
+            team: self.run_context.team.name().to_string(),
+            team_file: self.run_context.team.file(),
+            session_id: self.run_context.session_id.clone(),
+            cwd: self.run_context.cwd.clone(),
+            model: lead_model,
+            mode,
+            tools: lead.tools.clone(),
+            agents: self.run_context.definitions.iter().map(|definition| definition.name.clone()).collect(),
+            resumed: begin.is_resumed(),
+        };
+        Ok(Beginning { lead, started, told: prompt.filter(|_| is_resumed), refused_mode: refused.flatten(), narrowed })
+    }
+
+    /// The goal with what the hooks for a new session and a new prompt add.
+    async fn prompt_of(&mut self, goal: Option<String>, source: &str) -> Result<Option<String>, RunError> {
+        let mut added = Vec::new();
+        let mut kinds = vec![HookKind::SessionStart { source: source.to_owned() }];
+        kinds.extend(goal.clone().map(|prompt| HookKind::UserPromptSubmit { prompt }));
+        for kind in kinds {
+            let said = self.run_hooks(kind.clone()).await;
+            if let (HookKind::UserPromptSubmit { .. }, Some(reason)) = (&kind, said.feedback) {
+                return Err(RunError::Refused { reason });
+            }
+            added.extend(said.additional_context.iter().map(|text| reminder(&kind, text)));
+        }
+        Ok(goal.map(|goal| std::iter::once(goal).chain(added).collect::<Vec<_>>().join("\n\n")))
+    }
+
+    async fn run_hooks(&mut self, kind: HookKind) -> crate::hooks::HookOutcome {
+        let team = &self.run_context.team;
+        let transcript = pitcrew_team::store::LogName::Transcript(AgentName::lead());
+        let session = HookSession {
+            session_id: self.run_context.session_id.clone(),
+            transcript_path: team.backend().log_file(team.dir(), &transcript),
+            cwd: self.run_context.cwd.clone(),
+            permission_mode: self.run_context.mode,
+        };
+        let mut said = self.run_context.hooks.run(&HookEvent { session, kind }, &CancellationToken::new()).await;
+        for text in std::mem::take(&mut said.warnings) {
+            self.warn(text).await;
+        }
+        said
+    }
+
+    /// Starts everybody: what a crash cut off is finished first, so that no agent sees half of it.
+    async fn begin(
+        &mut self,
+        beginning: Beginning,
+        config: &TeamConfig,
+        history: Result<(JournalSummary, u64), StoreError>,
+    ) {
+        let Beginning { lead, started, told, refused_mode, narrowed } = beginning;
+        let is_resumed = started.resumed;
+        self.run_context.sink.tell(RunEvent::Started(started)).await;
+        let machine = self.run_context.look_at_machine().await.unwrap_or_default();
+        let passed_over = passed_over(self.run_context.team.clone(), lead.passed_over.clone()).await;
+        let left = if is_resumed { left_running(&self.run_context.team).await } else { Vec::new() };
+        for text in
+            self.run_context.warnings().into_iter().chain(machine).chain(passed_over).chain(left).chain(narrowed)
+        {
+            self.warn(text).await;
+        }
+        self.open_journal(history).await;
+        self.store_settings().await;
+        self.open_control().await;
+        if let Some(refused) = refused_mode {
+            self.refuse_mode(&AgentName::lead(), &refused).await;
+        }
+        let (mut inputs, mut departed, mut untold, mut rejoined) = (Vec::new(), None, Vec::new(), Vec::new());
+        if is_resumed {
+            self.tidy_later();
+            let removed = self.finish_what_was_begun().await;
+            // Whoever was taken out only now is not started again.
+            let config = self.run_context.team.config().await.unwrap_or_else(|_| Arc::new(config.clone()));
+            self.finish_goodbyes(&config).await;
+            self.stop_orphans().await;
+            let config = self.run_context.team.config().await.unwrap_or(config);
+            departed = self.finish_departures(&removed, &lead.parted, &config).await;
+            let is_being_spawned = |member: &Member| {
+                let call = pitcrew_team::SpawnRecord::of(member).and_then(|record| record.call);
+                call.is_some_and(|call| lead.open_spawns.contains(&call))
+            };
+            // Who was being spawned is started by the call that the lead makes again: it knows what else was asked for.
+            for member in config.teammates().filter(|member| !is_being_spawned(member)) {
+                match self.resume_teammate(member).await {
+                    Ok(more) => {
+                        rejoined.extend(lead.parted.get(&member.name).cloned());
+                        inputs.extend(more);
+                    }
+                    Err(reason) => untold.push(self.not_resumed(&member.name, reason).await),
+                }
+            }
+        }
+        let link = lead.link.clone();
+        self.here.start(&AgentName::lead(), lead.driver, lead.start);
+        if let Some(text) = told {
+            link.tell(Event::Instructed { text });
+        }
+        if let Some((members, text)) = departed {
+            self.tell_departure(members, text, Vec::new());
+        }
+        if !rejoined.is_empty() {
+            link.tell(Event::Rejoined { text: goes_on_after_all(&rejoined), members: rejoined });
+        }
+        for text in untold.into_iter().chain(lead.lost_in_background) {
+            link.tell(Event::Told { text });
+        }
+        self.follow(inputs).await;
+        if is_resumed {
+            self.ask_what_is_open().await;
+            self.bury_overdue(config).await;
+        }
+    }
+
+    /// Gives up the mail of members that nobody runs, not even this run, when it has waited too long.
+    async fn bury_overdue(&mut self, config: &TeamConfig) {
+        let is_ours = |member: &&Member| pitcrew_team::SpawnRecord::of(member).is_some();
+        let team = self.run_context.team.clone();
+        for member in config.teammates().filter(is_ours) {
+            let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(&member.name)).await;
+            if self.agents.contains_key(&member.name) || !matches!(holder, Ok(None)) {
+                continue;
+            }
+            if let Err(error) = team.bury_overdue(&member.name).await {
+                self.warn(format!("the mail of {} stays unread: {}", member.name, chain(&error))).await;
+            }
+        }
+    }
+
+    /// Finishes what a crash cut off in the team's files; answers with who was taken out of the team by that.
+    async fn finish_what_was_begun(&mut self) -> BTreeMap<AgentName, MemberRemoved> {
+        let team = self.run_context.team.clone();
+        // First, so that none of them is sent only now.
+        self.void_parting_requests().await;
+        let removed = team.finish_removals().await;
+        let (removed, failed) = removed.map_or_else(|error| (Vec::new(), Some(error)), |removed| (removed, None));
+        let results =
+            [team.finish_answers().await.map(|_| ()), team.finish_assignments().await.map(|_| ())].map(Result::err);
+        for error in failed.into_iter().chain(results.into_iter().flatten()) {
+            self.warn(format!("something that a crash cut off cannot be finished: {}", chain(&error))).await;
+        }
+        removed.into_iter().collect()
+    }
+
+    /// Makes void what a run asked on its way out.
+    async fn void_parting_requests(&mut self) {
+        match self.run_context.team.void_parting_requests().await {
+            Ok(()) | Err(ApiError { code: ErrorCode::TeamNotFound, .. }) => {}
+            Err(error) => self.warn(format!("what the run asked is still open: {}", chain(&error))).await,
+        }
+    }
+
+    /// Lets a teammate go on; the error is why it cannot.
+    async fn resume_teammate(&mut self, member: &Member) -> Result<Vec<RunInput>, String> {
+        if member.prompt.is_none() {
+            // It joined by itself, and goes on by itself.
+            return Ok(Vec::new());
+        }
+        if let Some(path) = member.worktree_path.as_deref() {
+            // A command that runs where the worktree was would find the repository around it, if any.
+            match self.worktrees().reopen(std::path::Path::new(path)).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    let what = "was gone and is made again; what was not committed there is lost";
+                    self.warn(format!("the worktree {path} of {} {what}", member.name)).await;
+                }
+                Err(error) => return Err(format!("its worktree cannot be used: {}", chain(&error))),
+            }
+        }
+        let moved;
+        let member = if member.backend_type.as_deref().is_some_and(|backend| backend != BACKEND_IN_PROCESS) {
+            match self.resume_elsewhere(member).await? {
+                GoesOn::There(inputs) => return Ok(inputs),
+                GoesOn::Here(member) => {
+                    moved = member;
+                    &*moved
+                }
+            }
+        } else {
+            member
+        };
+        let prompt = render(&[Injected {
+            from: LEAD_NAME.to_owned(),
+            color: None,
+            summary: None,
+            text: member.prompt.clone().unwrap_or_default(),
+        }]);
+        self.start_teammate(member, prompt).await
+    }
+
+    /// Says that a teammate cannot go on, and what its lead is to know. It stays a member, with its tasks and its mail, for
+    /// the run after what keeps it is mended.
+    async fn not_resumed(&mut self, name: &AgentName, reason: String) -> String {
+        self.warn(format!("{name} cannot go on: {reason}")).await;
+        let text = format!("{name} cannot go on in this run, and takes no mail: {reason}");
+        let account = self.usage_totals.of(name);
+        (account.state, account.reason) = (Status::Failed, Some(reason));
+        self.usage_totals.did_not_start(name);
+        format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
+    }
+
+    /// Opens an account for every member that has none: the run ended while it was being spawned.
+    async fn account_for_all(&mut self) {
+        let Ok(config) = self.run_context.team.config().await else { return };
+        for member in config.teammates().filter(|member| pitcrew_team::SpawnRecord::of(member).is_some()) {
+            self.usage_totals.of(&member.name);
+        }
+    }
+
+    /// Turns the end into the outcome.
+    async fn close(mut self) -> RunOutcome {
+        let _said = self.run_hooks(HookKind::SessionEnd { reason: "other".to_owned() }).await;
+        // Before the note of the end, by which a resume counts: what it tells is never less than what is told now.
+        let (began, before) = self.began;
+        let took = before.saturating_add(began.elapsed());
+        if self.team_create != TeamCreateState::Deleted && self.machine.end_reason() != Some(&EndReason::Gone) {
+            self.void_parting_requests().await;
+            // Of what nobody writes any more, nobody would break them.
+            self.break_locks_of_the_dead().await;
+            self.run_context.team.note([Noted::RunEnded]).await;
+        }
+        // An agent may have ended before anybody could see that the files are gone.
+        let is_gone = self.team_create != TeamCreateState::Deleted && is_gone(&self.run_context.team).await;
+        let tasks = if is_gone { Vec::new() } else { self.tasks_now().await };
+        let left_open = if is_gone { OpenWork::default() } else { self.open_among(&tasks).await };
+        let end = match self.run_end(is_gone, &left_open) {
+            // Nobody can work on what is open before that is mended.
+            RunEnd::Unfinished { open, shortfall, text } => match self.torn_record().await {
+                Some(reason) => RunEnd::Broken { reason },
+                None => RunEnd::Unfinished { open, shortfall, text },
+            },
+            end => end,
+        };
+        let open = match &end {
+            RunEnd::Unfinished { open, .. } => open.clone(),
+            RunEnd::Success { .. } => OpenWork::default(),
+            _ => left_open,
+        };
+        let is_untouched = !self.is_resumed && matches!(end, RunEnd::Failed { .. }) && self.usage_totals.is_untouched();
+        let is_gone = is_gone || (is_untouched && discard(&self.run_context.team).await);
+        if is_gone {
+            self.usage_totals.nobody_can_be_resumed();
+        }
+        self.account_for_all().await;
+        let (agents, totals) = self.usage_totals.close(took, |model| self.run_context.window_of(model));
+        RunOutcome {
+            team: self.run_context.team.name().to_string(),
+            end,
+            agents,
+            totals,
+            tasks,
+            open,
+            kept: self.kept,
+            team_deleted: is_gone || self.team_create == TeamCreateState::Deleted,
+        }
+    }
+}
+
+/// Whether the team's files were taken away from under the run.
+async fn is_gone(team: &Team) -> bool {
+    matches!(team.backend().team(team.dir()).await, Err(StoreError::NoTeam { .. }))
+}
+
+/// What the lead reads of teammates whose end it was told, and who are members still: a full disk, say, kept their end out of
+/// the team's files.
+fn goes_on_after_all(members: &[AgentName]) -> String {
+    let names = members.iter().map(AgentName::as_str).collect::<Vec<_>>().join(", ");
+    let text = format!("You were told that these teammates had ended. They are still in the team and go on: {names}.");
+    format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text))
+}
+
+/// What is to be said of processes that commands of a killed run left running. Records of those that have ended are dropped.
+async fn left_running(team: &Team) -> Vec<String> {
+    let left = match escaped(team).await {
+        Ok(left) => left,
+        // Whoever reads all records of the team says so.
+        Err(error) => {
+            tracing::debug!(%error, "what commands left running is not known");
+            return Vec::new();
+        }
+    };
+    if let Err(error) = forget_ended(team).await {
+        tracing::warn!(%error, "records of ended processes stay");
+    }
+    let words = |left: LeftRunning| {
+        let (process, Escaped { member, command, .. }) = (left.in_words(), &left.record);
+        format!(
+            "{process} still runs: a command of {member} ({command}) left it behind in a run that was killed; it is left to you"
+        )
+    };
+    left.into_iter().map(words).collect()
+}
+
+/// What is to be said of the team's own files of which something cannot be read.
+async fn passed_over(team: Team, of_transcript: Option<String>) -> Vec<String> {
+    let mut said: Vec<String> = of_transcript.into_iter().collect();
+    for (document, unread) in team.unread_entries().await {
+        match unread {
+            Ok(unread) if unread.is_empty() => {}
+            Ok(unread) => {
+                let shown: Vec<&str> = unread.iter().map(|it| it.entry.as_str()).collect();
+                said.push(format!(
+                    "what cannot be read of the team's {document}.json is passed over ({}); `pitcrew doctor --repair` takes it out",
+                    shown.join(", ")
+                ));
+            }
+            Err(error) => said.push(format!("a record of the team cannot be read: {error}")),
+        }
+    }
+    said
+}

@@ -1,0 +1,358 @@
+//! Subagents: what they are sent out with, how their end is answered, and which of them can be gone on with.
+//!
+//! A subagent does one job for one caller, in the mode and the folder of that caller. The lead's are run by the loop of the team, as are
+//! those of teammates in its process; a teammate in a process of its own runs its own (`solo`).
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+
+use pitcrew_model::Block;
+use pitcrew_protocol::{AgentName, SpawnInput, neutralised};
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::agent_spec::{AgentSpec, BuiltAgent};
+use super::run_context::RunContext;
+use super::spawn::{unknown_mode, unknown_type};
+use super::wake::LoopHandle;
+use crate::agent::{Role, Status};
+use crate::definitions::AgentDefinition;
+use crate::driver::chain;
+use crate::events::AgentStarted;
+use crate::gate::{DEFAULT_TYPE, PermissionMode};
+use crate::run::RunLimits;
+use crate::tools::ToolOutcome;
+use crate::transcript::Conversation;
+
+/// How many subagents that have ended are remembered, so that they can be gone on with.
+const REMEMBERED: usize = 16;
+
+/// What a definition says in place of a model's name when it wants its spawner's.
+pub(super) const INHERIT: &str = "inherit";
+
+/// How the result of a call begins that sent a subagent out in the background; the id follows.
+const LAUNCHED: &str = "Async agent launched successfully.\nagentId: ";
+
+/// A call that sends a subagent out.
+#[derive(Debug)]
+pub(crate) struct Sending {
+    pub(crate) input: SpawnInput,
+    /// The call, by a name that no other call of the team has.
+    pub(crate) call: String,
+    /// Who makes the call, in what mode and in which folder.
+    pub(crate) caller: AgentName,
+    pub(crate) mode: PermissionMode,
+    pub(crate) cwd: PathBuf,
+    /// The model of a caller that is a teammate.
+    pub(crate) callers_model: Option<String>,
+}
+
+/// A subagent that works.
+#[derive(Debug)]
+pub(crate) struct SubagentRun {
+    pub(crate) caller: AgentName,
+    pub(crate) answer: SubagentAnswer,
+    mode: PermissionMode,
+    made_of: MadeOf,
+    conversation: Option<Conversation>,
+}
+
+/// Where the last word of a subagent goes.
+#[derive(Debug)]
+pub(crate) enum SubagentAnswer {
+    /// To the call that sent it out.
+    Call(oneshot::Sender<ToolOutcome>),
+    /// Into the conversation of its caller, which goes on meanwhile.
+    Notice,
+}
+
+/// What a subagent is made of, so that it can be made again.
+#[derive(Clone, Debug)]
+struct MadeOf {
+    definition: AgentDefinition,
+    model: String,
+}
+
+/// The subagents of a run: how many there were, and those that ended of late.
+#[derive(Debug, Default)]
+pub(crate) struct SubagentRuns {
+    sent_out: u32,
+    ended: VecDeque<(AgentName, SubagentRun)>,
+}
+
+impl SubagentRun {
+    /// Keeps what it knows when it ends.
+    pub(crate) fn remember(&mut self, conversation: Conversation) {
+        self.conversation = Some(conversation);
+    }
+
+    /// The mode it is to go on in when its caller's changes to `callers`: it may do no more than its caller, and never what plan mode
+    /// rules out. Nothing when that allows what it is at.
+    pub(crate) fn narrowed(&mut self, callers: PermissionMode) -> Option<PermissionMode> {
+        let plans = callers == PermissionMode::Plan;
+        let mode = if plans { callers } else { callers.handed_down() };
+        let is_narrower = plans || mode.freedom() < self.mode.freedom();
+        let narrowed = (is_narrower && self.mode != mode && self.mode != PermissionMode::Plan).then_some(mode);
+        self.mode = narrowed.unwrap_or(self.mode);
+        narrowed
+    }
+
+    /// Whether its caller goes on without it.
+    pub(crate) fn is_in_background(&self) -> bool {
+        matches!(self.answer, SubagentAnswer::Notice)
+    }
+}
+
+impl SubagentRuns {
+    /// A name that no agent of the run has, nor one of the runs before: subagents are told apart by it, and nobody can write to them.
+    fn name(&mut self, caller: &AgentName, agent_type: &str, before: impl Fn(&str) -> bool) -> AgentName {
+        loop {
+            self.sent_out += 1;
+            let number = self.sent_out;
+            let name = match caller == &AgentName::lead() {
+                true => format!("{agent_type}#{number}"),
+                false => format!("{caller}/{agent_type}#{number}"),
+            };
+            if !before(&name) {
+                return AgentName::foreign(&name);
+            }
+        }
+    }
+
+    /// Keeps one that has ended, so that its caller can go on with it.
+    pub(crate) fn keep(&mut self, name: &AgentName, subagent: SubagentRun) {
+        if subagent.conversation.is_some() {
+            self.ended.push_back((name.clone(), subagent));
+            if self.ended.len() > REMEMBERED {
+                self.ended.pop_front();
+            }
+        }
+    }
+
+    /// Takes one that has ended, for its caller to go on with.
+    fn take(&mut self, id: &str, caller: &AgentName) -> Result<(AgentName, SubagentRun), ToolOutcome> {
+        let is_it = |(name, subagent): &(AgentName, SubagentRun)| name.as_str() == id && subagent.caller == *caller;
+        let found = self.ended.iter().position(is_it).and_then(|at| self.ended.remove(at));
+        found.ok_or_else(|| {
+            let own = self.ended.iter().filter(|(_, subagent)| subagent.caller == *caller).map(|(name, _)| name.as_str());
+            let own: Vec<&str> = own.collect();
+            let there = if own.is_empty() { "none".to_owned() } else { own.join(", ") };
+            ToolOutcome::refused(format_args!(
+                "No subagent {id} of yours has ended in this run and is remembered (there are: {there}). Leave out `resume`, \
+                 and tell a new one in `prompt` what it has to know"
+            ))
+        })
+    }
+}
+
+impl RunContext {
+    /// The mode of a subagent: as asked, as its definition says, or its caller's; planning and delegating are not handed down.
+    fn subagent_mode(&self, sending: &Sending, definition: &AgentDefinition) -> Result<PermissionMode, ToolOutcome> {
+        let asked = match &sending.input.mode {
+            Some(asked) => {
+                let mode: Option<PermissionMode> = serde_json::from_value(asked.clone().into()).ok();
+                Some(mode.ok_or_else(|| unknown_mode(asked))?)
+            }
+            None => definition.permission_mode,
+        };
+        let bypass = PermissionMode::BypassPermissions;
+        match asked {
+            Some(mode) if mode == bypass && ![self.mode, sending.mode].contains(&bypass) => {
+                Err(ToolOutcome::refused("Only the user can let an agent bypass permissions"))
+            }
+            Some(mode) => Ok(mode),
+            None => Ok(sending.mode.handed_down()),
+        }
+    }
+
+    /// The subagent that a call wants: a new one, or one that has ended.
+    fn wanted(
+        &self,
+        sending: &Sending,
+        subagents: &mut SubagentRuns,
+        before: impl Fn(&str) -> bool,
+    ) -> Result<(AgentName, MadeOf, Option<Conversation>), ToolOutcome> {
+        let kind = sending.input.subagent_type.as_deref().unwrap_or(DEFAULT_TYPE);
+        if let Some(id) = &sending.input.resume {
+            let (name, subagent) = subagents.take(id, &sending.caller)?;
+            let is_of = subagent.made_of.definition.name.clone();
+            if is_of == kind && sending.input.model.is_none() {
+                return Ok((name, subagent.made_of, subagent.conversation));
+            }
+            subagents.keep(&name, subagent);
+            return Err(ToolOutcome::refused(format_args!(
+                "{name} goes on as it was: give `subagent_type` \"{is_of}\", and no `model`"
+            )));
+        }
+        let definition = self.definitions.get(kind).cloned().map_err(|error| unknown_type(kind, &error))?;
+        let named = sending.input.model.as_deref().or(definition.model.as_deref()).filter(|name| *name != INHERIT);
+        let model = named.or(sending.callers_model.as_deref()).unwrap_or(&self.teammate_model).to_owned();
+        Ok((subagents.name(&sending.caller, &definition.name, before), MadeOf { definition, model }, None))
+    }
+
+    /// What the subagent of a call is hired with. `before` says which names earlier subagents had.
+    ///
+    /// # Errors
+    /// The refusal for the model that sends it out.
+    pub(crate) fn subagent(
+        &mut self,
+        sending: Sending,
+        subagents: &mut SubagentRuns,
+        limits: &RunLimits,
+        before: impl Fn(&str) -> bool,
+        cancel: CancellationToken,
+    ) -> Result<SubagentSpec, ToolOutcome> {
+        let (name, made_of, remembers) = self.wanted(&sending, subagents, before)?;
+        let mode = self.subagent_mode(&sending, &made_of.definition)?;
+        if limits.needs_price_of(&made_of.model, &self.prices) {
+            return Err(no_price(&made_of.model));
+        }
+        let openable = self.openable.clone();
+        let model = self.model(&made_of.model).map_err(|error| unusable(&made_of.model, &error, &openable))?;
+        let before_turns = remembers.as_ref().map_or(0, Conversation::turns);
+        let most_turns = sending.input.max_turns.into_iter().chain(limits.max_turns).min();
+        let call = sending.call.split_once(':').map_or(sending.call.as_str(), |(_caller, id)| id).to_owned();
+        let spec = AgentSpec {
+            name,
+            role: Role::Subagent,
+            definition: Some(made_of.definition.clone()),
+            model,
+            mode,
+            cwd: sending.cwd,
+            parent_call: Some(call),
+            max_turns: most_turns.map(|most| most.saturating_add(before_turns)),
+            prompt: Some(sending.input.prompt),
+            remembers,
+            cancel,
+        };
+        Ok(SubagentSpec { spec, caller: sending.caller, made_of })
+    }
+}
+
+/// A subagent that is about to be hired.
+pub(crate) struct SubagentSpec {
+    pub(crate) spec: AgentSpec,
+    caller: AgentName,
+    made_of: MadeOf,
+}
+
+impl SubagentSpec {
+    /// What the face is told of it.
+    pub(crate) fn announcement(&self) -> AgentStarted {
+        let agent_type = Some(self.made_of.definition.name.clone());
+        self.spec.announcement(agent_type, None, &self.made_of.model)
+    }
+
+    /// Has it put together.
+    ///
+    /// # Errors
+    /// Why that failed, for the model that sends it out.
+    pub(crate) async fn built(
+        self,
+        run_context: &mut RunContext,
+        loop_handle: &LoopHandle,
+    ) -> Result<(BuiltAgent, Sent), ToolOutcome> {
+        let Self { spec, caller, made_of } = self;
+        let (name, mode) = (spec.name.clone(), spec.mode);
+        let built = run_context.spec(spec, loop_handle).await.map_err(|error| ToolOutcome::failed(chain(&error)))?;
+        Ok((built, Sent { name, caller, mode, made_of }))
+    }
+}
+
+/// A subagent that was put together, before it is known where its last word goes.
+pub(crate) struct Sent {
+    pub(crate) name: AgentName,
+    caller: AgentName,
+    mode: PermissionMode,
+    made_of: MadeOf,
+}
+
+impl Sent {
+    pub(crate) fn answering(self, answer: SubagentAnswer) -> SubagentRun {
+        SubagentRun { caller: self.caller, answer, mode: self.mode, made_of: self.made_of, conversation: None }
+    }
+}
+
+/// How a call is answered whose subagent works in the background.
+pub(crate) fn launched(name: &AgentName, input: &SpawnInput) -> ToolOutcome {
+    let text = format!(
+        "{LAUNCHED}{name}\nThe agent is working in the background. You will be told when it has ended, with its last message. \
+         Go on with other work. TaskStop stops it by this id."
+    );
+    let data = json!({
+        "isAsync": true,
+        "status": "async_launched",
+        "agentId": name,
+        "description": input.description,
+        "prompt": input.prompt,
+    });
+    ToolOutcome::done(text, data)
+}
+
+/// What the end of a subagent is to the call that sent it out.
+pub(crate) fn outcome(name: &AgentName, status: Status, reason: Option<String>, text: Option<String>) -> ToolOutcome {
+    match (status, text) {
+        (Status::Completed, Some(text)) => {
+            let shown = neutralised(&text);
+            let content = json!([{"type": "text", "text": text}]);
+            let shown = format!("{shown}\n\nagentId: {name} (give it as `resume` to go on with this agent)");
+            ToolOutcome::done(shown, json!({"status": "completed", "agentId": name, "content": content}))
+        }
+        (Status::Completed, None) => ToolOutcome::failed("the subagent ended without a word"),
+        (_, _) => ToolOutcome::failed(reason.unwrap_or_else(|| "the subagent was stopped".to_owned())),
+    }
+}
+
+/// What the caller of a subagent in the background reads of its end.
+pub(super) fn notice(name: &AgentName, status: Status, reason: Option<String>, text: Option<String>) -> String {
+    let guard = |text: &str| text.replace('<', "&lt;").replace('>', "&gt;");
+    let (id, outcome) = (guard(name.as_str()), outcome(name, status, reason, text));
+    let (state, verb) = match (status, outcome.is_error) {
+        (Status::Killed, _) => ("killed", "was stopped"),
+        (_, true) => ("failed", "failed"),
+        (_, false) => ("completed", "has done its job"),
+    };
+    format!(
+        "<task_notification>\n<task_id>{id}</task_id>\n<status>{state}</status>\n<message>Subagent \"{id}\" {verb}.</message>\n\
+         </task_notification>\n{}",
+        neutralised(&outcome.text)
+    )
+}
+
+/// What a caller that goes on is told of its subagents in the background that ended with the run before, if there are any.
+pub(super) fn lost_in_background(conversation: &Conversation) -> Option<String> {
+    let (mut launched, mut told) = (Vec::new(), String::new());
+    for block in conversation.messages().iter().flat_map(|message| &message.blocks) {
+        match block {
+            Block::ToolResult { content: Some(content), .. } => {
+                let text = content.text();
+                let id = text.strip_prefix(LAUNCHED).and_then(|rest| rest.lines().next());
+                launched.extend(id.map(str::to_owned));
+            }
+            block => told.extend(block.as_text()),
+        }
+    }
+    let is_lost = |id: &&String| !told.contains(&format!("<task_id>{id}</task_id>"));
+    let lost: Vec<String> = launched.iter().filter(is_lost).map(|id| format!("<task_id>{id}</task_id>")).collect();
+    (!lost.is_empty()).then(|| {
+        format!(
+            "<task_notification>\n{}\n<status>killed</status>\n<message>These subagents in the background ended with the run \
+             before. Send them out again if their jobs are still to be done.</message>\n</task_notification>",
+            lost.join("\n")
+        )
+    })
+}
+
+/// The refusal of a model whose cost nobody knows in a run that ends at a cost.
+pub(super) fn no_price(model: &str) -> ToolOutcome {
+    ToolOutcome::refused(format_args!(
+        "What {model} costs is not known, and this run ends at a cost. Leave the model out, or name one with a price"
+    ))
+}
+
+/// The refusal of a model that cannot be opened.
+pub(super) fn unusable(model: &str, error: &pitcrew_model::ModelError, openable: &str) -> ToolOutcome {
+    let there_are = if openable.is_empty() { String::new() } else { format!(". This run can open: {openable}") };
+    ToolOutcome::refused(format_args!("cannot use the model {model}: {}{there_are}", chain(error)))
+}

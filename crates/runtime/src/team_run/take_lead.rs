@@ -1,0 +1,134 @@
+//! Taking the lead of a team: its lease, and what is to hold before anybody in it acts again.
+//!
+//! Processes of teammates outlive a lead that is killed, and wait for the next one. While that holds the lease and says that it
+//! prepares, they go on waiting: first their modes are lowered and the bounds of this run are kept, and who was started under
+//! others is ended, to be started anew.
+
+use std::time::Duration;
+
+use pitcrew_protocol::TeamCreateInput;
+use pitcrew_team::store::{Lease, LeaseHolder, LeaseName};
+use pitcrew_team::{CreateTeam, LeadSigner, MadeBy, OnTaken, Team, VerifyKey};
+
+use super::mode::{lower_modes, too_free};
+use super::start::store_error;
+use super::take_over::{begin_take_over, finish_take_over};
+use crate::hosting::{member_bounds, rules_digest};
+use crate::identity::ProcessIdentity;
+use crate::run::{Begin, RunError, RunOptions};
+use crate::supervision::{LadderEnd, RecordedPanes, own_process, stop_member, sweep};
+
+/// How long a process that is to make room has to heed TERM, before the team goes on.
+const SWEEP_GRACE: Duration = Duration::from_secs(2);
+
+/// A team that this process leads.
+pub(super) struct Led {
+    pub(super) team: Team,
+    pub(super) lease: Lease,
+    /// What this run's bounds took from members.
+    pub(super) narrowed: Vec<String>,
+}
+
+/// Makes or opens the team and takes its lease. What dead processes of it left running is stopped, nobody acts in it by bounds
+/// of an earlier run, and whoever is to take over has done so.
+pub(super) async fn led(options: &RunOptions) -> Result<Led, RunError> {
+    let team = team_of(options).await?;
+    let is_resumed = options.begin.is_resumed();
+    if is_resumed {
+        // Before anything is changed: what is torn here would keep the run from its mail, or from asking anybody.
+        team.check_records().await?;
+        for (process, stopped) in sweep(&team, SWEEP_GRACE).await? {
+            tracing::info!(%process, ?stopped, "what a dead process of the team left running");
+        }
+    }
+    let seal = LeadSigner::make(team.teams())?;
+    let mut holder = LeaseHolder { prepares: is_resumed, ..holder_with_key(&team, seal.verify_key()) };
+    let lease = lease_of(&team, &holder).await?;
+    let team = team.take_lead(seal).await?;
+    let panes = RecordedPanes::below(&options.agent_options.root);
+    let panes = panes.with_named_programs(options.hosting.pane_programs.clone());
+    let ended = if is_resumed { end_bound_otherwise(&team, &panes, options).await? } else { Vec::new() };
+    // By the bounds of the run before, which a run that is killed in between still has.
+    let mut narrowed = lower_modes(&team, options.agent_options.mode).await?;
+    // Before any agent acts: a run that is killed at once leaves its bounds to the next.
+    team.keep_bounds(options.bounds.clone()).await?;
+    if let Some(panes) = &options.hosting.panes {
+        team.note_pane_host(panes.host()).await?;
+    }
+    if is_resumed {
+        if let Begin::TakeOver { member: Some(member), .. } = &options.begin {
+            begin_take_over(&team, member, &panes, options.agent_options.shutdown_grace).await?;
+        }
+        finish_take_over(&team, &options.agent_options.cwd).await?;
+        narrowed.extend(ended);
+        holder.prepares = false;
+        let named = team.backend().name_holder(team.dir(), &LeaseName::Run, &holder).await;
+        named.map_err(|error| store_error(&team, error))?;
+    }
+    Ok(Led { team, lease, narrowed })
+}
+
+/// Ends the processes of members that were started under other bounds than this run's, or work in a mode that it does not
+/// allow: with them end the commands that they left running. The run starts them anew.
+async fn end_bound_otherwise(
+    team: &Team,
+    panes: &RecordedPanes,
+    options: &RunOptions,
+) -> Result<Vec<String>, RunError> {
+    let agent_options = &options.agent_options;
+    let rules = rules_digest(&agent_options.settings, &agent_options.root, &agent_options.project_agents);
+    let too_free = too_free(team, agent_options.mode).await?;
+    let (config, mut said) = (team.config().await?, Vec::new());
+    for (name, started) in team.started().await? {
+        let Some(member) = config.member(name.as_str()) else { continue };
+        let bounds = member_bounds(&rules, agent_options.limits, member);
+        let is_bound = started.bounds == Some(bounds) && !too_free.contains(&name);
+        let Some(process) = own_process(panes, team, &name, &started).filter(|_| !is_bound) else { continue };
+        if stop_member(team, panes, SWEEP_GRACE, (name.clone(), started)).await?.end == LadderEnd::Stuck {
+            return Err(RunError::MemberHeld { agent: name, pid: process.pid });
+        }
+        said.push(format!(
+            "{name} outlived the run before, which had other rules; it is started anew under this run's"
+        ));
+    }
+    Ok(said)
+}
+
+async fn team_of(options: &RunOptions) -> Result<Team, RunError> {
+    Ok(match &options.begin {
+        Begin::New { team, goal } => {
+            let description = goal.lines().next().map(|line| line.chars().take(200).collect());
+            let input = TeamCreateInput { team_name: team.clone(), description, agent_type: None };
+            let create = CreateTeam {
+                input,
+                cwd: options.agent_options.cwd.to_string_lossy().into_owned(),
+                model: options.model.clone(),
+                session_id: options.agent_options.session_id.clone(),
+                on_taken: OnTaken::Number,
+                made_by: MadeBy::Run,
+            };
+            options.teams.create(create).await?.0
+        }
+        Begin::Resume { team, .. } | Begin::TakeOver { team, .. } => options.teams.open(team).await?,
+    })
+}
+
+/// This process, as it holds a lease.
+pub(crate) fn holder_of_ours(team: &Team) -> LeaseHolder {
+    let ProcessIdentity { pid, start_ticks } = ProcessIdentity::own();
+    LeaseHolder { pid, start_ticks, since_ms: team.teams().now_ms(), verify_key: None, prepares: false }
+}
+
+/// This process, as it holds a lease of a team whose lead signs with the key.
+pub(super) fn holder_with_key(team: &Team, key: &VerifyKey) -> LeaseHolder {
+    LeaseHolder { verify_key: Some(key.to_string()), ..holder_of_ours(team) }
+}
+
+/// Takes the lease of a team's runs.
+pub(super) async fn lease_of(team: &Team, holder: &LeaseHolder) -> Result<Lease, RunError> {
+    match team.backend().take_lease(team.dir(), &LeaseName::Run, holder).await {
+        Ok(Ok(lease)) => Ok(lease),
+        Ok(Err(other)) => Err(RunError::Held { team: team.name().to_string(), pid: other.pid }),
+        Err(error) => Err(store_error(team, error)),
+    }
+}

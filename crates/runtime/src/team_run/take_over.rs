@@ -1,0 +1,165 @@
+//! Making a member the lead of a team whose lead is dead: its conversation goes on as the lead's.
+//!
+//! All of it is done under the lease of the run, before anybody is started. What is meant is noted by the team first, and
+//! each step can be done again, so that a crash in between costs nothing.
+
+use std::path::Path;
+use std::time::Duration;
+
+use pitcrew_protocol::{
+    AgentName, ApiError, ErrorCode, LEAD_NAME, TaskListed, TaskRow, TaskStatus, TeamConfig, neutralised,
+};
+use pitcrew_team::store::{LeaseName, LogName};
+use pitcrew_team::{Actor, TakeOver, Team};
+
+use super::start::store_error;
+use crate::prompts::Prompt;
+use crate::run::RunError;
+use crate::supervision::{RecordedPanes, stop_member};
+use crate::transcript::{Conversation, Entry, Step, read};
+
+/// What a model reads in place of the result of a call that the change cut off.
+const CUT_OFF: &str =
+    "Cut off: the lead of the team died, and you took its place. See what this did before you make it again.";
+
+/// Decides that `member` becomes the lead, and ends its own process, which waits for a lead.
+///
+/// # Errors
+/// When it is no member, is another client's or has ended, when nothing is kept of its conversation, or when a process runs
+/// it that no lead has started or that cannot be stopped.
+pub(super) async fn begin_take_over(
+    team: &Team,
+    member: &AgentName,
+    panes: &RecordedPanes,
+    grace: Duration,
+) -> Result<(), RunError> {
+    let member = team.member(member.as_str()).await?.name;
+    let conversation = conversation(team, &member).await?.1;
+    if conversation == Conversation::default() || conversation.ended().is_some() {
+        let said = format!("nothing is kept of the conversation of '{member}' that could go on");
+        return Err(ApiError::new(ErrorCode::InvalidStatus, said).with("agent", member.as_str()).into());
+    }
+    stop_own_process(team, &member, panes, grace).await?;
+    team.begin_take_over(&Actor::User, &member).await?;
+    Ok(())
+}
+
+/// Does what was decided and is not done: puts the member's conversation in the place of the lead's, which is kept, and
+/// takes the member out of the team.
+///
+/// # Errors
+/// When the team's files cannot be read or written.
+pub(super) async fn finish_take_over(team: &Team, cwd: &Path) -> Result<(), RunError> {
+    let Some(noted) = team.take_over().await? else { return Ok(()) };
+    replace_transcript(team, &noted, cwd).await?;
+    if team.config().await?.member(noted.member.as_str()).is_some() {
+        team.remove_member(&Actor::User, &noted.member).await?;
+    }
+    Ok(team.end_take_over().await?)
+}
+
+async fn stop_own_process(
+    team: &Team,
+    member: &AgentName,
+    panes: &RecordedPanes,
+    grace: Duration,
+) -> Result<(), RunError> {
+    if let Some(started) = team.started().await?.remove_entry(member) {
+        let stopped = stop_member(team, panes, grace, started).await?;
+        tracing::info!(%member, end = ?stopped.end, "its process makes room for the lead");
+    }
+    let holder = team.backend().lease_holder(team.dir(), &LeaseName::of_member(member)).await;
+    match holder.map_err(|error| store_error(team, error))? {
+        None => Ok(()),
+        Some(holder) => Err(RunError::MemberHeld { agent: member.clone(), pid: holder.pid }),
+    }
+}
+
+async fn replace_transcript(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<(), RunError> {
+    let lead = LogName::Transcript(AgentName::lead());
+    let former = LogName::Former { agent: AgentName::lead(), until_ms: noted.at_ms };
+    let log = async |log: &LogName| team.backend().log(team.dir(), log).await.map_err(|error| store_error(team, error));
+    let kept = log(&former).await?;
+    // Kept, and another one in its place: this was done before a crash.
+    if !kept.is_empty() && kept != log(&lead).await? {
+        return Ok(());
+    }
+    let (mut entries, conversation) = conversation(team, &noted.member).await?;
+    let next = entries.last().map_or(1, |entry| entry.seq + 1);
+    let told = Step::Told { text: inputs(team, noted, cwd).await? };
+    let mut known = team.ended_members().await?;
+    known.push(noted.member.clone());
+    let parted = Step::Parted { members: known, ids: Vec::new(), text: String::new() };
+    let steps = closing(&conversation).into_iter().chain([parted, told]);
+    entries.extend((next..).zip(steps).map(|(seq, step)| Entry { seq, step }));
+    let lines: Result<Vec<String>, _> = entries.iter().map(serde_json::to_string).collect();
+    let lines = lines.map_err(|source| damaged(team, source))?;
+    let replaced = team.backend().replace_log(team.dir(), &lead, &lines, &former).await;
+    replaced.map_err(|error| store_error(team, error))
+}
+
+async fn conversation(team: &Team, member: &AgentName) -> Result<(Vec<Entry>, Conversation), RunError> {
+    let lines = team.backend().log(team.dir(), &LogName::Transcript(member.clone())).await;
+    let read = read(&lines.map_err(|error| store_error(team, error))?).map_err(|source| damaged(team, source))?;
+    let entries = read.entries;
+    let mut conversation = Conversation::default();
+    entries.iter().for_each(|entry| conversation.apply(&entry.step));
+    Ok((entries, conversation))
+}
+
+/// The steps that end what only concerned the teammate: its calls, its plan, its shutdown.
+fn closing(conversation: &Conversation) -> Vec<Step> {
+    let cut_off = |call: &str| Step::Result {
+        call: call.to_owned(),
+        text: CUT_OFF.to_owned(),
+        is_error: true,
+        context: Vec::new(),
+        seen: Vec::new(),
+    };
+    let calls = conversation.open_calls().iter().map(|open| cut_off(&open.call.id));
+    let plan = conversation.plan().map(|request| Step::PlanAnswered { request: request.to_owned() });
+    let shutdown = conversation.shutdown().map(|_| Step::ShutdownRefused);
+    calls.chain(plan).chain(shutdown).collect()
+}
+
+/// What the new lead is to know. Names and subjects were written by others.
+async fn inputs(team: &Team, noted: &TakeOver, cwd: &Path) -> Result<String, RunError> {
+    let (config, tasks) = (team.config().await?, team.tasks().await?);
+    let members = lines_or_none(members(&config, &noted.member));
+    let tasks = lines_or_none(TaskListed::of(&tasks).tasks.iter().map(|task| row(task, &noted.member)).collect());
+    let cwd = cwd.to_string_lossy();
+    let values = [
+        ("name", noted.member.as_str()),
+        ("team", config.name.as_str()),
+        ("cwd", &cwd),
+        ("members", &members),
+        ("tasks", &tasks),
+    ];
+    let text = Prompt::TookOver.render(&values).map_err(|source| damaged(team, source))?;
+    Ok(format!("<system-reminder>\n{}\n</system-reminder>", neutralised(&text)))
+}
+
+fn members(config: &TeamConfig, gone: &AgentName) -> Vec<String> {
+    let others = config.teammates().filter(|member| member.name != *gone);
+    others.map(|member| format!("- {} ({})", member.name, member.agent_type.as_deref().unwrap_or("agent"))).collect()
+}
+
+fn row(task: &TaskRow, gone: &AgentName) -> String {
+    let TaskRow { id, subject, status, owner, .. } = task;
+    match owner.as_deref() {
+        Some(owner) if owner == gone.as_str() && *status != TaskStatus::Completed => {
+            format!("- #{id} [{}] {subject}", TaskStatus::Pending.as_str())
+        }
+        Some(LEAD_NAME) => format!("- #{id} [{}, yours] {subject}", status.as_str()),
+        Some(owner) => format!("- #{id} [{}, {owner}] {subject}", status.as_str()),
+        None => format!("- #{id} [{}] {subject}", status.as_str()),
+    }
+}
+
+fn lines_or_none(lines: Vec<String>) -> String {
+    if lines.is_empty() { "- none".to_owned() } else { lines.join("\n") }
+}
+
+fn damaged(team: &Team, source: impl std::error::Error + Send + Sync + 'static) -> RunError {
+    RunError::Store { team: team.name().to_string(), source: Box::new(source) }
+}

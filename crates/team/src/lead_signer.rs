@@ -1,0 +1,434 @@
+//! Who said it: the lead's key pair, and what a teammate takes as the word of its lead.
+//!
+//! A lead's process makes a key pair for its team and keeps the private part to itself. Only bytes are signed and verified
+//! here, and the rule by which a new lead's key is accepted is kept; which frames must be signed is `mail`'s, what a
+//! signed mode is worth is `mode_record`'s, and how a teammate comes by the key is `runtime`'s.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+use pitcrew_protocol::{ApiError, TeamConfig};
+use pitcrew_store::LeaseHolder;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::Teams;
+
+/// What stands before an Ed25519 public key in its SPKI form (RFC 8410, section 4).
+const SPKI: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+
+/// How many keys of earlier leads are remembered: what they signed may still wait in an inbox.
+pub(crate) const EARLIER_KEPT: usize = 8;
+
+/// The key pair of a lead's process. Clones share it; it is wiped with the last one, and nothing shows it.
+#[derive(Clone)]
+pub struct LeadSigner(Arc<Pair>);
+
+struct Pair {
+    key: SigningKey,
+    shown: VerifyKey,
+}
+
+impl LeadSigner {
+    /// Makes a new pair for the lead of one team.
+    ///
+    /// # Errors
+    /// `internal_error` when the system gives no randomness.
+    pub fn make(teams: &Teams) -> Result<Self, ApiError> {
+        Ok(Self::of(&Zeroizing::new(teams.entropy().seed()?), teams.now_ms()))
+    }
+
+    fn of(seed: &[u8; 32], made_ms: i64) -> Self {
+        let key = SigningKey::from_bytes(seed);
+        let shown = VerifyKey { made_ms, key: key.verifying_key() };
+        Self(Arc::new(Pair { key, shown }))
+    }
+
+    /// The public part.
+    #[must_use]
+    pub fn verify_key(&self) -> &VerifyKey {
+        &self.0.shown
+    }
+
+    /// Signs `said`, in base64url.
+    pub(crate) fn sign(&self, said: &Said<'_>) -> String {
+        URL_SAFE_NO_PAD.encode(self.0.key.sign(&said.to_bytes()).to_bytes())
+    }
+}
+
+impl fmt::Debug for LeadSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LeadSeal")
+    }
+}
+
+/// The public part of a lead's key pair, written `<ms>.<base64url of its SPKI form>` as the session dialect does.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct VerifyKey {
+    made_ms: i64,
+    key: VerifyingKey,
+}
+
+/// What is not written as a key is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{given:?} is no key of a lead: expected <milliseconds>.<base64url of an Ed25519 public key>")]
+pub struct VerifyKeyError {
+    given: String,
+}
+
+impl VerifyKey {
+    pub(crate) fn fits(&self, said: &Said<'_>, signature: &str) -> bool {
+        let bytes = URL_SAFE_NO_PAD.decode(signature).ok();
+        let signature = bytes.and_then(|bytes| Signature::from_slice(&bytes).ok());
+        signature.is_some_and(|signature| self.key.verify_strict(&said.to_bytes(), &signature).is_ok())
+    }
+}
+
+impl fmt::Display for VerifyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let spki = [SPKI.as_slice(), self.key.as_bytes()].concat();
+        write!(f, "{}.{}", self.made_ms, URL_SAFE_NO_PAD.encode(spki))
+    }
+}
+
+impl fmt::Debug for VerifyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VerifyKey({self})")
+    }
+}
+
+impl FromStr for VerifyKey {
+    type Err = VerifyKeyError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let read = || {
+            let (made_ms, key) = given.split_once('.')?;
+            let spki = URL_SAFE_NO_PAD.decode(key).ok()?;
+            let bytes: [u8; 32] = spki.strip_prefix(&SPKI)?.try_into().ok()?;
+            let key = VerifyingKey::from_bytes(&bytes).ok().filter(|key| !key.is_weak())?;
+            Some(Self { made_ms: made_ms.parse().ok()?, key })
+        };
+        read().ok_or_else(|| VerifyKeyError { given: given.chars().take(120).collect() })
+    }
+}
+
+impl TryFrom<String> for VerifyKey {
+    type Error = VerifyKeyError;
+
+    fn try_from(given: String) -> Result<Self, Self::Error> {
+        given.parse()
+    }
+}
+
+impl From<VerifyKey> for String {
+    fn from(key: VerifyKey) -> Self {
+        key.to_string()
+    }
+}
+
+/// By what a teammate knows the word of its lead.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Trust {
+    /// By the name in `from`, as the founding documents have it: the lead's client signs nothing.
+    #[default]
+    Founding,
+    /// By its signature.
+    Signed(LeadKeys),
+}
+
+/// The key of the lead that is, and of those that were: what an earlier lead signed, and nobody has read yet, still counts.
+/// Written with commas between them, the present one first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeadKeys(Arc<Known>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Known {
+    now: VerifyKey,
+    earlier: Vec<VerifyKey>,
+}
+
+impl From<VerifyKey> for LeadKeys {
+    fn from(now: VerifyKey) -> Self {
+        Self::new(now, [])
+    }
+}
+
+impl LeadKeys {
+    pub(crate) fn new(now: VerifyKey, earlier: impl IntoIterator<Item = VerifyKey>) -> Self {
+        let earlier = earlier.into_iter().filter(|key| *key != now).take(EARLIER_KEPT).collect();
+        Self(Arc::new(Known { now, earlier }))
+    }
+
+    /// The key of the lead that is.
+    #[must_use]
+    pub fn now(&self) -> &VerifyKey {
+        &self.0.now
+    }
+
+    /// Whether a lead of the team signed `said`.
+    pub(crate) fn vouch_for(&self, said: &Said<'_>, signature: &str) -> bool {
+        std::iter::once(&self.0.now).chain(&self.0.earlier).any(|key| key.fits(said, signature))
+    }
+}
+
+impl fmt::Display for LeadKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.now)?;
+        self.0.earlier.iter().try_for_each(|key| write!(f, ",{key}"))
+    }
+}
+
+impl FromStr for LeadKeys {
+    type Err = VerifyKeyError;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let (now, earlier) = given.split_once(',').map_or((given, None), |(now, earlier)| (now, Some(earlier)));
+        let earlier = earlier.into_iter().flat_map(|keys| keys.split(',')).map(str::parse);
+        Ok(Self::new(now.parse()?, earlier.collect::<Result<Vec<_>, _>>()?))
+    }
+}
+
+/// Why the process that holds the lease of a run is not taken for the new lead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotRenewed {
+    /// The lead that is known lives: it has not handed anything over.
+    #[error("process {pid} leads the team and has not ended")]
+    OldLeadLives {
+        /// The lead that is known.
+        pid: u32,
+    },
+    /// It shows no key where the old lead had one.
+    #[error("process {pid} holds the lease of the run and signs nothing, as the lead before it did")]
+    SignsNothing {
+        /// The holder.
+        pid: u32,
+    },
+    /// What it shows is no key.
+    #[error("process {pid} holds the lease of the run and shows a key that is none")]
+    NoKey {
+        /// The holder.
+        pid: u32,
+    },
+}
+
+impl Trust {
+    /// The trust in a lead that shows this key, or none.
+    #[must_use]
+    pub fn of(key: Option<VerifyKey>) -> Self {
+        key.map_or(Self::Founding, |key| Self::Signed(key.into()))
+    }
+
+    /// The same trust, in what former leads signed too; a trust by name stays as it is.
+    #[must_use]
+    pub fn knowing(self, former: impl IntoIterator<Item = VerifyKey>) -> Self {
+        match self {
+            Self::Founding => Self::Founding,
+            Self::Signed(keys) => {
+                let earlier: Vec<VerifyKey> = keys.0.earlier.iter().copied().chain(former).collect();
+                let mut known = Vec::with_capacity(earlier.len());
+                for key in earlier {
+                    if !known.contains(&key) {
+                        known.push(key);
+                    }
+                }
+                Self::Signed(LeadKeys::new(keys.0.now, known))
+            }
+        }
+    }
+
+    /// What to tell a member of the team at its joining, when the signatures of its lead cannot be verified, or there are none.
+    #[must_use]
+    pub fn caution(&self, config: &TeamConfig) -> Option<String> {
+        let lead = match (self, config.is_session_dialect()) {
+            (Self::Signed(_), _) => return None,
+            (Self::Founding, true) => "session, whose signatures cannot be verified here",
+            (Self::Founding, false) => "client that signs nothing",
+        };
+        let team = &config.name;
+        Some(format!(
+            "team {team} is led by a {lead}: requests and answers of its lead are known by the name they carry"
+        ))
+    }
+
+    /// The trust after the lease of the run changed hands: a key changes only together with the process that holds the
+    /// lease, and only after the process of the lead that is known has ended. Before any lead was seen, the first one shows
+    /// which key is its.
+    ///
+    /// # Errors
+    /// [`NotRenewed`], with the trust that was still standing.
+    pub fn renewed(
+        &self,
+        known: Option<&LeaseHolder>,
+        known_has_ended: bool,
+        holder: &LeaseHolder,
+    ) -> Result<Self, NotRenewed> {
+        let shown = holder.verify_key.as_deref().map(str::parse::<VerifyKey>);
+        let pid = holder.pid;
+        let known_stands = match known {
+            Some(known) => !known_has_ended || is_one_process(known, holder),
+            None => matches!(self, Self::Signed(_)),
+        };
+        match (self, shown) {
+            (Self::Founding, None) => Ok(Self::Founding),
+            (Self::Signed(keys), Some(Ok(key))) if key == keys.0.now => Ok(self.clone()),
+            (_, _) if known_stands => Err(NotRenewed::OldLeadLives { pid: known.map_or(pid, |known| known.pid) }),
+            (Self::Signed(_), None) => Err(NotRenewed::SignsNothing { pid }),
+            (_, Some(Err(_))) => Err(NotRenewed::NoKey { pid }),
+            (Self::Founding, Some(Ok(key))) => Ok(Self::Signed(key.into())),
+            (Self::Signed(keys), Some(Ok(key))) => {
+                let earlier = std::iter::once(keys.0.now).chain(keys.0.earlier.iter().copied());
+                Ok(Self::Signed(LeadKeys::new(key, earlier)))
+            }
+        }
+    }
+}
+
+fn is_one_process(a: &LeaseHolder, b: &LeaseHolder) -> bool {
+    (a.pid, a.start_ticks) == (b.pid, b.start_ticks)
+}
+
+/// What is signed: what kind of thing it is, and its parts in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Said<'a> {
+    pub(crate) domain: &'static str,
+    pub(crate) parts: Vec<Option<&'a [u8]>>,
+}
+
+impl Said<'_> {
+    /// The bytes that are signed: lengths stand before what they measure, and what is absent is not what is empty, so
+    /// that no two different things are the same bytes.
+    fn to_bytes(&self) -> Vec<u8> {
+        fn put(bytes: &mut Vec<u8>, part: &[u8]) {
+            bytes.extend((part.len() as u64).to_be_bytes());
+            bytes.extend(part);
+        }
+        let mut bytes = Vec::new();
+        put(&mut bytes, self.domain.as_bytes());
+        bytes.extend((self.parts.len() as u64).to_be_bytes());
+        for part in &self.parts {
+            bytes.push(u8::from(part.is_some()));
+            put(&mut bytes, part.unwrap_or_default());
+        }
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entropy::Entropy;
+
+    fn signer(seed: u64, made_ms: i64) -> LeadSigner {
+        LeadSigner::of(&Entropy::seeded(seed).seed().unwrap(), made_ms)
+    }
+
+    fn holder(pid: u32, key: Option<&VerifyKey>) -> LeaseHolder {
+        LeaseHolder { pid, start_ticks: 7, since_ms: 0, verify_key: key.map(ToString::to_string), prepares: false }
+    }
+
+    #[test]
+    fn a_key_reads_back_as_it_is_written_and_the_private_part_is_never_shown() {
+        let signer = signer(1, 1_795_175_309_433);
+        let text = signer.verify_key().to_string();
+        assert!(text.starts_with("1795175309433.MCowBQYDK2VwAyEA"), "{text}");
+        assert_eq!(text.parse(), Ok(*signer.verify_key()));
+        assert_eq!(format!("{signer:?}"), "LeadSeal");
+        for bad in ["", "5", "5.", "x.MCowBQYDK2VwAyEA", &text[1..50], &format!("{text}A"), "5.AAAA"] {
+            assert!(bad.parse::<VerifyKey>().is_err(), "{bad}");
+        }
+        let weak = URL_SAFE_NO_PAD.encode([SPKI.as_slice(), &[0; 32]].concat());
+        assert!(format!("5.{weak}").parse::<VerifyKey>().is_err(), "a key anybody can sign for");
+    }
+
+    #[test]
+    fn a_signature_fits_what_was_said_and_nothing_else() {
+        let (signer, other) = (signer(1, 1), signer(2, 1));
+        let said = Said { domain: "a", parts: vec![Some(b"bob"), None] };
+        let signature = signer.sign(&said);
+        let keys = LeadKeys::from(*signer.verify_key());
+        assert!(keys.vouch_for(&said, &signature));
+        assert!(!LeadKeys::from(*other.verify_key()).vouch_for(&said, &signature));
+        assert!(LeadKeys::new(*other.verify_key(), [*signer.verify_key()]).vouch_for(&said, &signature));
+        for changed in [
+            Said { domain: "b", ..said.clone() },
+            Said { parts: vec![Some(b"bob"), Some(b"")], ..said.clone() },
+            Said { parts: vec![Some(b"bob")], ..said.clone() },
+        ] {
+            assert!(!keys.vouch_for(&changed, &signature), "{changed:?}");
+        }
+        for bad in ["", "AAAA", &signature[1..], "not base64 at all!"] {
+            assert!(!keys.vouch_for(&said, bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_key_changes_only_with_the_holder_of_the_lease_and_after_the_old_lead_has_ended() {
+        let (old, new) = (*signer(1, 10).verify_key(), *signer(2, 20).verify_key());
+        let (trust, known) = (Trust::of(Some(old)), holder(1, Some(&old)));
+        assert_eq!(trust.renewed(Some(&known), false, &holder(1, Some(&old))), Ok(trust.clone()));
+        let renewed = trust.renewed(Some(&known), true, &holder(2, Some(&new))).unwrap();
+        let Trust::Signed(keys) = &renewed else { panic!("{renewed:?}") };
+        assert_eq!(keys.to_string().parse().as_ref(), Ok(keys));
+        assert_eq!((keys.now(), &keys.0.earlier), (&new, &vec![old]));
+        let refused = |ended, next: &LeaseHolder| trust.renewed(Some(&known), ended, next).unwrap_err();
+        assert_eq!(refused(false, &holder(2, Some(&new))), NotRenewed::OldLeadLives { pid: 1 });
+        assert_eq!(refused(true, &holder(1, Some(&new))), NotRenewed::OldLeadLives { pid: 1 });
+        assert_eq!(refused(true, &holder(2, None)), NotRenewed::SignsNothing { pid: 2 });
+        let broken = LeaseHolder { verify_key: Some("5.x".to_owned()), ..holder(2, None) };
+        assert_eq!(refused(true, &broken), NotRenewed::NoKey { pid: 2 });
+        assert_eq!(
+            Trust::Founding.renewed(Some(&holder(1, None)), true, &holder(2, Some(&new))),
+            Ok(Trust::of(Some(new)))
+        );
+        assert_eq!(Trust::Founding.renewed(Some(&holder(1, None)), true, &holder(2, None)), Ok(Trust::Founding));
+        assert_eq!(Trust::Founding.renewed(None, false, &holder(1, Some(&new))), Ok(Trust::of(Some(new))));
+        assert_eq!(trust.renewed(None, false, &holder(1, Some(&new))), Err(NotRenewed::OldLeadLives { pid: 1 }));
+    }
+
+    /// Reads the bytes back; only an encoding that says all there is can be read so.
+    fn read(mut bytes: &[u8]) -> (Vec<u8>, Vec<Option<Vec<u8>>>) {
+        fn take<'a>(bytes: &mut &'a [u8], length: usize) -> &'a [u8] {
+            let (taken, rest) = bytes.split_at(length);
+            *bytes = rest;
+            taken
+        }
+        fn length(bytes: &mut &[u8]) -> usize {
+            usize::try_from(u64::from_be_bytes(take(bytes, 8).try_into().unwrap())).unwrap()
+        }
+        let domain = length(&mut bytes);
+        let domain = take(&mut bytes, domain).to_vec();
+        let parts = (0..length(&mut bytes)).map(|_| {
+            let is_there = take(&mut bytes, 1) == [1];
+            let long = length(&mut bytes);
+            let part = take(&mut bytes, long).to_vec();
+            is_there.then_some(part)
+        });
+        (domain, parts.collect())
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_signed_can_be_read_back_so_no_two_things_are_the_same_bytes(
+            parts in proptest::collection::vec(proptest::option::of(proptest::collection::vec(0u8..3, 0..12)), 0..6),
+        ) {
+            let said = Said { domain: "d", parts: parts.iter().map(Option::as_deref).collect() };
+            prop_assert_eq!(read(&said.to_bytes()), (b"d".to_vec(), parts));
+        }
+
+        #[test]
+        fn parts_cut_elsewhere_are_other_bytes(whole in "[ab0-9:\n]{0,12}", a in 0usize..12, b in 0usize..12) {
+            let cut = |at: usize| {
+                let (one, two) = whole.as_bytes().split_at(at.min(whole.len()));
+                Said { domain: "d", parts: vec![Some(one), Some(two)] }.to_bytes()
+            };
+            prop_assert_eq!(cut(a) == cut(b), a.min(whole.len()) == b.min(whole.len()));
+        }
+    }
+}
